@@ -1,0 +1,1 @@
+"""What decides whether an object may be stored, and in which form: defaulting, feature gates, validation, CEL."""

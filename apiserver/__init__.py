@@ -1,0 +1,1 @@
+"""The server: HTTP edge, request path, registry, storage, patches, watch."""

@@ -1,0 +1,73 @@
+"""Text as Go writes it: quoted strings and printed values, which stand in error texts."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+_SPECIAL = {
+    "\a": "\\a",
+    "\b": "\\b",
+    "\f": "\\f",
+    "\n": "\\n",
+    "\r": "\\r",
+    "\t": "\\t",
+    "\v": "\\v",
+    "\\": "\\\\",
+    '"': '\\"',
+}
+_TO_ESCAPE = re.compile(r'[\x00-\x1f\x7f\\"\x80-\xa0\xad]|[^\x00-\xff]')
+
+
+def _escaped(match: re.Match[str]) -> str:
+    char = match.group()
+    if char in _SPECIAL:
+        return _SPECIAL[char]
+    code = ord(char)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if char.isprintable() and code != 0xFFFD:
+        return char
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, kept by surrogateescape
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def go_quote(text: str) -> str:
+    """`text` as strconv.Quote writes it (%q)."""
+    return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
+
+
+@dataclass(frozen=True, slots=True)
+class Printed:
+    """A value that is printed as `text`: a dumped struct, a Stringer."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def go_float(value: float) -> str:
+    """`value` as %v writes it: the shortest form, with an exponent below 1e-4 and from 1e21 on."""
+    if value == int(value) and abs(value) < 1e21:
+        return str(int(value))
+    text = repr(value)
+    if "e" in text:
+        mantissa, exponent = text.split("e")
+        return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-').zfill(2)}"
+    return text
+
+
+def go_value(value: Any) -> str:
+    """`value` as a field error prints it: strings quoted, the rest as %v."""
+    if isinstance(value, str):
+        return go_quote(value)
+    if value is None:
+        return '"null"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return go_float(value)
+    return str(value)

@@ -1,0 +1,118 @@
+"""What the server knows of a kind: names, versions, and what the kind does differently from any other.
+
+Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`; behaviour comes from the `Rules` that
+`kinds/` has for it; `releases` joins the two. A kind without rules is decoded, given metadata, stored and served by the
+generic ones.
+
+Rules work on the internal form: JSON as in the version `Rules.internal` (or what the conversions make of it). Every
+object handed to a rule as `obj` belongs to the request and may be edited in place; `old` is stored and never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from understudy.admission.field import Errors
+from understudy.admission.gates import Gates
+from understudy.apiserver.types import Obj
+
+
+@dataclass(slots=True)
+class Context:
+    """What rules may know of the request they decide on. Synchronous: lookups answer from the store as it is."""
+
+    release: str
+    gates: Gates
+    version: str  # the API version of the request
+    user: str = ""
+    subresource: str = ""
+    now: str = ""  # RFC 3339, seconds
+    warnings: list[str] = field(default_factory=list)
+    lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
+
+    def warn(self, text: str) -> None:
+        """Answered as a Warning header (299), each text once."""
+        if text not in self.warnings:
+            self.warnings.append(text)
+
+
+def _nothing(obj: Obj, ctx: Context) -> None:
+    """The rule of a kind that has none."""
+
+
+def _nothing_new(obj: Obj, old: Obj, ctx: Context) -> None:
+    """The update rule of a kind that has none."""
+
+
+def _valid(obj: Obj, ctx: Context) -> Errors:
+    return []
+
+
+def _valid_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How objects of a kind, or its subresource, are written.
+
+    prepare_for_create/_update  reset what clients may not set, drop gated fields; before validation
+    validate, validate_update   every error found, never only the first; metadata is validated by the registry
+    warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
+    admit_create                mutating admission: after managed fields, before prepare (priority, tolerations, …); may raise StatusError
+    check_create                validating admission, after validation; may raise StatusError (403)
+    canonicalize                after validation, before storing
+    """
+
+    prepare_for_create: Callable[[Obj, Context], None] = _nothing
+    prepare_for_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    validate: Callable[[Obj, Context], Errors] = _valid
+    validate_update: Callable[[Obj, Obj, Context], Errors] = _valid_update
+    warn_create: Callable[[Obj, Context], None] = _nothing
+    warn_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    admit_create: Callable[[Obj, Context], None] = _nothing
+    admit_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    check_create: Callable[[Obj, Context], None] = _nothing
+    check_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    canonicalize: Callable[[Obj, Context], None] = _nothing
+    create_on_update: bool = False  # PUT of a missing object creates it (leases)
+    unconditional_update: bool = True  # PUT without resourceVersion is allowed
+    validate_name: Callable[[str, bool], list[str]] | None = (
+        None  # (name, is generateName) -> texts; None: DNS-1123 subdomain
+    )
+    generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Between a version's form and the internal one. Both return an object of their own, sharing what is the same."""
+
+    to_internal: Callable[[Obj], Obj]
+    from_internal: Callable[[Obj], Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a kind does differently.
+
+    internal     the version whose form is the internal one; "" for the preferred version
+    conversions  by version, for those whose form differs from the internal one
+    defaults     fills in a decoded object of any version (in place, in that version's form)
+    strategy     of the resource; `status` of its status subresource (None: the generic one)
+    selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
+    row          cells of one table row, in the order of the columns in resources.json; None: name and age only
+    deleted      whether DELETE answers the object (else a Status)
+    """
+
+    internal: str = ""
+    conversions: Mapping[str, Conversion] = field(default_factory=dict)
+    defaults: Callable[[Obj, Context], None] = _nothing
+    strategy: Strategy = field(default_factory=Strategy)
+    status: Strategy | None = None
+    selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    row: Callable[[Obj], list[Any]] | None = None
+    deleted: bool = False

@@ -1,0 +1,249 @@
+"""The shape of every type of a release: what decodes, prunes, merges and prints objects.
+
+A type is known twice in `schemas/RELEASE`: `types.json` has it as Go declares it (order of fields, pointers, what is
+left out when empty, protobuf numbers), the OpenAPI documents have what clients are told (list types, merge keys,
+defaults). `Schemas.of(release)` joins the two, type by type, when a type is first asked for.
+
+    schemas = Schemas.of("1.32")
+    claim = schemas.kind("resource.k8s.io", "v1beta1", "ResourceClaim")     # a Struct
+    claim.fields["spec"].type.fields["devices"]                             # a Field
+
+A shape is one of Struct, List, Map, Scalar, Custom. Types refer to each other in circles (JSONSchemaProps), so that
+fields are resolved lazily.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib import resources
+from typing import Any, TypeAlias
+
+import orjson
+
+INTERNAL = "__internal"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """kind: string, bool, int32, int64, float64, bytes ([]uint8), interface (anything); `go` as error texts name it."""
+
+    kind: str
+    go: str
+
+
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON, …"""
+
+    name: str
+    go: str
+
+
+@dataclass(frozen=True, slots=True)
+class List:
+    element: Shape
+    pointer: bool  # whether the elements are pointers: then null stays null
+
+    @property
+    def go(self) -> str:
+        return f"[]{'*' if self.pointer else ''}{self.element.go}"
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    key: Scalar
+    value: Shape
+
+    @property
+    def go(self) -> str:
+        return f"map[{self.key.go}]{self.value.go}"
+
+
+class Struct:
+    """A Go struct. `name` has the full package path, `go` is short (v1.Pod), `fields` are by JSON name, in Go's order;
+    those of inlined structs stand among them. `openapi` is its OpenAPI schema ({} for internal forms)."""
+
+    def __init__(self, schemas: Schemas, name: str) -> None:
+        self.schemas = schemas
+        self.name = name
+        self.go = short(name)
+
+    @property
+    def plain(self) -> str:
+        """The name without its package: Pod."""
+        return self.name.rpartition(".")[2]
+
+    @cached_property
+    def fields(self) -> dict[str, Field]:
+        return {field.json: field for field in self.schemas._fields(self.name)}
+
+    @cached_property
+    def openapi(self) -> dict[str, Any]:
+        return self.schemas.openapi_of(self.name)
+
+    def __repr__(self) -> str:
+        return f"Struct({self.name})"
+
+
+Shape: TypeAlias = Scalar | Custom | List | Map | Struct
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a struct. `number` is its protobuf field number (0: none), `openapi` its property's schema:
+    `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`, `-patch-merge-key`, `-patch-strategy`, `default`, …"""
+
+    go_name: str
+    json: str
+    type: Shape
+    omitempty: bool
+    pointer: bool
+    number: int
+    openapi: dict[str, Any]
+
+    @property
+    def list_type(self) -> str:
+        return str(self.openapi.get("x-kubernetes-list-type", "atomic"))
+
+    @property
+    def map_keys(self) -> list[str]:
+        return list(self.openapi.get("x-kubernetes-list-map-keys", ()))
+
+    @property
+    def merge_key(self) -> str:
+        return str(self.openapi.get("x-kubernetes-patch-merge-key", ""))
+
+    @property
+    def patch_strategies(self) -> list[str]:
+        text = self.openapi.get("x-kubernetes-patch-strategy", "")
+        return text.split(",") if text else []
+
+
+def short(name: str) -> str:
+    """v1.Pod of k8s.io/api/core/v1.Pod; names without a package stay as they are."""
+    return name.rpartition("/")[2]
+
+
+def openapi_name(name: str) -> str:
+    """io.k8s.api.core.v1.Pod of k8s.io/api/core/v1.Pod."""
+    host, _, rest = name.partition("/")
+    return ".".join(reversed(host.split("."))) + "." + rest.replace("/", ".")
+
+
+def read(release: str, name: str) -> Any:
+    """The content of `schemas/RELEASE/NAME`."""
+    return orjson.loads((resources.files("understudy.schemas") / release / name).read_bytes())
+
+
+class Schemas:
+    """Every type of one release."""
+
+    @staticmethod
+    @lru_cache
+    def of(release: str) -> Schemas:
+        return Schemas(release)
+
+    def __init__(self, release: str) -> None:
+        self.release = release
+        self._types = read(release, "types.json")
+        self._custom = frozenset(self._types["custom"])
+        self._structs: dict[str, Struct] = {}
+        self._openapi: dict[str, dict[str, Any]] = {}
+        self._read_documents: set[str] = set()
+
+    def kind(self, group: str, version: str, kind: str) -> Struct:
+        """The type of a kind. Raises KeyError for one that the release does not know."""
+        return self.struct(self._types["kinds"][f"{group}/{version}/{kind}"])
+
+    def has_kind(self, group: str, version: str, kind: str) -> bool:
+        return f"{group}/{version}/{kind}" in self._types["kinds"]
+
+    def struct(self, name: str) -> Struct:
+        """A struct by its full Go name."""
+        found = self._structs.get(name)
+        if found is None:
+            if name not in self._types["structs"]:
+                raise KeyError(name)
+            found = self._structs[name] = Struct(self, name)
+        return found
+
+    def document(self, group: str, version: str) -> dict[str, Any]:
+        """The schemas of a group-version's OpenAPI document, by OpenAPI name."""
+        path = f"apis__{group}__{version}" if group else f"api__{version}"
+        schemas: dict[str, Any] = read(self.release, f"openapi/{path}.json")["components"]["schemas"]
+        return schemas
+
+    def openapi_of(self, name: str) -> dict[str, Any]:
+        """The OpenAPI schema of a Go type, {} where none is published."""
+        wanted = openapi_name(name)
+        if wanted not in self._openapi:
+            for group, version in self._documents_for(name):
+                key = f"{group}/{version}"
+                if key not in self._read_documents:
+                    self._read_documents.add(key)
+                    self._openapi.update(self.document(group, version))
+        return self._openapi.get(wanted, {})
+
+    def _documents_for(self, name: str) -> list[tuple[str, str]]:
+        """The documents in which a type can stand: its own group-version's; core/v1 for what all share."""
+        package = name.rpartition(".")[0]
+        found = self._packages.get(package)
+        if found is None:
+            return [] if package.startswith("k8s.io/kubernetes/") else [("", "v1")]
+        return found
+
+    @cached_property
+    def _packages(self) -> dict[str, list[tuple[str, str]]]:
+        """{Go package: group-versions} of the documents there are."""
+        folder = resources.files("understudy.schemas") / self.release / "openapi"
+        there = {item.name.removesuffix(".json") for item in folder.iterdir()}
+        packages: dict[str, list[tuple[str, str]]] = {}
+        for key, name in self._types["kinds"].items():
+            group, version, _ = key.split("/")
+            path = f"apis__{group}__{version}" if group else f"api__{version}"
+            package = name.rpartition(".")[0]
+            if path in there and not package.startswith("k8s.io/apimachinery/"):
+                gv = (group, version)
+                if gv not in packages.setdefault(package, []):
+                    packages[package].append(gv)
+        return packages
+
+    def _fields(self, name: str) -> list[Field]:
+        properties = self.openapi_of(name).get("properties", {})
+        out: list[Field] = []
+        for go_name, json, flags, type_name, number in self._types["structs"][name]:
+            if "u" in flags:
+                continue
+            if "i" in flags:
+                out += self.struct(type_name.removeprefix("*")).fields.values()
+                continue
+            pointer = type_name.startswith("*")
+            shape = self.shape(type_name.removeprefix("*"))
+            out.append(Field(go_name, json, shape, "o" in flags, pointer, number, properties.get(json, {})))
+        return out
+
+    def shape(self, type_name: str) -> Shape:
+        """The shape of a Go type that is not a pointer."""
+        if type_name == "[]uint8":
+            return Scalar("bytes", "[]uint8")
+        if type_name.startswith("[]"):
+            element = type_name[2:]
+            return List(self.shape(element.removeprefix("*")), element.startswith("*"))
+        if type_name.startswith("map["):
+            key, _, value = type_name[4:].partition("]")
+            key_shape = self.shape(key)
+            if not isinstance(key_shape, Scalar):
+                raise TypeError(f"a map with keys of {key}")
+            return Map(key_shape, self.shape(value.removeprefix("*")))
+        if type_name in self._custom:
+            return Custom(type_name.rpartition(".")[2], short(type_name))
+        if type_name in self._types["structs"]:
+            return self.struct(type_name)
+        named = self._types["scalars"].get(type_name)
+        if named is None:
+            return Scalar("interface" if type_name.startswith("interface") else type_name, type_name)
+        shape = self.shape(named)
+        if isinstance(shape, Scalar):
+            return Scalar(shape.kind, short(type_name))
+        return shape

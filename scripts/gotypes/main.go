@@ -1,0 +1,140 @@
+// Command gotypes prints, as JSON, the facts about the Go types of the Kubernetes API that OpenAPI leaves
+// out: the order of fields, which are pointers, which are left out when empty, protobuf field numbers, and
+// the layout of the internal types that some error texts print.
+//
+// The answer is one object:
+//
+//	kinds    {"group/version/Kind": type}; the version of internal forms is __internal
+//	structs  {type: [[Go name, JSON name, flags, type, protobuf field number], ...]} in the order of declaration
+//	scalars  {type: kind} of named types that are not structs
+//
+// A type is written as Go writes it, with the full path of its package. Flags: o for omitempty, i for
+// inlined, u for not exported. A struct that encodes itself to JSON is in custom too.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	_ "k8s.io/kubernetes/pkg/controlplane"
+)
+
+var (
+	structs   = map[string][][]any{}
+	scalars   = map[string]string{}
+	custom    = map[string]bool{}
+	marshaler = reflect.TypeOf((*json.Unmarshaler)(nil)).Elem()
+)
+
+func name(t reflect.Type) string {
+	if t.Name() != "" {
+		if t.PkgPath() == "" {
+			return t.Name()
+		}
+		return t.PkgPath() + "." + t.Name()
+	}
+	switch t.Kind() {
+	case reflect.Pointer:
+		return "*" + name(t.Elem())
+	case reflect.Slice:
+		return "[]" + name(t.Elem())
+	case reflect.Map:
+		return "map[" + name(t.Key()) + "]" + name(t.Elem())
+	}
+	return t.String()
+}
+
+func visit(t reflect.Type) {
+	switch t.Kind() {
+	case reflect.Pointer:
+		visit(t.Elem())
+		return
+	case reflect.Slice, reflect.Array:
+		visit(t.Elem())
+	case reflect.Map:
+		visit(t.Key())
+		visit(t.Elem())
+	}
+	key := name(t)
+	if t.PkgPath() == "" || strings.HasPrefix(t.PkgPath(), "time") || strings.HasPrefix(t.PkgPath(), "math") {
+		return
+	}
+	if reflect.PointerTo(t).Implements(marshaler) {
+		custom[key] = true
+	}
+	if t.Kind() != reflect.Struct {
+		if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+			scalars[key] = strings.TrimPrefix(fmt.Sprint(t.Kind()), "")
+			if t.Kind() == reflect.Slice {
+				scalars[key] = "[]" + name(t.Elem())
+			} else {
+				scalars[key] = "map[" + name(t.Key()) + "]" + name(t.Elem())
+			}
+			return
+		}
+		scalars[key] = t.Kind().String()
+		return
+	}
+	if _, done := structs[key]; done {
+		return
+	}
+	structs[key] = nil
+	fields := [][]any{}
+	for i := 0; i < t.NumField(); i++ {
+		field := t.Field(i)
+		json, flags, number := "", "", 0
+		tag, tagged := field.Tag.Lookup("json")
+		parts := strings.Split(tag, ",")
+		json = parts[0]
+		for _, option := range parts[1:] {
+			if option == "omitempty" {
+				flags += "o"
+			}
+		}
+		if field.Anonymous && json == "" {
+			flags += "i"
+		} else if json == "" && field.IsExported() && (tagged || !tagged) {
+			json = field.Name
+		}
+		if !field.IsExported() {
+			flags += "u"
+		}
+		if proto := strings.Split(field.Tag.Get("protobuf"), ","); len(proto) > 1 {
+			fmt.Sscanf(proto[1], "%d", &number)
+		}
+		fields = append(fields, []any{field.Name, json, flags, name(field.Type), number})
+		if field.IsExported() {
+			visit(field.Type)
+		}
+	}
+	structs[key] = fields
+}
+
+func main() {
+	kinds := map[string]string{}
+	extensions := runtime.NewScheme()
+	apiextensions.Install(extensions)
+	for _, scheme := range []*runtime.Scheme{legacyscheme.Scheme, extensions, aggregator.Scheme} {
+		for kind, t := range scheme.AllKnownTypes() {
+			kinds[fmt.Sprintf("%s/%s/%s", kind.Group, kind.Version, kind.Kind)] = name(t)
+			visit(t)
+		}
+	}
+	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}} {
+		visit(reflect.TypeOf(more))
+	}
+	_ = schema.GroupVersionKind{}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(map[string]any{"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom}); err != nil {
+		panic(err)
+	}
+}

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Make schemas/RELEASE from a running API server of that release, and from its Go types.
+
+    scripts/schemas.py --server https://127.0.0.1:6443 --token T --types types.json 1.32
+
+The server is asked for its OpenAPI v3 documents (prose and paths are left out), for its discovery documents and for
+one empty table of each resource (the columns). `types.json` is what `scripts/gotypes` prints, built in a module that
+requires k8s.io/kubernetes of the same release:
+
+    go run ./scripts/gotypes > types.json
+
+All group-versions that are to be served must be switched on in that server (`--runtime-config`). Written are
+
+    openapi/GROUP-VERSION.json   components.schemas of one group-version
+    resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns
+    types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
+    gates.json                   feature gates with stage and default, from a server that was started without any
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import ssl
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+PROSE = ("description", "x-kubernetes-validations")
+
+
+class Source:
+    """The server that is asked."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url, self.token = url.rstrip("/"), token
+        self.context = ssl._create_unverified_context()
+
+    def text(self, path: str, accept: str = "*/*") -> str:
+        headers = {"Accept": accept, "Authorization": f"Bearer {self.token}"}
+        request = urllib.request.Request(self.url + path, headers=headers)
+        with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
+            body: bytes = answer.read()
+            return body.decode()
+
+    def get(self, path: str, accept: str = "application/json") -> Any:
+        return json.loads(self.text(path, accept))
+
+
+def without_prose(node: Any, *, names: bool = False) -> Any:
+    """`node` of a schema without its descriptions; with `names` the keys are field names, and all are kept."""
+    if isinstance(node, dict):
+        kept = {k: v for k, v in node.items() if names or k not in PROSE or not isinstance(v, str)}
+        return {k: without_prose(v, names=not names and k in ("properties", "schemas")) for k, v in kept.items()}
+    if isinstance(node, list):
+        return [without_prose(v) for v in node]
+    return node
+
+
+def openapi(source: Source) -> dict[str, Any]:
+    """{file name: document} of every group-version."""
+    out = {}
+    for path, where in source.get("/openapi/v3")["paths"].items():
+        schemas = source.get(where["serverRelativeURL"]).get("components", {}).get("schemas")
+        if schemas and path.count("/") >= (2 if path.startswith("apis/") else 1):
+            out[path.replace("/", "__") + ".json"] = {"components": {"schemas": without_prose(schemas)}}
+    return out
+
+
+def resources(source: Source) -> list[dict[str, Any]]:
+    """Every group with its versions and their resources, in the order of discovery, with the columns of its tables."""
+    groups = [g for path in ("/api", "/apis") for g in source.get(path, AGGREGATED)["items"]]
+    out = []
+    for group in groups:
+        name = group["metadata"].get("name", "")
+        versions = []
+        for version in group["versions"]:
+            plain = source.get(f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}")
+            hashes = {r["name"]: r["storageVersionHash"] for r in plain["resources"] if "storageVersionHash" in r}
+            for resource in version["resources"]:
+                if "list" in resource["verbs"]:
+                    where = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
+                    table = source.get(f"{where}/{resource['resource']}?limit=1", TABLE)
+                    resource["columns"] = table["columnDefinitions"]
+                if resource["resource"] in hashes:
+                    resource["storageVersionHash"] = hashes[resource["resource"]]
+            versions.append({"version": version["version"], "resources": version["resources"]})
+        out.append({"group": name, "versions": versions})
+    return out
+
+
+def gates(source: Source) -> dict[str, list[Any]]:
+    """{gate: [stage, default]} of a server started without gates; stages are ALPHA, BETA, "" (GA) and DEPRECATED."""
+    text = source.text("/metrics")
+    found = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', text, re.M)
+    return {name: [stage, value == "1"] for name, stage, value in sorted(found)}
+
+
+def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
+    """The part of what `gotypes` prints that the served group-versions can reach, internal forms included."""
+    served = {(g["group"], v["version"]) for g in groups for v in g["versions"]}
+    served |= {(g["group"], "__internal") for g in groups}
+    kinds = {
+        key: name
+        for key, name in everything["kinds"].items()
+        if tuple(key.split("/")[:2]) in served
+        or key.startswith(("autoscaling/v1/", "/v1/", "meta.k8s.io/v1/", "policy/v1/"))
+    }
+    extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
+    reached: set[str] = set()
+    todo = [*kinds.values(), *(f"k8s.io/apimachinery/pkg/apis/meta/v1.{name}" for name in extra)]
+    while todo:
+        name = todo.pop()
+        while name.startswith(("*", "[]", "map[")):
+            if name.startswith("map["):
+                key, _, name = name[4:].partition("]")
+                todo.append(key)
+            else:
+                name = name.removeprefix("*").removeprefix("[]")
+        if name in reached:
+            continue
+        reached.add(name)
+        if name in everything["structs"]:
+            todo += [field[3] for field in everything["structs"][name]]
+        elif name in everything["scalars"]:
+            todo.append(everything["scalars"][name])
+    keep = {part: {k: v for k, v in everything[part].items() if k in reached} for part in ("structs", "scalars")}
+    return {"kinds": kinds, **keep, "custom": sorted(reached & set(everything["custom"]))}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("release")
+    parser.add_argument("--server", required=True)
+    parser.add_argument("--token", default="")
+    parser.add_argument("--types", type=Path, required=True)
+    parser.add_argument("--default-gates", metavar="URL", help="a server of the release without --feature-gates")
+    args = parser.parse_args()
+    source, home = Source(args.server, args.token), SCHEMAS / args.release
+    groups = resources(source)
+    write = {f"openapi/{name}": document for name, document in openapi(source).items()}
+    write["resources.json"] = groups
+    write["types.json"] = types(json.loads(args.types.read_text()), groups)
+    if args.default_gates:
+        write["gates.json"] = gates(Source(args.default_gates, args.token))
+    for name, content in write.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
+    print(f"{home}: {len(write)} files, {sum(len(g['versions']) for g in groups)} group-versions")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

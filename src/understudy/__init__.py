@@ -1,0 +1,1 @@
+"""understudy: a stand-in for the Kubernetes API server."""
