@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from understudy.admission.field import Errors
 from understudy.admission.gates import Gates
-from understudy.apiserver.types import Obj
+from understudy.apiserver.schema import Schemas, Struct
+from understudy.apiserver.types import GroupVersionKind, Obj
 
 
 @dataclass(slots=True)
@@ -116,3 +118,66 @@ class Rules:
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     row: Callable[[Obj], list[Any]] | None = None
     deleted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of a resource with a path of its own. `kind` is what its body is: the resource's kind for status, another
+    for scale, binding, token; in discovery group and version stand only if `foreign`."""
+
+    name: str
+    kind: GroupVersionKind
+    verbs: tuple[str, ...]
+    foreign: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of a release, in every served version.
+
+    resource, singular  names in paths and in kubectl: "pods", "pod"
+    verbs               sorted as discovery has them
+    versions            served ones, preferred first
+    stored              what is stored for it: (group, version, kind). Events of two groups are one store
+    subresources        by name, as in the preferred version
+    columns             {version: columnDefinitions of its tables}; empty for what cannot be listed
+    """
+
+    release: str
+    group: str
+    name: str
+    resource: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    versions: tuple[str, ...]
+    stored: GroupVersionKind
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    columns: Mapping[str, list[Obj]] = field(default_factory=dict)
+    find_rules: Callable[[], Rules] = Rules  # called once, when the rules are first needed
+
+    @cached_property
+    def rules(self) -> Rules:
+        return self.find_rules()
+
+    @property
+    def storage_version(self) -> str:
+        return self.stored.version
+
+    @property
+    def virtual(self) -> bool:
+        """Nothing is stored: reviews and bindings are created only, component statuses are read only."""
+        return "watch" not in self.verbs
+
+    @cached_property
+    def has_status(self) -> bool:
+        return "status" in self.subresources
+
+    def gvk(self, version: str) -> GroupVersionKind:
+        return GroupVersionKind(self.group, version, self.name)
+
+    def struct(self, version: str) -> Struct:
+        """The shape of its objects in a version. Raises KeyError for one that the release does not know."""
+        return Schemas.of(self.release).kind(self.group, version, self.name)
