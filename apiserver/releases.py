@@ -233,8 +233,8 @@ def _kind(release: str, group: str, name: str, facts: dict[str, Any], known: lis
 def _subresource(fact: Obj, group: str, version: str) -> Subresource:
     kind = fact["responseKind"]
     foreign = bool(kind["version"])
-    where = (kind["group"], kind["version"]) if foreign else (group, version)
-    gvk = GroupVersionKind(*where, kind["kind"])
+    own_group, own_version = (kind["group"], kind["version"]) if foreign else (group, version)
+    gvk = GroupVersionKind(own_group, own_version, kind["kind"])
     return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
 
 

@@ -1,0 +1,99 @@
+"""Request info: the cases of the real server's own table of paths, and the ways to say watch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
+
+NS = "/api/v1/namespaces/other"
+
+RESOURCES: list[tuple[str, str, tuple[str, ...]]] = [
+    # method, path, (verb, prefix, group, version, namespace, resource, subresource, name)
+    ("GET", "/api/v1/namespaces", ("list", "api", "", "v1", "", "namespaces", "", "")),
+    ("GET", NS, ("get", "api", "", "v1", "other", "namespaces", "", "other")),
+    ("GET", f"{NS}/pods", ("list", "api", "", "v1", "other", "pods", "", "")),
+    ("GET", f"{NS}/pods/foo", ("get", "api", "", "v1", "other", "pods", "", "foo")),
+    ("HEAD", f"{NS}/pods/foo/", ("get", "api", "", "v1", "other", "pods", "", "foo")),
+    ("GET", "/api/v1/pods", ("list", "api", "", "v1", "", "pods", "", "")),
+    ("PUT", f"{NS}/finalize", ("update", "api", "", "v1", "other", "namespaces", "finalize", "other")),
+    ("PUT", f"{NS}/status", ("update", "api", "", "v1", "other", "namespaces", "status", "other")),
+    ("GET", f"{NS}/pods/foo/log", ("get", "api", "", "v1", "other", "pods", "log", "foo")),
+    ("GET", f"{NS}/pods/foo/proxy/a/b", ("get", "api", "", "v1", "other", "pods", "proxy", "foo")),
+    ("POST", f"{NS}/pods", ("create", "api", "", "v1", "other", "pods", "", "")),
+    ("PATCH", f"{NS}/pods/foo", ("patch", "api", "", "v1", "other", "pods", "", "foo")),
+    ("DELETE", f"{NS}/pods/foo", ("delete", "api", "", "v1", "other", "pods", "", "foo")),
+    ("DELETE", f"{NS}/pods", ("deletecollection", "api", "", "v1", "other", "pods", "", "")),
+    ("TRACE", f"{NS}/pods", ("", "api", "", "v1", "other", "pods", "", "")),
+    ("GET", "/api/v1/watch/pods", ("watch", "api", "", "v1", "", "pods", "", "")),
+    ("GET", "/api/v1/watch/namespaces/other/pods", ("watch", "api", "", "v1", "other", "pods", "", "")),
+    ("GET", "/api/v1/watch/namespaces/other/pods/foo", ("watch", "api", "", "v1", "other", "pods", "", "foo")),
+    ("GET", "/api/v1/proxy/nodes/foo/x/y", ("proxy", "api", "", "v1", "", "nodes", "", "foo")),
+    ("GET", "/apis/apps/v1/deployments", ("list", "apis", "apps", "v1", "", "deployments", "", "")),
+    ("GET", "/apis/b.io/v1/nodes/foo", ("get", "apis", "b.io", "v1", "", "nodes", "", "foo")),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "wanted"), RESOURCES)
+def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> None:
+    """Prefix, group, version, namespace, resource, subresource, name and verb are read from the path."""
+    info = request_info(method, path, {})
+    assert info.is_resource
+    assert (
+        info.verb,
+        info.prefix,
+        info.group,
+        info.version,
+        info.namespace,
+        info.resource,
+        info.subresource,
+        info.name,
+    ) == wanted
+
+
+@pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1/", "/healthz", "/a/b"])
+def test_other_paths(path: str) -> None:
+    """What is no resource has the method as its verb, and nothing else."""
+    assert request_info("POST", path, {"watch": ""}) == RequestInfo(path, "post")
+
+
+@pytest.mark.parametrize(
+    ("query", "verb", "name"),
+    [
+        ({}, "list", ""),
+        ({"watch": "true"}, "watch", ""),
+        ({"watch": ""}, "watch", ""),
+        ({"watch": "notabool"}, "watch", ""),
+        ({"watch": "False"}, "list", ""),
+        ({"watch": "0"}, "list", ""),
+        ({"limit": "5"}, "list", ""),
+        ({"fieldSelector": "metadata.name=foo"}, "list", "foo"),
+        ({"fieldSelector": "spec.x=y,metadata.name==foo", "watch": "1"}, "watch", "foo"),
+        ({"fieldSelector": "metadata.name!=foo"}, "list", ""),
+        ({"fieldSelector": "metadata.name=a/b"}, "list", ""),
+    ],
+)
+def test_lists_and_watches(query: dict[str, str], verb: str, name: str) -> None:
+    """A collection is watched unless `watch` is absent, false or 0; a field selector on the name gives the name."""
+    info = request_info("GET", "/api/v1/namespaces/other/pods", query)
+    assert (info.verb, info.name) == (verb, name)
+
+
+def test_watching_one_object_is_getting_it() -> None:
+    """`?watch=true` on an object is a get; only the deprecated path watches one."""
+    assert request_info("GET", f"{NS}/pods/foo", {"watch": "true"}).verb == "get"
+    assert request_info("GET", "/api/v1/watch/namespaces/other/pods/foo", {}).watch_path
+
+
+def test_parts_keep_what_follows_the_subresource() -> None:
+    """/pods/foo/proxy/a/b: the rest is there for whoever proxies."""
+    info: Any = request_info("GET", f"{NS}/pods/foo/proxy/a/b", {})
+    assert info.parts == ("pods", "foo", "proxy", "a", "b")
+
+
+def test_a_special_verb_of_nothing() -> None:
+    """/api/v1/watch cannot be told what to watch."""
+    with pytest.raises(RequestInfoError, match="unable to determine kind and namespace from url, /api/v1/watch"):
+        request_info("GET", "/api/v1/watch", {})
