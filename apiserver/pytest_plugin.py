@@ -1,0 +1,73 @@
+"""The pytest fixture `apiserver`, and the marker that chooses its server.
+
+pytest imports this module in every project that has understudy installed: it imports nothing of the server until a test
+asks for the fixture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from understudy import Server
+
+MARKER = (
+    'apiserver(emulated_version="1.32", feature_gates={"NAME": True}, load=["world.yaml"], ...): '
+    "the options of the `apiserver` fixture's server, as understudy.Server takes them; "
+    "files to load are found beside the test's own file"
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", MARKER)
+
+
+class Pool:
+    """One running server for each set of options: the next test that wants the same gets it reset."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._running: dict[str, Server] = {}
+
+    def server(self, options: Mapping[str, Any]) -> Server:
+        """A server as if just started."""
+        key = json.dumps(options, sort_keys=True, default=str)
+        if key in self._running:
+            self._running[key].reset()
+        else:
+            from understudy import Server
+
+            self._running[key] = self._stack.enter_context(Server(**options))
+        return self._running[key]
+
+
+@pytest.fixture(scope="session")
+def _apiserver_pool() -> Iterator[Pool]:
+    with ExitStack() as stack:
+        yield Pool(stack)
+
+
+@pytest.fixture
+def apiserver(request: pytest.FixtureRequest, _apiserver_pool: Pool) -> Server:
+    """A running API server without any objects but those it starts with; see the marker of the same name."""
+    return _apiserver_pool.server(marked(request.node))
+
+
+def marked(item: pytest.Item) -> dict[str, Any]:
+    """The options a test's markers give; the nearest one (function, then class, then module) wins, option by option."""
+    options: dict[str, Any] = {}
+    for marker in item.iter_markers("apiserver"):
+        if marker.args:
+            raise pytest.UsageError("the marker apiserver takes keyword arguments only, such as emulated_version")
+        options = {**marker.kwargs, **options}
+    if "load" in options:
+        load = options["load"]
+        paths = [load] if isinstance(load, str | Path) else load
+        options["load"] = [item.path.parent / path if isinstance(path, str | Path) else path for path in paths]
+    return options

@@ -1,0 +1,33 @@
+"""What every test may ask for."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--raise-agreement", action="store_true", help="keep what recordings agree in now, if it is more")
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> str:
+    """A kubectl of 1.32 or later: $KUBECTL, or the one on PATH. Without one the test is skipped; in CI it fails."""
+    found = os.environ.get("KUBECTL") or shutil.which("kubectl")
+    if found and minor(found) >= 32:
+        return found
+    reason = "needs kubectl 1.32 or later, on PATH or named by KUBECTL: scripts/build_kubectl.sh builds one"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def minor(kubectl: str) -> int:
+    done = subprocess.run([kubectl, "version", "--client", "-o", "json"], capture_output=True, check=True)
+    return int(json.loads(done.stdout)["clientVersion"]["minor"].rstrip("+"))

@@ -1,0 +1,1 @@
+"""Exchanges recorded from real kube-apiservers, and what replays them against understudy."""

@@ -1,0 +1,43 @@
+"""Replays recorded verdicts on CEL selectors, each in a DeviceClass of its own.
+
+A line is {"expression", "status", "causes"}: what a create with that one selector is answered.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from .client import Connection
+from .replay import Outcome
+
+PATH = "/apis/resource.k8s.io/v1alpha3/deviceclasses?dryRun=All"
+
+
+def replay(lines: list[Any], connection: Connection) -> Outcome:
+    outcome = Outcome()
+    for number, case in enumerate(lines, 1):
+        status, causes = verdict(connection, f"cel-{number}", case["expression"])
+        found = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
+        if causes != (want := in_order(case["causes"])):
+            found.append(f"causes: {causes}, want {want}")
+        outcome.add(f"line {number}: {case['expression'][:200]!r}", found)
+    return outcome
+
+
+def verdict(connection: Connection, name: str, expression: str) -> tuple[int, list[Any]]:
+    body = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+    status, _, answer = connection.exchange(
+        "POST", PATH, {"Content-Type": "application/json"}, json.dumps(body).encode()
+    )
+    details = (answer.get("details") if isinstance(answer, dict) else None) or {}
+    return status, in_order(details.get("causes") or [])
+
+
+def in_order(causes: list[dict[str, str]]) -> list[tuple[str, ...]]:
+    return sorted(tuple(cause.get(key, "") for key in ("field", "reason", "message")) for cause in causes)

@@ -1,0 +1,58 @@
+"""Keeps the share of exchanges that agree, file by file; it may only rise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .replay import Outcome
+
+AGREEMENT = Path(__file__).with_name("agreement.json")
+
+
+class Agreement:
+    """`agreement.json` holds {recorded file: [steps that agree, steps]}."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[int]] = json.loads(AGREEMENT.read_text())
+        self.risen: dict[str, list[int]] = {}
+
+    def check(self, name: str, outcome: Outcome) -> None:
+        least = self.kept.get(name, [0, 0])[0]
+        print(*outcome.differences, sep="\n")
+        if outcome.same < least:
+            shown = "\n".join(outcome.differences[:20])
+            pytest.fail(f"{outcome.same} of {outcome.total} agree; it was {least} before:\n{shown}", pytrace=False)
+        if [outcome.same, outcome.total] != self.kept.get(name):
+            self.risen[name] = [outcome.same, outcome.total]
+
+    def write(self) -> None:
+        lines = (f"  {json.dumps(name)}: {counts}" for name, counts in sorted({**self.kept, **self.risen}.items()))
+        AGREEMENT.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+KEY = pytest.StashKey[Agreement]()
+
+
+@pytest.fixture(scope="session")
+def agreement(pytestconfig: pytest.Config) -> Iterator[Agreement]:
+    kept = pytestconfig.stash[KEY] = Agreement()
+    yield kept
+    if kept.risen and pytestconfig.getoption("raise_agreement"):
+        kept.write()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    kept = config.stash.get(KEY, None)
+    if kept is None:
+        return
+    now = {**kept.kept, **kept.risen}
+    same, total = (sum(counts[i] for counts in now.values()) for i in (0, 1))
+    terminalreporter.write_line(f"recordings: {same} of {total} steps agree with kube-apiserver")
+    if kept.risen and not config.getoption("raise_agreement"):
+        terminalreporter.write_line(
+            f"{len(kept.risen)} files do better than agreement.json: keep it by --raise-agreement"
+        )

@@ -1,0 +1,135 @@
+"""Replays a recording against a live server: one verdict per step.
+
+A recording is JSON lines. The first tells where it was taken (`scenario`, `server`, `namespace`, `about`), the last
+the order of the resource versions seen (`resource_versions`); between them are the steps:
+
+    request       one exchange: `request` (method, path, headers, body, pad) and the `response` wanted
+    watch         a watch and the `events` that came within its window
+    start_watch   opens a watch under which the next steps happen; `collect` takes its events and closes it
+    pause         lets time pass
+    control       changes the running server: {"feature-gates": {"A": false}}
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .client import KEPT_HEADERS, Connection, Watch
+from .compare import Memory
+
+PATIENCE = 5.0  # seconds beyond a recorded window before an event counts as missing
+Control = Callable[[str, dict[str, bool]], None]
+
+
+@dataclass
+class Outcome:
+    same: int = 0
+    total: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def add(self, what: str, found: list[str]) -> None:
+        self.total += 1
+        if found:
+            self.differences.append("\n    ".join([what, *found[:6]]))
+        else:
+            self.same += 1
+
+
+def read(path: Path) -> list[Any]:
+    with lzma.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines if line.strip()]
+
+
+def replay(lines: list[Any], connection: Connection, control: Control) -> Outcome:
+    """`control` carries out the recording's control steps: (what, body)."""
+    return Replay(connection, control).run(lines)
+
+
+class Replay:
+    def __init__(self, connection: Connection, control: Control) -> None:
+        self.connection, self.control = connection, control
+        self.memory = Memory()
+        self.watches: dict[int, Watch] = {}
+
+    def run(self, lines: list[Any]) -> Outcome:
+        outcome = Outcome()
+        if namespace := lines[0].get("namespace"):
+            self._make_namespace(namespace)
+        for number, line in enumerate(lines[1:], 2):
+            if "resource_versions" in line:
+                if not self.memory.in_order(line["resource_versions"]):
+                    outcome.add("resource versions do not stand in the recorded order", ["order"])
+            elif "pause" in line:
+                time.sleep(line["pause"])
+            else:
+                outcome.add(f"line {number}: {described(line)}", self.step(line))
+        return outcome
+
+    def _make_namespace(self, name: str) -> None:
+        body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
+        self.connection.exchange("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body)
+
+    def step(self, line: dict[str, Any]) -> list[str]:
+        for kind in ("request", "watch", "start_watch", "collect", "control"):
+            if kind in line:
+                found: list[str] = getattr(self, f"_{kind}")(line[kind], line)
+                return found
+        raise ValueError(f"a step of an unknown kind: {sorted(line)}")
+
+    def _request(self, request: dict[str, Any], line: dict[str, Any]) -> list[str]:
+        raw = None
+        if (body := request.get("body")) is not None:
+            body = self.memory.fill(body)
+            raw = (body if isinstance(body, str) else json.dumps(body)).encode() + b" " * request.get("pad", 0)
+        path = self.memory.path(request["path"])
+        status, headers, answer = self.connection.exchange(request["method"], path, request["headers"], raw)
+        if "body" in line["response"]:
+            self.memory.note(answer)
+        return self._answer(line["response"], status, headers, answer)
+
+    def _answer(self, want: dict[str, Any], status: int, headers: dict[str, Any], body: Any) -> list[str]:
+        found = [] if status == want["status"] else [f"status: {status}, want {want['status']}"]
+        if "body" in want:
+            found += self.memory.body(want["body"], body)
+        for name in KEPT_HEADERS:
+            wanted, have = want["headers"].get(name), headers.get(name)
+            if wanted != have:
+                found.append(f"header {name}: {have!r}, want {wanted!r}")
+        return found
+
+    def _open(self, watch: dict[str, Any]) -> Watch:
+        return self.connection.watch(self.memory.path(watch["path"]), watch["headers"])
+
+    def _watch(self, watch: dict[str, Any], line: dict[str, Any]) -> list[str]:
+        live = self._open(watch)
+        found = self._answer(line["response"], live.status, live.headers, live.error)
+        return found + self._events(live, watch, line["events"])
+
+    def _start_watch(self, watch: dict[str, Any], line: dict[str, Any]) -> list[str]:
+        live = self.watches[watch["id"]] = self._open(watch)
+        return self._answer(line["response"], live.status, live.headers, live.error)
+
+    def _collect(self, collect: dict[str, Any], line: dict[str, Any]) -> list[str]:
+        return self._events(self.watches.pop(collect["id"]), collect, line["events"])
+
+    def _events(self, live: Watch, window: dict[str, Any], want: list[Any]) -> list[str]:
+        got = live.collect(len(want), window["seconds"] + PATIENCE, window["count"])
+        return self.memory.differences(want, got, "events")
+
+    def _control(self, control: dict[str, Any], line: dict[str, Any]) -> list[str]:
+        for what, body in control.items():
+            self.control(what, body)
+        return []
+
+
+def described(line: dict[str, Any]) -> str:
+    if "request" in line:
+        return f"{line['request']['method']} {line['request']['path']}"
+    kind = next(kind for kind in ("watch", "start_watch", "collect", "control") if kind in line)
+    return f"{kind} {line[kind].get('path') or json.dumps(line[kind])}"

@@ -1,0 +1,92 @@
+"""Replays what real kube-apiservers answered: no recorded file may agree less than it did before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from understudy import Server
+
+from . import cel, replay, sessions
+from .client import Connection
+from .conftest import Agreement
+
+HERE = Path(__file__).parent
+CLASSIC = {"DRAControlPlaneController": True}
+ALL_OF_132 = {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True}
+SERVERS: dict[str, tuple[str, dict[str, bool]]] = {
+    "cel": ("1.32", ALL_OF_132),
+    "gates/1.31": ("1.31", CLASSIC),
+    "gates/1.32": ("1.32", ALL_OF_132),
+    "kubectl": ("1.32", ALL_OF_132),
+    "machinery/1.31": ("1.31", {}),
+    "machinery/1.32": ("1.32", ALL_OF_132),
+    "machinery/1.32-compacted": ("1.32", ALL_OF_132),
+    "validation/1.31": ("1.31", {}),
+    "validation/1.31-classic": ("1.31", CLASSIC),
+    "validation/1.32": ("1.32", ALL_OF_132),
+    "validation/1.32-defaults": ("1.32", {}),
+}
+TOKEN = "admintoken"
+
+
+def recorded(*folders: str) -> pytest.MarkDecorator:
+    """One case for each recorded file of the folders; those of a folder share a server."""
+    files = [(folder, path) for folder in folders for path in sorted((HERE / folder).glob("*.jsonl.xz"))]
+    ids = [f"{folder}/{path.name.removesuffix('.jsonl.xz')}" for folder, path in files]
+    cases = [pytest.param(folder, path, name, id=name) for (folder, path), name in zip(files, ids, strict=True)]
+    return pytest.mark.parametrize(("server", "path", "name"), cases, indirect=["server"])
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    release, gates = SERVERS[request.param]
+    tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
+    tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
+    with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens) as running:
+        if request.param.endswith("-compacted"):
+            running.compact()
+        yield running
+
+
+@pytest.fixture
+def connection(server: Server) -> Iterator[Connection]:
+    connection = Connection(server.url, TOKEN)
+    yield connection
+    connection.close()
+
+
+@recorded(*(folder for folder in SERVERS if "/" in folder))
+def test_exchanges(server: Server, connection: Connection, path: Path, name: str, agreement: Agreement) -> None:
+    """The same requests get the same status, headers, bodies and watch events."""
+
+    def control(what: str, body: dict[str, bool]) -> None:
+        assert what == "feature-gates"
+        server.set_feature_gates(body)
+
+    agreement.check(name, replay.replay(replay.read(path), connection, control))
+
+
+@recorded("cel")
+def test_selectors(connection: Connection, path: Path, name: str, agreement: Agreement) -> None:
+    """A CEL selector is accepted or refused in the same words."""
+    agreement.check(name, cel.replay(replay.read(path), connection))
+
+
+@recorded("kubectl")
+def test_kubectl_sessions(
+    server: Server, kubectl: str, path: Path, name: str, agreement: Agreement, tmp_path: Path
+) -> None:
+    """kubectl prints the same, to the letter, and ends with the same status."""
+    session, outcome = sessions.Session(server.url, kubectl, tmp_path), replay.Outcome()
+    for number, step in enumerate(replay.read(path), 1):
+        outcome.add(f"line {number}: kubectl {' '.join(step['argv'])}", session.differences(step))
+    agreement.check(name, outcome)
+
+
+def test_every_recording_is_replayed() -> None:
+    """No recorded file lies in a folder that no server is started for."""
+    folders = {path.parent.relative_to(HERE).as_posix() for path in HERE.rglob("*.xz")}
+    assert folders == set(SERVERS)
