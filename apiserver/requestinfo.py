@@ -9,9 +9,12 @@ no resource answers still says to authorisation what it asked for. Whether the r
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.apiserver.call import Query
 
 VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 SPECIAL_VERBS = ("proxy", "watch")
@@ -47,20 +50,20 @@ class RequestInfo:
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
-def request_info(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """`path` is decoded, without the query; `query` has the first value of each parameter. Raises RequestInfoError."""
+def request_info(method: str, path: str, query: Query) -> RequestInfo:
+    """`path` is decoded and without the query. Raises RequestInfoError."""
     info = _of_path(method, path)
     if info.verb != "get" or info.name or not info.is_resource:
         return info
     if not query:
         return _listing(info)
     verb = "watch" if watches(query) else "list"
-    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector", "")))
+    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")))
 
 
-def watches(query: Mapping[str, str]) -> bool:
+def watches(query: Query) -> bool:
     """`watch`, `watch=` and `watch=anything` are true; only false and 0 are not."""
-    return "watch" in query and query["watch"].lower() not in ("false", "0")
+    return "watch" in query and query.get("watch").lower() not in ("false", "0")
 
 
 def selected_name(field_selector: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from understudy.apiserver.call import Query
 from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
 
 NS = "/api/v1/namespaces/other"
@@ -39,7 +40,7 @@ RESOURCES: list[tuple[str, str, tuple[str, ...]]] = [
 @pytest.mark.parametrize(("method", "path", "wanted"), RESOURCES)
 def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> None:
     """Prefix, group, version, namespace, resource, subresource, name and verb are read from the path."""
-    info = request_info(method, path, {})
+    info = request_info(method, path, Query(""))
     assert info.is_resource
     assert (
         info.verb,
@@ -56,44 +57,44 @@ def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1/", "/healthz", "/a/b"])
 def test_other_paths(path: str) -> None:
     """What is no resource has the method as its verb, and nothing else."""
-    assert request_info("POST", path, {"watch": ""}) == RequestInfo(path, "post")
+    assert request_info("POST", path, Query("watch=")) == RequestInfo(path, "post")
 
 
 @pytest.mark.parametrize(
     ("query", "verb", "name"),
     [
-        ({}, "list", ""),
-        ({"watch": "true"}, "watch", ""),
-        ({"watch": ""}, "watch", ""),
-        ({"watch": "notabool"}, "watch", ""),
-        ({"watch": "False"}, "list", ""),
-        ({"watch": "0"}, "list", ""),
-        ({"limit": "5"}, "list", ""),
-        ({"fieldSelector": "metadata.name=foo"}, "list", "foo"),
-        ({"fieldSelector": "spec.x=y,metadata.name==foo", "watch": "1"}, "watch", "foo"),
-        ({"fieldSelector": "metadata.name!=foo"}, "list", ""),
-        ({"fieldSelector": "metadata.name=a/b"}, "list", ""),
+        ("", "list", ""),
+        ("watch=true", "watch", ""),
+        ("watch", "watch", ""),
+        ("watch=notabool", "watch", ""),
+        ("watch=False", "list", ""),
+        ("watch=0", "list", ""),
+        ("limit=5", "list", ""),
+        ("fieldSelector=metadata.name%3Dfoo", "list", "foo"),
+        ("fieldSelector=spec.x%3Dy%2Cmetadata.name%3D%3Dfoo&watch=1", "watch", "foo"),
+        ("fieldSelector=metadata.name!%3Dfoo", "list", ""),
+        ("fieldSelector=metadata.name%3Da%2Fb", "list", ""),
     ],
 )
-def test_lists_and_watches(query: dict[str, str], verb: str, name: str) -> None:
+def test_lists_and_watches(query: str, verb: str, name: str) -> None:
     """A collection is watched unless `watch` is absent, false or 0; a field selector on the name gives the name."""
-    info = request_info("GET", "/api/v1/namespaces/other/pods", query)
+    info = request_info("GET", "/api/v1/namespaces/other/pods", Query(query))
     assert (info.verb, info.name) == (verb, name)
 
 
 def test_watching_one_object_is_getting_it() -> None:
     """`?watch=true` on an object is a get; only the deprecated path watches one."""
-    assert request_info("GET", f"{NS}/pods/foo", {"watch": "true"}).verb == "get"
-    assert request_info("GET", "/api/v1/watch/namespaces/other/pods/foo", {}).watch_path
+    assert request_info("GET", f"{NS}/pods/foo", Query("watch=true")).verb == "get"
+    assert request_info("GET", "/api/v1/watch/namespaces/other/pods/foo", Query("")).watch_path
 
 
 def test_parts_keep_what_follows_the_subresource() -> None:
     """/pods/foo/proxy/a/b: the rest is there for whoever proxies."""
-    info: Any = request_info("GET", f"{NS}/pods/foo/proxy/a/b", {})
+    info: Any = request_info("GET", f"{NS}/pods/foo/proxy/a/b", Query(""))
     assert info.parts == ("pods", "foo", "proxy", "a", "b")
 
 
 def test_a_special_verb_of_nothing() -> None:
     """/api/v1/watch cannot be told what to watch."""
     with pytest.raises(RequestInfoError, match="unable to determine kind and namespace from url, /api/v1/watch"):
-        request_info("GET", "/api/v1/watch", {})
+        request_info("GET", "/api/v1/watch", Query(""))

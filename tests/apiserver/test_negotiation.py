@@ -1,0 +1,172 @@
+"""Accept and Content-Type: forms, refusals and their texts as the real server has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.call import Query
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.negotiation import (
+    JSON,
+    LIST,
+    LOG,
+    OBJECT,
+    PLAIN,
+    PROTOBUF,
+    UNROUTED,
+    VERSION,
+    YAML,
+    Endpoint,
+    Output,
+    aggregated_output,
+    body_type,
+    error_output,
+    output,
+    patch_type,
+    wants_pretty,
+    watch_output,
+)
+
+META = ";v=v1;g=meta.k8s.io"
+V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+V2BETA1 = V2.replace("v=v2", "v=v2beta1")
+MEDIA = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+ROUTER = "406: Not Acceptable\n\nAvailable representations: "
+HANDLER = "only the following media types are accepted: "
+
+
+@pytest.mark.parametrize(
+    ("accept", "wanted"),
+    [
+        ("", Output()),
+        ("*/*", Output()),
+        (YAML, Output(YAML)),
+        (f"{YAML}, {JSON}", Output(YAML)),
+        (f"{JSON};q=0.5, {YAML};q=0.9", Output(YAML)),
+        ("image/png,*/*;q=0.1", Output()),
+        (f"{PROTOBUF},{JSON}", Output(PROTOBUF)),
+        (f"{JSON};pretty=1", Output(pretty=True)),
+        (f"{JSON};stream=watch", Output()),
+        (f"{JSON};as=Table{META}", Output(JSON, "Table", "v1")),
+        (f"{YAML};as=Table{META}", Output(YAML, "Table", "v1")),
+        (f"{JSON};as=Table;v=v1beta1;g=meta.k8s.io", Output(JSON, "Table", "v1beta1")),
+        (f"{JSON};as=Table;v=v2;g=meta.k8s.io,{JSON}", Output()),
+        (f"{PROTOBUF};as=Table{META},{JSON}", Output()),
+        (f"{PROTOBUF};as=PartialObjectMetadata{META}", Output(PROTOBUF, "PartialObjectMetadata", "v1")),
+    ],
+)
+def test_what_is_wanted_of_an_object(accept: str, wanted: Output) -> None:
+    """The first clause, by quality, that the endpoint can fulfil is the answer's form."""
+    assert output(accept, OBJECT) == wanted
+
+
+@pytest.mark.parametrize(
+    ("accept", "endpoint", "message"),
+    [
+        ("text/plain", OBJECT, ROUTER + MEDIA),
+        ("application/*", OBJECT, ROUTER + MEDIA),
+        ("text/plain", LIST, f"{ROUTER}{MEDIA}, {STREAMS}"),
+        ("image/png", LOG, f"{ROUTER}text/plain, {MEDIA}"),
+        (YAML, VERSION, ROUTER + JSON),
+        ("image/png", UNROUTED, HANDLER + MEDIA),
+        (f"{JSON};as=Wrong{META}", OBJECT, HANDLER + MEDIA),
+        (f"{PROTOBUF};as=Table{META}", LIST, HANDLER + MEDIA),
+        (f"{JSON};as=Table{META}", PLAIN, HANDLER + MEDIA),
+        (V2.replace("v2", "v9"), UNROUTED, HANDLER + MEDIA),
+    ],
+)
+def test_what_nobody_can_fulfil(accept: str, endpoint: Endpoint, message: str) -> None:
+    """406: the router and the handler each have their words for it."""
+    with pytest.raises(StatusError) as refused:
+        output(accept, endpoint)
+    assert (refused.value.code, refused.value.message) == (406, message)
+    assert refused.value.details == ({} if message.startswith("406") else None)
+
+
+def test_unrouted_endpoints_understand_wildcards() -> None:
+    """`application/*` is good enough where no router stands before."""
+    assert output("application/*", UNROUTED) == Output()
+
+
+def test_watches() -> None:
+    """A watch is streamed as JSON or protobuf, never as YAML."""
+    assert watch_output("*/*").watch_type == JSON
+    assert watch_output(f"{PROTOBUF};stream=watch").watch_type == f"{PROTOBUF};stream=watch"
+    with pytest.raises(StatusError, match=f"{HANDLER}{STREAMS}"):
+        watch_output(YAML)
+
+
+def test_errors_are_always_told() -> None:
+    """An error ignores wishes for tables, and comes as indented JSON to those who accept nothing."""
+    assert error_output(YAML) == Output(YAML)
+    assert error_output(f"{JSON};as=Table{META},{YAML}") == Output(YAML)
+    assert error_output("image/png") == Output(pretty=True)
+
+
+@pytest.mark.parametrize(
+    ("accept", "version"),
+    [
+        (V2, "v2"),
+        (f"{V2},{V2BETA1},application/json", "v2"),
+        (f"{V2BETA1},application/json", "v2beta1"),
+        (f"application/json,{V2}", "v2"),
+        ("application/json", None),
+        ("", None),
+        (V2.replace("v2", "v9"), None),
+    ],
+)
+def test_aggregated_discovery(accept: str, version: str | None) -> None:
+    """Any clause that asks for aggregated discovery gets it, wherever it stands."""
+    found = aggregated_output(accept)
+    assert (found and found.target_version) == version
+
+
+@pytest.mark.parametrize(
+    ("content_type", "wanted"),
+    [
+        ("", JSON),
+        ("application/json; charset=utf-8", JSON),
+        ("Application/JSON", JSON),
+        (YAML, YAML),
+        (PROTOBUF, PROTOBUF),
+        ("text/plain", None),
+        ("garbage", None),
+        ("application/merge-patch+json", None),
+        ("application/json; charset", None),
+    ],
+)
+def test_bodies(content_type: str, wanted: str | None) -> None:
+    """No Content-Type means JSON; what is unknown is 415."""
+    if wanted:
+        assert body_type(content_type) == wanted
+        return
+    with pytest.raises(StatusError, match=f"accepted media types include: {MEDIA}") as refused:
+        body_type(content_type)
+    assert refused.value.code == 415
+
+
+def test_patches() -> None:
+    """A patch must say its kind; the router refuses others without details."""
+    assert patch_type("application/merge-patch+json; charset=utf-8") == "application/merge-patch+json"
+    with pytest.raises(StatusError) as refused:
+        patch_type("application/json")
+    assert refused.value.status()["message"] == "415: Unsupported Media Type"
+
+
+@pytest.mark.parametrize(
+    ("query", "agent", "pretty"),
+    [
+        ("", "curl/8.0", True),
+        ("", "Wget/1.21", True),
+        ("", "Mozilla/5.0 (X11)", True),
+        ("", "kubectl/v1.32.0", False),
+        ("pretty=true", "kubectl/v1.32.0", True),
+        ("pretty=false", "Mozilla/5.0", False),
+        ("pretty=", "curl/8.0", True),
+        ("pretty=yes", "curl/8.0", False),
+    ],
+)
+def test_pretty(query: str, agent: str, pretty: bool) -> None:
+    """People's programs get indented JSON; `pretty` overrules."""
+    assert wants_pretty(Query(query), agent) is pretty
