@@ -1,0 +1,188 @@
+"""The `apiserver` fixture, as projects that install understudy see it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLAIM = """
+    CLAIM = {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "gpu", "namespace": "default"},
+        "spec": {"devices": {"requests": [{"name": "gpu", "deviceClassName": "gpu"}]}},
+    }
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """An empty project, run in this process but for its own plugins."""
+    pytester.makeini(
+        "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
+    )
+    return pytester
+
+
+def test_sync_test(project: pytest.Pytester) -> None:
+    """A plain test gets a server with an address and a kubeconfig."""
+    project.makepyfile("""
+        import json, urllib.request
+        from pathlib import Path
+
+        def test_it(apiserver):
+            with urllib.request.urlopen(apiserver.url + "/version") as answer:
+                assert json.load(answer)["minor"] == "32"
+            assert apiserver.url in Path(apiserver.kubeconfig).read_text()
+    """)
+    project.runpytest().assert_outcomes(passed=1)
+
+
+def test_async_test(project: pytest.Pytester) -> None:
+    """The server runs beside the event loop of an async test."""
+    project.makepyfile("""
+        import aiohttp
+
+        async def test_it(apiserver):
+            async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
+                assert (await answer.json())["minor"] == "32"
+    """)
+    project.runpytest().assert_outcomes(passed=1)
+
+
+def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
+    """What a test made, or switched, is gone for the next one, though the server goes on running."""
+    project.makepyfile(
+        CLAIM
+        + """
+    ports = []
+
+    def check(apiserver):
+        assert apiserver.list("resourceclaims", namespace="default") == []
+        made = apiserver.apply(CLAIM | {"spec": {"devices": {"requests": [
+            {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "All", "adminAccess": True}]}}})
+        assert "adminAccess" not in str(apiserver.get("resourceclaims", "gpu", namespace="default"))
+        apiserver.set_feature_gates({"DRAAdminAccess": True})
+        ports.append(apiserver.url)
+
+    def test_one(apiserver):
+        check(apiserver)
+
+    def test_two(apiserver):
+        check(apiserver)
+
+    def test_same():
+        assert len(ports) == 2 and len(set(ports)) == 1
+    """
+    )
+    project.runpytest().assert_outcomes(passed=3)
+
+
+def test_marker(project: pytest.Pytester) -> None:
+    """The marker chooses release, gates and what is loaded; the nearest marker wins, option by option."""
+    world = project.path / "worlds" / "one.yaml"
+    world.parent.mkdir()
+    world.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: loaded, namespace: default}\n")
+    project.makepyfile(
+        CLAIM
+        + """
+    import json, urllib.request
+    import pytest
+
+    pytestmark = pytest.mark.apiserver(emulated_version="1.31")
+
+    def minor(apiserver):
+        with urllib.request.urlopen(apiserver.url + "/version") as answer:
+            return json.load(answer)["minor"]
+
+    def test_module(apiserver):
+        assert minor(apiserver) == "31"
+
+    @pytest.mark.apiserver(load=["worlds/one.yaml"])
+    def test_both(apiserver):
+        assert minor(apiserver) == "31"
+        assert apiserver.get("ConfigMap", "loaded", namespace="default")["metadata"]["name"] == "loaded"
+
+    @pytest.mark.apiserver(load=["worlds/one.yaml"])
+    def test_again(apiserver):
+        assert apiserver.get("ConfigMap", "loaded", namespace="default")["metadata"]["name"] == "loaded"
+
+    @pytest.mark.apiserver(emulated_version="1.32", feature_gates={"DRAAdminAccess": True})
+    def test_nearest(apiserver):
+        assert minor(apiserver) == "32"
+        claim = CLAIM | {"spec": {"devices": {"requests": [
+            {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "All", "adminAccess": True}]}}}
+        apiserver.apply(claim)
+        assert "adminAccess" in str(apiserver.get("resourceclaims", "gpu", namespace="default"))
+    """
+    )
+    project.runpytest("--strict-markers").assert_outcomes(passed=4)
+
+
+def test_wrong_markers(project: pytest.Pytester) -> None:
+    """A marker that no server can follow fails its test and says why."""
+    project.makepyfile("""
+        import pytest
+
+        @pytest.mark.apiserver("1.31")
+        def test_positional(apiserver):
+            pass
+
+        @pytest.mark.apiserver(emulated_version="1.2")
+        def test_release(apiserver):
+            pass
+
+        @pytest.mark.apiserver(feature_gate={})
+        def test_option(apiserver):
+            pass
+    """)
+    result = project.runpytest()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines_random(["*takes keyword arguments only*", "*1.2*", "*feature_gate*"])
+
+
+@pytest.mark.parametrize("conftest", [True, False], ids=["conftest", "no-conftest"])
+def test_project_with_packages_of_the_same_names(tmp_path: Path, conftest: bool) -> None:
+    """A project's own `schemas`, `admission` and `apiserver` packages stay its own."""
+    for package in ("schemas", "admission", "apiserver"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text(f"OWNER = 'the project, {package}'\n")
+    if conftest:
+        (tmp_path / "conftest.py").write_text("import admission, schemas\n")
+    (tmp_path / "test_project.py").write_text(
+        "import admission, apiserver as own, schemas\n"
+        "def test_it(apiserver):\n"
+        "    assert apiserver.get('Namespace', 'default')['metadata']['name'] == 'default'\n"
+        "    owners = [admission.OWNER, own.OWNER, schemas.OWNER]\n"
+        "    assert owners == ['the project, admission', 'the project, apiserver', 'the project, schemas']\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_importing_the_plugin_is_light() -> None:
+    """A project that has understudy installed and does not use it pays for no server library."""
+    heavy = [
+        "aiohttp",
+        "asyncio",
+        "celpy",
+        "jsonpatch",
+        "lark",
+        "orjson",
+        "ruamel",
+        "understudy.apiserver.server",
+        "uvloop",
+    ]
+    code = (
+        "import pytest, sys\n"
+        "before = set(sys.modules)\n"
+        "import understudy.apiserver.pytest_plugin\n"
+        f"print(sorted((set(sys.modules) - before) & {set(heavy)!r}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,76 @@
+"""The shape of the code: who may import whom."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EDGE = {"apiserver.http", "apiserver.streams", "apiserver.server"}
+LOOP = {"aiohttp", "asyncio", "uvloop"}
+LAYERS = [  # from the outermost in: each may import those after it, never one before
+    {"apiserver.http"},
+    {"apiserver.dispatch"},
+    {"apiserver.registry"},
+    {"admission", "apiserver.patch", "apiserver.storage"},
+    {"apiserver.errors", "apiserver.types"},
+]
+
+
+def imports(path: Path, *, lazy: bool) -> Iterator[str]:
+    """The modules that a source file imports when it runs; with `lazy`, those inside functions too."""
+    nodes = list(ast.parse(path.read_text()).body)
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            nodes += node.orelse
+        elif lazy or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes += ast.iter_child_nodes(node)
+
+
+def named(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+SOURCES = {named(path): path for folder in ("apiserver", "admission") for path in (ROOT / folder).rglob("*.py")}
+
+
+def test_only_the_edge_knows_of_event_loops() -> None:
+    """Everything but http, streams and server is plain functions; the command and the fixture import lazily."""
+    for module in SOURCES.keys() - EDGE:
+        lazy = module not in ("apiserver.cli", "apiserver.pytest_plugin")
+        used = {name.split(".")[0] for name in imports(SOURCES[module], lazy=lazy)}
+        assert not used & LOOP, module
+
+
+def inside(module: str, layer: set[str]) -> bool:
+    return any(module == name or module.startswith(name + ".") for name in layer)
+
+
+def reached(module: str) -> set[str]:
+    """The modules of ours that importing `module` imports."""
+    seen, todo = set(), [module]
+    while todo:
+        for name in imports(SOURCES[todo.pop()], lazy=True):
+            name = name.removeprefix("understudy.")
+            found = name if name in SOURCES else name.rpartition(".")[0]
+            if found in SOURCES and found not in seen:
+                seen.add(found)
+                todo.append(found)
+    return seen
+
+
+@pytest.mark.parametrize("depth", range(1, len(LAYERS)), ids=lambda depth: "+".join(sorted(LAYERS[depth])))
+def test_arrows_point_one_way(depth: int) -> None:
+    """No module reaches an outer layer, be it over others."""
+    outer = set().union(*LAYERS[:depth])
+    for module in SOURCES:
+        if inside(module, LAYERS[depth]):
+            assert not [name for name in reached(module) if inside(name, outer)], module
