@@ -1,0 +1,226 @@
+"""Workloads: deployments, replica sets, daemon sets, stateful sets, controller revisions, replication controllers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core import pod_defaults
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kinds.common import keep_metadata, main, status
+from understudy.apiserver.kinds.volumes import default_claim
+from understudy.apiserver.printing import NONE, age, at, containers, labels, name, selector, selector_text
+from understudy.apiserver.types import Obj, split_api_version
+
+# A daemon set counts the changes of its template in an annotation: a field of versions that are gone.
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def _template(workload: Obj) -> Obj:
+    found: Obj = at(workload, "spec", "template", "spec", default={})
+    return found
+
+
+def _wide(workload: Obj) -> list[Any]:
+    return [*containers(_template(workload)), selector(at(workload, "spec", "selector"))]
+
+
+def _of_status(workload: Obj, *fields: str) -> list[int]:
+    found = workload.get("status") or {}
+    return [found.get(field, 0) for field in fields]
+
+
+def _deployment_row(deployment: Obj) -> list[Any]:
+    ready, updated, available = _of_status(deployment, "readyReplicas", "updatedReplicas", "availableReplicas")
+    desired = at(deployment, "spec", "replicas", default=0)
+    cells = [name(deployment), f"{ready}/{desired}", updated, available, age(deployment)]
+    return [*cells, *containers(_template(deployment)), selector_text(at(deployment, "spec", "selector"))]
+
+
+def _replicas_row(workload: Obj) -> list[Any]:
+    desired = at(workload, "spec", "replicas", default=0)
+    return [name(workload), desired, *_of_status(workload, "replicas", "readyReplicas"), age(workload)]
+
+
+def _replica_set_row(replica_set: Obj) -> list[Any]:
+    return [*_replicas_row(replica_set), *_wide(replica_set)]
+
+
+def _controller_row(controller: Obj) -> list[Any]:
+    chosen = labels(at(controller, "spec", "selector"))
+    return [*_replicas_row(controller), *containers(_template(controller)), chosen]
+
+
+def _daemon_set_row(daemon_set: Obj) -> list[Any]:
+    numbers = _of_status(
+        daemon_set,
+        "desiredNumberScheduled",
+        "currentNumberScheduled",
+        "numberReady",
+        "updatedNumberScheduled",
+        "numberAvailable",
+    )
+    nodes = labels(_template(daemon_set).get("nodeSelector"))
+    return [name(daemon_set), *numbers, nodes, age(daemon_set), *_wide(daemon_set)]
+
+
+def _stateful_set_row(stateful_set: Obj) -> list[Any]:
+    (ready,) = _of_status(stateful_set, "readyReplicas")
+    desired = at(stateful_set, "spec", "replicas", default=0)
+    return [name(stateful_set), f"{ready}/{desired}", age(stateful_set), *containers(_template(stateful_set))]
+
+
+def _revision_row(revision: Obj) -> list[Any]:
+    owners = [o for o in at(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
+    return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision)]
+
+
+def _owner(owner: Obj) -> str:
+    group, _ = split_api_version(owner["apiVersion"])
+    kind = f"{owner['kind']}.{group}" if group else owner["kind"]
+    return f"{kind.lower()}/{owner['name']}"
+
+
+def _default_template(workload: Obj, ctx: Context) -> Obj:
+    spec: Obj = workload.setdefault("spec", {})
+    pod_defaults.template(spec.get("template"), ctx.gates)
+    return spec
+
+
+def _default_deployment(deployment: Obj, ctx: Context) -> None:
+    spec = _default_template(deployment, ctx)
+    set_absent(spec, "replicas", 1)
+    set_absent(spec, "revisionHistoryLimit", 10)
+    set_absent(spec, "progressDeadlineSeconds", 600)
+    strategy = spec.setdefault("strategy", {})
+    strategy["type"] = strategy.get("type") or "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        _rolling(strategy, maxUnavailable="25%", maxSurge="25%")
+
+
+def _rolling(strategy: Obj, **defaults: Any) -> None:
+    rolling = strategy.get("rollingUpdate")
+    strategy["rollingUpdate"] = rolling = {} if rolling is None else rolling
+    for key, value in defaults.items():
+        set_absent(rolling, key, value)
+
+
+def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
+    spec = _default_template(daemon_set, ctx)
+    strategy = spec.setdefault("updateStrategy", {})
+    strategy["type"] = strategy.get("type") or "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        _rolling(strategy, maxUnavailable=1, maxSurge=0)
+    set_absent(spec, "revisionHistoryLimit", 10)
+    metadata = daemon_set["metadata"]
+    metadata["annotations"] = {TEMPLATE_GENERATION: "0", **(metadata.get("annotations") or {})}
+
+
+def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
+    spec = _default_template(stateful_set, ctx)
+    spec["podManagementPolicy"] = spec.get("podManagementPolicy") or "OrderedReady"
+    strategy = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        set_absent(strategy, "rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
+        _rolling(strategy, partition=0)
+        if ctx.gates["MaxUnavailableStatefulSet"]:
+            _rolling(strategy, maxUnavailable=1)
+    if ctx.gates["StatefulSetAutoDeletePVC"]:
+        policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
+        defaults = {"whenDeleted": "Retain", "whenScaled": "Retain"}
+        spec["persistentVolumeClaimRetentionPolicy"] = defaults | {k: v for k, v in policy.items() if v}
+    set_absent(spec, "replicas", 1)
+    set_absent(spec, "revisionHistoryLimit", 10)
+    for claim in spec.get("volumeClaimTemplates") or []:
+        _default_claim_template(claim, ctx)
+
+
+def _default_claim_template(claim: Obj, ctx: Context) -> None:
+    """Claim templates say their kind: they are decoded like objects of their own."""
+    claim.setdefault("kind", "PersistentVolumeClaim")
+    claim.setdefault("apiVersion", "v1")
+    default_claim(claim, ctx)
+
+
+def _default_replica_set(replica_set: Obj, ctx: Context) -> None:
+    set_absent(_default_template(replica_set, ctx), "replicas", 1)
+
+
+def _default_controller(controller: Obj, ctx: Context) -> None:
+    spec = _default_template(controller, ctx)
+    found = at(spec, "template", "metadata", "labels")
+    if found:
+        spec["selector"] = spec.get("selector") or dict(found)
+        controller["metadata"]["labels"] = controller["metadata"].get("labels") or dict(found)
+    set_absent(spec, "replicas", 1)
+
+
+def _template_generation(daemon_set: Obj, ctx: Context) -> None:
+    annotations = daemon_set["metadata"]["annotations"]
+    annotations[TEMPLATE_GENERATION] = str(max(1, int(annotations[TEMPLATE_GENERATION])))
+
+
+def _count_template(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    number = int(at(old, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0"))
+    if daemon_set["spec"].get("template") != old["spec"].get("template"):
+        number += 1
+    annotations = daemon_set["metadata"].get("annotations") or {}
+    daemon_set["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(number)}
+
+
+def _count_deployment(deployment: Obj, old: Obj, ctx: Context) -> None:
+    """A deployment's generation counts changes of annotations, too: its rollbacks were written there."""
+    metadata, before = deployment["metadata"], old["metadata"]
+    annotations = (metadata.get("annotations") or {}) != (before.get("annotations") or {})
+    if annotations or deployment.get("spec") != old.get("spec"):
+        metadata["generation"] = before.get("generation", 0) + 1
+
+
+def _first_generation(deployment: Obj, ctx: Context) -> None:
+    deployment["metadata"]["generation"] = 1
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("apps", "Deployment"): Rules(
+            defaults=_default_deployment,
+            strategy=main("apps", "v1", "Deployment", _first_generation, prepare_update=_count_deployment),
+            status=status(keep_metadata("labels")),
+            row=_deployment_row,
+        ),
+        ("apps", "ReplicaSet"): Rules(
+            defaults=_default_replica_set,
+            strategy=main("apps", "v1", "ReplicaSet", generation=True),
+            status=status(),
+            row=_replica_set_row,
+        ),
+        ("apps", "DaemonSet"): Rules(
+            defaults=_default_daemon_set,
+            strategy=main(
+                "apps", "v1", "DaemonSet", _template_generation, prepare_update=_count_template, generation=True
+            ),
+            status=status(),
+            row=_daemon_set_row,
+        ),
+        ("apps", "StatefulSet"): Rules(
+            defaults=_default_stateful_set,
+            strategy=main("apps", "v1", "StatefulSet", generation=True),
+            status=status(),
+            row=_stateful_set_row,
+        ),
+        ("apps", "ControllerRevision"): Rules(row=_revision_row),
+        ("", "ReplicationController"): Rules(
+            defaults=_default_controller,
+            strategy=main("", "v1", "ReplicationController", generation=True),
+            status=status(),
+            selectable={"status.replicas": _replicas},
+            row=_controller_row,
+        ),
+    }
+
+
+def _replicas(workload: Obj) -> str:
+    return str(at(workload, "status", "replicas", default=0))

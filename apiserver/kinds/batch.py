@@ -1,0 +1,144 @@
+"""Jobs and cron jobs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core import pod_defaults
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.printing import (
+    NONE,
+    age,
+    at,
+    containers,
+    human_duration,
+    instant,
+    name,
+    selector,
+    since,
+    true_false,
+)
+from understudy.apiserver.types import Obj
+
+# Labels that tell a job's pods from all others; the short ones are from before labels had prefixes.
+UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+
+
+def _completions(job: Obj) -> str:
+    done = at(job, "status", "succeeded", default=0)
+    wanted, parallel = at(job, "spec", "completions"), at(job, "spec", "parallelism", default=0)
+    if wanted is not None:
+        return f"{done}/{wanted}"
+    return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
+
+
+def _duration(job: Obj) -> str:
+    start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
+    if not start:
+        return ""
+    return human_duration(instant(end) - instant(start)) if end else since(start)
+
+
+def _state(job: Obj) -> str:
+    conditions: dict[str, str] = {}
+    for condition in at(job, "status", "conditions", default=[]):
+        conditions.setdefault(condition["type"], condition.get("status", ""))
+    states = {
+        "Complete": conditions.get("Complete") == "True",
+        "Failed": conditions.get("Failed") == "True",
+        "Terminating": bool(at(job, "metadata", "deletionTimestamp")),
+        "Suspended": conditions.get("Suspended") == "True",
+        "FailureTarget": conditions.get("FailureTarget") == "True",
+    }
+    return next((state for state, there in states.items() if there), "Running")
+
+
+def _pods(job_spec: Obj | None) -> list[Any]:
+    return [*containers(at(job_spec, "template", "spec")), selector(at(job_spec, "selector"))]
+
+
+def _job_row(job: Obj) -> list[Any]:
+    return [name(job), _state(job), _completions(job), _duration(job), age(job), *_pods(job.get("spec"))]
+
+
+def _cron_job_row(cron: Obj) -> list[Any]:
+    spec, last = cron.get("spec", {}), at(cron, "status", "lastScheduleTime")
+    return [
+        name(cron),
+        spec.get("schedule", ""),
+        at(spec, "timeZone", default=NONE),
+        true_false(spec.get("suspend")),
+        len(at(cron, "status", "active", default=())),
+        since(last) if last else NONE,
+        age(cron),
+        *_pods(at(spec, "jobTemplate", "spec")),
+    ]
+
+
+def _default_job(job: Obj, ctx: Context) -> None:
+    spec = job.setdefault("spec", {})
+    if spec.get("completions") is None and spec.get("parallelism") is None:
+        spec["completions"] = 1
+    set_absent(spec, "parallelism", 1)
+    set_absent(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
+    found = at(spec, "template", "metadata", "labels")
+    if found and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(found)
+    set_absent(spec, "completionMode", "NonIndexed")
+    set_absent(spec, "suspend", False)
+    policy = spec.get("podFailurePolicy")
+    for rule in at(policy, "rules", default=[]):
+        for pattern in rule.get("onPodConditions") or []:
+            pattern["status"] = pattern.get("status") or "True"
+    if ctx.gates["JobPodReplacementPolicy"]:
+        set_absent(spec, "podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    set_absent(spec, "manualSelector", False)
+    pod_defaults.template(spec.get("template"), ctx.gates)
+
+
+def _default_cron_job(cron: Obj, ctx: Context) -> None:
+    spec = cron.setdefault("spec", {})
+    spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
+    for key, value in {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}.items():
+        set_absent(spec, key, value)
+    pod_defaults.template(at(spec, "jobTemplate", "spec", "template"), ctx.gates)
+
+
+def _select_by_uid(job: Obj, ctx: Context) -> None:
+    """Gives the job's pods labels of their own and selects by one of them, unless the job manages its selector."""
+    spec, metadata = job["spec"], job["metadata"]
+    if spec.get("manualSelector"):
+        return
+    template = spec.setdefault("template", {}).setdefault("metadata", {})
+    found = dict(template.get("labels") or {})
+    for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
+        for key in keys:
+            found.setdefault(key, value)
+    template["labels"] = found
+    chosen = spec.get("selector") or {}
+    labels = chosen.get("matchLabels") or {}
+    if UID_LABELS[0] not in labels:
+        labels = {**labels, UID_LABELS[0]: metadata.get("uid", "")}
+    spec["selector"] = {**chosen, "matchLabels": labels}
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("batch", "Job"): Rules(
+            defaults=_default_job,
+            strategy=main("batch", "v1", "Job", _select_by_uid, generation=True),
+            status=status(),
+            selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
+            row=_job_row,
+        ),
+        ("batch", "CronJob"): Rules(
+            defaults=_default_cron_job,
+            strategy=main("batch", "v1", "CronJob", generation=True),
+            status=status(),
+            row=_cron_job_row,
+        ),
+    }

@@ -1,0 +1,31 @@
+"""Leases."""
+
+from __future__ import annotations
+
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.printing import at, field, row
+from understudy.apiserver.types import Obj
+
+# Fields of coordinated leader election.
+GATED = ("strategy", "preferredHolder")
+
+
+def _drop(lease: Obj, old: Obj | None, ctx: Context) -> None:
+    if ctx.gates["CoordinatedLeaderElection"]:
+        return
+    for key in GATED:
+        if at(old, "spec", key) is None:
+            lease.get("spec", {}).pop(key, None)
+
+
+LEASE = Strategy(
+    prepare_for_create=lambda lease, ctx: _drop(lease, None, ctx),
+    prepare_for_update=_drop,
+    create_on_update=True,
+    unconditional_update=False,
+)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {("coordination.k8s.io", "Lease"): Rules(strategy=LEASE, row=row(field("spec", "holderIdentity")))}

@@ -1,0 +1,93 @@
+"""Custom resource definitions and API services."""
+
+from __future__ import annotations
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.webhooks import service_port
+from understudy.apiserver.printing import at, created_at, row
+from understudy.apiserver.types import Obj
+
+CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
+
+
+def _storage_version(definition: Obj) -> str:
+    versions = at(definition, "spec", "versions", default=[])
+    return str(next((v.get("name", "") for v in versions if v.get("storage")), ""))
+
+
+def _default_definition(definition: Obj, ctx: Context) -> None:
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    set_absent(spec, "conversion", {"strategy": "None"})
+    service_port(at(spec, "conversion", "webhook", "clientConfig", "service"))
+    found = definition.setdefault("status", {})
+    if not found.get("storedVersions") and _storage_version(definition):
+        found["storedVersions"] = [_storage_version(definition)]
+
+
+def _store_version(definition: Obj, ctx: Context) -> None:
+    version, found = _storage_version(definition), definition["status"]
+    stored = found.get("storedVersions") or []
+    if version and version not in stored:
+        found["storedVersions"] = [*stored, version]
+
+
+def _service(api_service: Obj) -> str:
+    service = at(api_service, "spec", "service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+
+
+def _available(api_service: Obj) -> str:
+    for condition in at(api_service, "status", "conditions", default=[]):
+        if condition.get("type") == "Available":
+            status, reason = condition.get("status", ""), condition.get("reason")
+            return f"{status} ({reason})" if status != "True" and reason else status
+    return "Unknown"
+
+
+def _default_service(api_service: Obj, ctx: Context) -> None:
+    service_port(at(api_service, "spec", "service"))
+
+
+def _local_is_available(api_service: Obj, ctx: Context) -> None:
+    if at(api_service, "spec", "service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": ctx.now,
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        api_service["status"] = {"conditions": [condition]}
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        (CRDS, "CustomResourceDefinition"): Rules(
+            defaults=_default_definition,
+            strategy=main(
+                CRDS,
+                "v1",
+                "CustomResourceDefinition",
+                _store_version,
+                prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
+                generation=True,
+            ),
+            status=status(),
+            row=created_at,
+        ),
+        (SERVICES, "APIService"): Rules(
+            defaults=_default_service,
+            strategy=main(SERVICES, "v1", "APIService", _local_is_available),
+            status=status(keep_metadata(*RESET_FOR_STATUS)),
+            row=row(_service, _available),
+        ),
+    }

@@ -1,0 +1,114 @@
+"""Ingresses, ingress classes, network policies, endpoint slices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.printing import NONE, UNSET, addresses, age, at, field, name, row, selector, shortened
+from understudy.apiserver.types import Obj
+
+NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
+
+
+def _hosts(ingress: Obj) -> str:
+    rules = at(ingress, "spec", "rules", default=[])
+    shown: list[str] = []
+    for rule in rules:
+        if len(shown) == 3:
+            return f"{','.join(shown)} + {len(rules) - 3} more..."
+        if rule.get("host"):
+            shown.append(rule["host"])
+    return ",".join(shown) or "*"
+
+
+def _ingress_row(ingress: Obj) -> list[Any]:
+    return [
+        name(ingress),
+        at(ingress, "spec", "ingressClassName", default=NONE),
+        _hosts(ingress),
+        addresses(at(ingress, "status", "loadBalancer", "ingress", default=[])),
+        "80, 443" if at(ingress, "spec", "tls") else "80",
+        age(ingress),
+    ]
+
+
+def _class_parameters(ingress_class: Obj) -> str:
+    found = at(ingress_class, "spec", "parameters")
+    if found is None:
+        return NONE
+    kind = found["kind"] if found.get("apiGroup") is None else f"{found['kind']}.{found['apiGroup']}"
+    return f"{kind}/{found.get('name', '')}"
+
+
+def _default_class(ingress_class: Obj, ctx: Context) -> None:
+    parameters = at(ingress_class, "spec", "parameters")
+    if parameters is not None:
+        set_absent(parameters, "scope", "Cluster")
+
+
+def _default_policy(policy: Obj, ctx: Context) -> None:
+    spec = policy.setdefault("spec", {})
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+    for direction in ("ingress", "egress"):
+        for rule in spec.get(direction) or []:
+            for port in rule.get("ports") or []:
+                set_absent(port, "protocol", "TCP")
+
+
+def _default_slice(endpoints: Obj, ctx: Context) -> None:
+    for port in endpoints.get("ports") or []:
+        set_absent(port, "name", "")
+        set_absent(port, "protocol", "TCP")
+
+
+def _slice_ports(endpoints: Obj) -> str:
+    texts = []
+    for port in endpoints.get("ports") or []:
+        number, port_name = port.get("port"), port.get("name")
+        texts.append(str(number) if number is not None else "*" if port_name is None else port_name)
+    return shortened(texts, 3) or UNSET
+
+
+def _slice_addresses(endpoints: Obj) -> str:
+    texts = [a for endpoint in endpoints.get("endpoints") or [] for a in endpoint.get("addresses") or []]
+    return shortened(texts, 3) or UNSET
+
+
+def _first_generation(endpoints: Obj, ctx: Context) -> None:
+    endpoints["metadata"]["generation"] = 1
+
+
+def _count_slice(endpoints: Obj, old: Obj, ctx: Context) -> None:
+    """Labels count as well: consumers watch them."""
+    metadata, before = endpoints["metadata"], old["metadata"]
+    same = {k: v for k, v in endpoints.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
+    if not same or (metadata.get("labels") or {}) != (before.get("labels") or {}):
+        metadata["generation"] = before.get("generation", 0) + 1
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        (NETWORKING, "Ingress"): Rules(
+            strategy=main(NETWORKING, "v1", "Ingress", generation=True), status=status(), row=_ingress_row
+        ),
+        (NETWORKING, "IngressClass"): Rules(
+            defaults=_default_class,
+            strategy=Strategy(generation=True),
+            row=row(field("spec", "controller"), _class_parameters),
+        ),
+        (NETWORKING, "NetworkPolicy"): Rules(
+            defaults=_default_policy,
+            strategy=Strategy(generation=True),
+            row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
+        ),
+        (DISCOVERY, "EndpointSlice"): Rules(
+            defaults=_default_slice,
+            strategy=Strategy(prepare_for_create=_first_generation, prepare_for_update=_count_slice),
+            row=row(field("addressType"), _slice_ports, _slice_addresses),
+        ),
+    }

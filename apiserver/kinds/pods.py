@@ -1,0 +1,136 @@
+"""Pods and their subresources."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+
+from understudy.admission.core import pod_admission, pod_defaults, pod_fields
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.kinds import pod_table
+from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps
+from understudy.apiserver.printing import at, field
+from understudy.apiserver.types import Obj
+
+# Annotations of a time before init containers were fields.
+INIT_ANNOTATIONS = tuple(
+    f"pod.{stage}.kubernetes.io/{what}"
+    for stage in ("alpha", "beta")
+    for what in ("init-containers", "init-container-statuses")
+)
+
+
+def _defaults(pod: Obj, ctx: Context) -> None:
+    pod_defaults.pod(pod, ctx.gates)
+    spec = pod["spec"]
+    if spec["terminationGracePeriodSeconds"] < 0:
+        spec["terminationGracePeriodSeconds"] = 1
+    annotations = pod["metadata"].get("annotations")
+    if annotations and not annotations.keys().isdisjoint(INIT_ANNOTATIONS):
+        pod["metadata"]["annotations"] = {k: v for k, v in annotations.items() if k not in INIT_ANNOTATIONS}
+    _mirror_ips(pod.get("status") or {})
+
+
+def _mirror_ips(status: Obj) -> None:
+    """podIP always is the first of podIPs; where they differ podIP wins, for kubelets that know no other."""
+    first, ips = status.get("podIP"), status.get("podIPs") or []
+    if first and (not ips or ips[0].get("ip") != first):
+        status["podIPs"] = [{"ip": first}]
+    elif ips and not first and ips[0].get("ip"):
+        status["podIP"] = ips[0]["ip"]
+
+
+def _create(pod: Obj, ctx: Context) -> None:
+    spec = pod["spec"]
+    pod["status"] = {"phase": "Pending", "qosClass": pod_admission.qos_class(pod)}
+    pod_fields.drop_spec(spec, None, ctx.gates)
+    if spec.get("schedulingGates"):
+        pod["status"]["conditions"] = [{**GATED, "lastTransitionTime": ctx.now}]
+    if ctx.gates["MatchLabelKeysInPodAffinity"]:
+        pod_admission.match_label_keys(pod)
+    pod_admission.sync_app_armor(pod, ctx)
+
+
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "lastProbeTime": None,
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+
+
+def _update(pod: Obj, old: Obj, ctx: Context) -> None:
+    restore(pod, old, "status")
+    pod_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
+
+
+def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
+    restore(pod, old, "spec")
+    restore(pod["metadata"], old["metadata"], "ownerReferences")
+    status = pod.setdefault("status", {})
+    if not status.get("qosClass") and at(old, "status", "qosClass"):
+        status["qosClass"] = old["status"]["qosClass"]
+    pod_fields.drop_status(status, old["spec"], ctx.gates)
+
+
+def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
+    """Of the whole pod only the ephemeral containers change."""
+    wanted = pod["spec"].get("ephemeralContainers")
+    metadata = {**deepcopy(old["metadata"]), "resourceVersion": pod["metadata"].get("resourceVersion", "")}
+    pod["metadata"] = {**metadata, **{k: pod["metadata"][k] for k in ("managedFields",) if k in pod["metadata"]}}
+    restore(pod, old, "spec", "status")
+    pod["spec"].pop("ephemeralContainers", None)
+    if wanted:
+        pod["spec"]["ephemeralContainers"] = wanted
+    pod_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
+
+
+def delete_grace(pod: Obj, seconds: int | None) -> int:
+    """The seconds that a deleted pod is given; 0: it goes at once.
+
+    `seconds` is what the DeleteOptions say. Pods that no node has, or that have ended, need no time.
+    """
+    if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
+        return 0
+    wanted = at(pod, "spec", "terminationGracePeriodSeconds", default=0) if seconds is None else seconds
+    return 1 if wanted < 0 else int(wanted)
+
+
+SELECTABLE = {
+    f"spec.{key}": field("spec", key) for key in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
+} | {
+    "spec.host": field("spec", "nodeName"),
+    "spec.hostNetwork": lambda pod: "true" if at(pod, "spec", "hostNetwork") else "false",
+    "status.phase": field("status", "phase"),
+    "status.podIP": lambda pod: (at(pod, "status", "podIPs") or [{}])[0].get("ip", ""),
+    "status.podIPs": lambda pod: "",
+    "status.nominatedNodeName": field("status", "nominatedNodeName"),
+}
+
+MAIN = Strategy(
+    prepare_for_create=_create,
+    prepare_for_update=_update,
+    admit_create=steps(pod_admission.apply_runtime_class, pod_admission.prioritize, pod_admission.tolerate),
+    admit_update=pod_admission.keep_priority,
+    reset_fields=STATUS_RESET,
+)
+STATUS = Strategy(
+    prepare_for_update=_update_status,
+    reset_fields={"": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))},
+)
+# PUT and PATCH of the `ephemeralcontainers` subresource.
+EPHEMERAL = Strategy(prepare_for_update=_update_ephemeral, reset_fields=STATUS_RESET)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "Pod"): Rules(
+            defaults=_defaults,
+            strategy=MAIN,
+            status=STATUS,
+            selectable=SELECTABLE,
+            row=pod_table.row,
+            deleted=True,
+        )
+    }

@@ -1,0 +1,28 @@
+"""Pod disruption budgets."""
+
+from __future__ import annotations
+
+from understudy.apiserver.kind import Rules
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.printing import field, row
+from understudy.apiserver.types import Obj
+
+
+def _text(budget: Obj, key: str) -> str:
+    limit = budget.get("spec", {}).get(key)
+    return "N/A" if limit is None else str(limit)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("policy", "PodDisruptionBudget"): Rules(
+            strategy=main("policy", "v1", "PodDisruptionBudget", generation=True, unconditional_update=False),
+            status=status(unconditional_update=False),
+            row=row(
+                lambda budget: _text(budget, "minAvailable"),
+                lambda budget: _text(budget, "maxUnavailable"),
+                field("status", "disruptionsAllowed", default=0),
+            ),
+        )
+    }

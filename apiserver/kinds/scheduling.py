@@ -1,0 +1,29 @@
+"""Priority classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.printing import age, name
+from understudy.apiserver.types import Obj
+
+
+def _defaults(priority: Obj, ctx: Context) -> None:
+    set_absent(priority, "preemptionPolicy", "PreemptLowerPriority")
+
+
+def _first_generation(priority: Obj, ctx: Context) -> None:
+    priority["metadata"]["generation"] = 1
+
+
+def _row(priority: Obj) -> list[Any]:
+    value, default = priority.get("value", 0), bool(priority.get("globalDefault"))
+    return [name(priority), value, default, age(priority), priority.get("preemptionPolicy", "")]
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    strategy = Strategy(prepare_for_create=_first_generation)
+    return {("scheduling.k8s.io", "PriorityClass"): Rules(defaults=_defaults, strategy=strategy, row=_row)}

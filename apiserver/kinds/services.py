@@ -1,0 +1,97 @@
+"""Services: defaults, table cells; addresses and ports are handed out in `admission/core/service_ips.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.printing import NONE, UNKNOWN, addresses, age, at, field, labels, name
+from understudy.apiserver.types import Obj
+
+AFFINITY_SECONDS = 3 * 60 * 60
+
+
+def _external(service: Obj) -> str:
+    spec = service.get("spec", {})
+    given = spec.get("externalIPs") or []
+    match spec.get("type"):
+        case "ExternalName":
+            return str(spec.get("externalName", ""))
+        case "ClusterIP" | "NodePort":
+            return ",".join(given) or NONE
+        case "LoadBalancer":
+            balanced = addresses(at(service, "status", "loadBalancer", "ingress", default=[]))
+            return ",".join([*([balanced] if balanced else []), *given]) or "<pending>"
+    return UNKNOWN
+
+
+def _ports(service: Obj) -> str:
+    texts = []
+    for port in at(service, "spec", "ports", default=[]):
+        node = f":{port['nodePort']}" if port.get("nodePort", 0) > 0 else ""
+        texts.append(f"{port.get('port', 0)}{node}/{port.get('protocol', '')}")
+    return ",".join(texts) or NONE
+
+
+def _row(service: Obj) -> list[Any]:
+    spec = service.get("spec", {})
+    return [
+        name(service),
+        spec.get("type", ""),
+        (spec.get("clusterIPs") or [NONE])[0],
+        _external(service),
+        _ports(service),
+        age(service),
+        labels(spec.get("selector")),
+    ]
+
+
+def externally_accessible(spec: Obj) -> bool:
+    """Whether traffic from outside the cluster reaches it."""
+    kind = spec.get("type")
+    return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
+
+
+def _defaults(service: Obj, ctx: Context) -> None:
+    spec = service.setdefault("spec", {})
+    spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+    spec["type"] = spec.get("type") or "ClusterIP"
+    _default_affinity(spec)
+    for port in spec.get("ports") or []:
+        port["protocol"] = port.get("protocol") or "TCP"
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    if externally_accessible(spec):
+        spec["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
+    if spec["type"] in ("NodePort", "LoadBalancer", "ClusterIP"):
+        set_absent(spec, "internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        set_absent(spec, "allocateLoadBalancerNodePorts", True)
+        if ctx.gates["LoadBalancerIPMode"]:
+            for ingress in at(service, "status", "loadBalancer", "ingress", default=[]):
+                if ingress.get("ip"):
+                    set_absent(ingress, "ipMode", "VIP")
+
+
+def _default_affinity(spec: Obj) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        if at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "Service"): Rules(
+            defaults=_defaults,
+            strategy=main("", "v1", "Service", create_on_update=True),
+            status=status(),
+            selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
+            row=_row,
+            deleted=True,
+        )
+    }

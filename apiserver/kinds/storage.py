@@ -1,0 +1,106 @@
+"""Kinds of storage.k8s.io: storage classes, CSI drivers and nodes, capacities, attachments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.printing import NONE, UNSET, age, at, count, created_at, field, name, row
+from understudy.apiserver.types import Obj
+
+GROUP = "storage.k8s.io"
+DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+DRIVER_DEFAULTS = {
+    "attachRequired": True,
+    "podInfoOnMount": False,
+    "storageCapacity": False,
+    "fsGroupPolicy": "ReadWriteOnceWithFSType",
+    "requiresRepublish": False,
+}
+
+
+def _default_class(storage_class: Obj, ctx: Context) -> None:
+    set_absent(storage_class, "reclaimPolicy", "Delete")
+    set_absent(storage_class, "volumeBindingMode", "Immediate")
+
+
+def _default_driver(driver: Obj, ctx: Context) -> None:
+    spec = driver.setdefault("spec", {})
+    for key, value in DRIVER_DEFAULTS.items():
+        set_absent(spec, key, value)
+    spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
+    if ctx.gates["SELinuxMountReadWriteOncePod"]:
+        set_absent(spec, "seLinuxMount", False)
+
+
+def _drop_driver(driver: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates["SELinuxMountReadWriteOncePod"] and at(old, "spec", "seLinuxMount") is None:
+        driver["spec"].pop("seLinuxMount", None)
+
+
+def _count_driver(driver: Obj, old: Obj, ctx: Context) -> None:
+    """Counted from the first change on: a new driver has no generation."""
+    _drop_driver(driver, old, ctx)
+    if driver["spec"] != old["spec"]:
+        driver["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def _class_row(storage_class: Obj) -> list[Any]:
+    annotations = at(storage_class, "metadata", "annotations", default={})
+    default = any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
+    return [
+        f"{name(storage_class)} (default)" if default else name(storage_class),
+        storage_class.get("provisioner", ""),
+        at(storage_class, "reclaimPolicy", default="Delete"),
+        at(storage_class, "volumeBindingMode", default="Immediate"),
+        at(storage_class, "allowVolumeExpansion", default=False),
+        age(storage_class),
+    ]
+
+
+def _driver_row(driver: Obj) -> list[Any]:
+    spec = driver.get("spec", {})
+    tokens = spec.get("tokenRequests")
+    return [
+        name(driver),
+        at(spec, "attachRequired", default=True),
+        *(at(spec, key, default=False) for key in ("podInfoOnMount", "storageCapacity")),
+        UNSET if tokens is None else ",".join(t.get("audience", "") for t in tokens),
+        at(spec, "requiresRepublish", default=False),
+        ",".join(spec.get("volumeLifecycleModes") or []) or NONE,
+        age(driver),
+    ]
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        (GROUP, "StorageClass"): Rules(defaults=_default_class, row=_class_row, deleted=True),
+        (GROUP, "CSIDriver"): Rules(
+            defaults=_default_driver,
+            strategy=Strategy(
+                prepare_for_create=lambda driver, ctx: _drop_driver(driver, None, ctx),
+                prepare_for_update=_count_driver,
+                unconditional_update=False,
+            ),
+            row=_driver_row,
+            deleted=True,
+        ),
+        (GROUP, "CSINode"): Rules(
+            strategy=Strategy(unconditional_update=False), row=row(count("spec", "drivers")), deleted=True
+        ),
+        (GROUP, "CSIStorageCapacity"): Rules(strategy=Strategy(unconditional_update=False), row=created_at),
+        (GROUP, "VolumeAttachment"): Rules(
+            strategy=main(GROUP, "v1", "VolumeAttachment", unconditional_update=False),
+            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False),
+            row=row(
+                field("spec", "attacher"),
+                field("spec", "source", "persistentVolumeName"),
+                field("spec", "nodeName"),
+                field("status", "attached", default=False),
+            ),
+            deleted=True,
+        ),
+    }

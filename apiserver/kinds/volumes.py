@@ -1,0 +1,141 @@
+"""Persistent volumes and claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.core import pod_defaults
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.printing import UNSET, age, at, name
+from understudy.apiserver.types import Obj
+
+# The class of old; it still wins.
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+PROTECTION = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+}
+
+
+def _modes(found: list[str]) -> str:
+    return ",".join(short for mode, short in ACCESS_MODES.items() if mode in found)
+
+
+def _phase(volume: Obj) -> str:
+    deleting = at(volume, "metadata", "deletionTimestamp")
+    return "Terminating" if deleting else at(volume, "status", "phase", default="")
+
+
+def _class(volume: Obj) -> str:
+    annotations = at(volume, "metadata", "annotations", default={})
+    return str(annotations.get(CLASS_ANNOTATION) or at(volume, "spec", "storageClassName", default=""))
+
+
+def _volume_row(volume: Obj) -> list[Any]:
+    spec = volume.get("spec", {})
+    claim = spec.get("claimRef")
+    return [
+        name(volume),
+        at(spec, "capacity", "storage", default="0"),
+        _modes(spec.get("accessModes") or []),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        _phase(volume),
+        "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
+        _class(volume),
+        at(spec, "volumeAttributesClassName", default=UNSET),
+        at(volume, "status", "reason", default=""),
+        age(volume),
+        at(spec, "volumeMode", default=UNSET),
+    ]
+
+
+def _claim_row(claim: Obj) -> list[Any]:
+    spec, status = claim.get("spec", {}), claim.get("status", {})
+    bound = bool(spec.get("volumeName"))
+    return [
+        name(claim),
+        _phase(claim),
+        spec.get("volumeName", ""),
+        at(status, "capacity", "storage", default="0") if bound else "",
+        _modes(status.get("accessModes") or []) if bound else "",
+        _class(claim),
+        at(spec, "volumeAttributesClassName", default=UNSET),
+        age(claim),
+        at(spec, "volumeMode", default=UNSET),
+    ]
+
+
+def _default_volume(volume: Obj, ctx: Context) -> None:
+    spec, found = volume.setdefault("spec", {}), volume.setdefault("status", {})
+    found["phase"] = found.get("phase") or "Pending"
+    spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
+    set_absent(spec, "volumeMode", "Filesystem")
+    pod_defaults.volume_source(spec)
+
+
+def default_claim(claim: Obj, ctx: Context) -> None:
+    """A PersistentVolumeClaim, or a claim template of a stateful set."""
+    set_absent(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+    found = claim.setdefault("status", {})
+    found["phase"] = found.get("phase") or "Pending"
+
+
+def protect(obj: Obj, finalizer: str) -> None:
+    """Objects in use are not removed before their users are gone."""
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _new_volume(volume: Obj, ctx: Context) -> None:
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
+
+
+def _new_claim(claim: Obj, ctx: Context) -> None:
+    claim["status"] = {"phase": "Pending"}
+
+
+def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
+    """A new phase has its time, unless the client says one."""
+    found, before = volume.setdefault("status", {}), old.get("status", {})
+    time, then = found.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+    if found.get("phase") == before.get("phase"):
+        if time is None and then is not None:
+            found["lastPhaseTransitionTime"] = then
+    elif time is None or time == then:
+        found["lastPhaseTransitionTime"] = ctx.now
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "PersistentVolume"): Rules(
+            defaults=_default_volume,
+            strategy=main(
+                "",
+                "v1",
+                "PersistentVolume",
+                _new_volume,
+                admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
+            ),
+            status=status(_phase_changed),
+            row=_volume_row,
+            deleted=True,
+        ),
+        ("", "PersistentVolumeClaim"): Rules(
+            defaults=default_claim,
+            strategy=main(
+                "",
+                "v1",
+                "PersistentVolumeClaim",
+                _new_claim,
+                admit_create=lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"]),
+            ),
+            status=status(),
+            row=_claim_row,
+            deleted=True,
+        ),
+    }

@@ -1,0 +1,112 @@
+"""Admission webhooks' configurations, admission policies and their bindings."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from understudy.admission.core.pod_defaults import set_absent
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.printing import UNSET, at, count, field, row
+from understudy.apiserver.types import Obj
+
+GROUP = "admissionregistration.k8s.io"
+WEBHOOK: dict[str, Any] = {
+    "failurePolicy": "Fail",
+    "matchPolicy": "Equivalent",
+    "namespaceSelector": {},
+    "objectSelector": {},
+    "timeoutSeconds": 10,
+}
+MATCH_RESOURCES: dict[str, Any] = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
+
+
+def _fill(obj: Obj, defaults: dict[str, Any]) -> None:
+    for key, value in defaults.items():
+        set_absent(obj, key, deepcopy(value))
+
+
+def _default_webhooks(configuration: Obj, more: dict[str, Any]) -> None:
+    for webhook in configuration.get("webhooks") or []:
+        _fill(webhook, WEBHOOK | more)
+        service_port(at(webhook, "clientConfig", "service"))
+        for rule in webhook.get("rules") or []:
+            set_absent(rule, "scope", "*")
+
+
+def service_port(service: Obj | None) -> None:
+    """A reference to a webhook's service means its HTTPS port."""
+    if service is not None:
+        set_absent(service, "port", 443)
+
+
+def _default_matches(matches: Obj | None) -> None:
+    if matches is not None:
+        _fill(matches, MATCH_RESOURCES)
+        for key in ("resourceRules", "excludeResourceRules"):
+            for rule in matches.get(key) or []:
+                set_absent(rule, "scope", "*")
+
+
+def _default_policy(policy: Obj, ctx: Context) -> None:
+    spec = policy.setdefault("spec", {})
+    set_absent(spec, "failurePolicy", "Fail")
+    _default_matches(spec.get("matchConstraints"))
+
+
+def _default_binding(binding: Obj, ctx: Context) -> None:
+    _default_matches(at(binding, "spec", "matchResources"))
+
+
+def _param_kind(policy: Obj) -> str:
+    kind = at(policy, "spec", "paramKind")
+    return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
+
+
+def _param(binding: Obj) -> str:
+    ref = at(binding, "spec", "paramRef")
+    if ref is None:
+        return UNSET
+    if ref.get("name"):
+        return f"{ref.get('namespace') or '*'}/{ref['name']}"
+    return UNSET if ref.get("selector") is None else _printed(ref["selector"])
+
+
+def _printed(selector: Obj) -> str:
+    """A LabelSelector as its String method has it."""
+    chosen = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
+    terms = "".join(
+        f"LabelSelectorRequirement{{Key:{e['key']},Operator:{e['operator']},"
+        f"Values:[{' '.join(e.get('values') or [])}],}},"
+        for e in selector.get("matchExpressions") or []
+    )
+    expressions = f"MatchExpressions:[]LabelSelectorRequirement{{{terms}}}"
+    return f"&LabelSelector{{MatchLabels:map[string]string{{{chosen}}},{expressions},}}"
+
+
+def _rules_of_webhooks(more: dict[str, Any]) -> Rules:
+    return Rules(
+        defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
+        strategy=Strategy(generation=True, unconditional_update=False),
+        row=row(count("webhooks")),
+    )
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        (GROUP, "ValidatingWebhookConfiguration"): _rules_of_webhooks({}),
+        (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),
+        (GROUP, "ValidatingAdmissionPolicy"): Rules(
+            defaults=_default_policy,
+            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", generation=True, unconditional_update=False),
+            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False),
+            row=row(count("spec", "validations"), _param_kind),
+        ),
+        (GROUP, "ValidatingAdmissionPolicyBinding"): Rules(
+            defaults=_default_binding,
+            strategy=Strategy(generation=True, unconditional_update=False),
+            row=row(field("spec", "policyName"), _param),
+        ),
+    }
