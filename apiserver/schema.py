@@ -14,7 +14,7 @@ fields are resolved lazily.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from importlib import resources
 from typing import Any, TypeAlias
@@ -34,30 +34,34 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON, …"""
+    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON, …
+    `schema` is the JSONSchemaProps that a JSONSchemaPropsOr… may hold."""
 
     name: str
     go: str
+    schema: Struct | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class List:
     element: Shape
     pointer: bool  # whether the elements are pointers: then null stays null
+    named: str = ""  # the name of a named slice type
 
     @property
     def go(self) -> str:
-        return f"[]{'*' if self.pointer else ''}{self.element.go}"
+        return self.named or f"[]{'*' if self.pointer else ''}{self.element.go}"
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
     key: Scalar
     value: Shape
+    named: str = ""  # the name of a named map type
 
     @property
     def go(self) -> str:
-        return f"map[{self.key.go}]{self.value.go}"
+        return self.named or f"map[{self.key.go}]{self.value.go}"
 
 
 class Struct:
@@ -77,6 +81,11 @@ class Struct:
     @cached_property
     def fields(self) -> dict[str, Field]:
         return {field.json: field for field in self.schemas._fields(self.name)}
+
+    @cached_property
+    def declared(self) -> list[Field]:
+        """The fields as Go declares them: an inlined struct is one field, without a JSON name."""
+        return self.schemas._fields(self.name, flat=False)
 
     @cached_property
     def openapi(self) -> dict[str, Any]:
@@ -209,13 +218,13 @@ class Schemas:
                     packages[package].append(gv)
         return packages
 
-    def _fields(self, name: str) -> list[Field]:
+    def _fields(self, name: str, *, flat: bool = True) -> list[Field]:
         properties = self.openapi_of(name).get("properties", {})
         out: list[Field] = []
         for go_name, json, flags, type_name, number in self._types["structs"][name]:
-            if "u" in flags:
+            if "u" in flags or json == "-":
                 continue
-            if "i" in flags:
+            if "i" in flags and flat:
                 out += self.struct(type_name.removeprefix("*")).fields.values()
                 continue
             pointer = type_name.startswith("*")
@@ -237,7 +246,9 @@ class Schemas:
                 raise TypeError(f"a map with keys of {key}")
             return Map(key_shape, self.shape(value.removeprefix("*")))
         if type_name in self._custom:
-            return Custom(type_name.rpartition(".")[2], short(type_name))
+            package, _, plain = type_name.rpartition(".")
+            schema = self.struct(f"{package}.JSONSchemaProps") if plain.startswith("JSONSchemaProps") else None
+            return Custom(plain, short(type_name), schema)
         if type_name in self._types["structs"]:
             return self.struct(type_name)
         named = self._types["scalars"].get(type_name)
@@ -246,4 +257,6 @@ class Schemas:
         shape = self.shape(named)
         if isinstance(shape, Scalar):
             return Scalar(shape.kind, short(type_name))
+        if isinstance(shape, (List, Map)):
+            return replace(shape, named=short(type_name))
         return shape

@@ -1,0 +1,356 @@
+"""JSON decoded into a Go struct, to the letter: errors, strict errors and duplicate fields as the real server has them.
+
+The slow path behind `canonical`. It mirrors the fork of encoding/json that kube-apiserver uses (sigs.k8s.io/json):
+names are matched by case, the first type error is reported after the whole body was seen, errors of custom types at
+once, and a field that stands twice is decoded twice, the second time into what the first one left.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from understudy.apiserver import quantity
+from understudy.apiserver.gojson import DecodeError, Node, to_bytes
+from understudy.apiserver.gotext import go_quote
+from understudy.apiserver.gotime import TimeError, canonical_micro_time, canonical_time
+from understudy.apiserver.rawjson import go_number, raw
+from understudy.apiserver.schema import Custom, List, Map, Scalar, Shape, Struct
+
+MAX_STRICT_ERRORS = 100
+
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}
+_UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def plain(node: Node) -> Any:
+    """The value of a node as Python has it; the last of duplicate keys wins."""
+    if node.kind == "object":
+        return {key: plain(item) for key, item in node.value}
+    if node.kind == "array":
+        return [plain(item) for item in node.value]
+    return number(node.value) if node.kind == "number" else node.value
+
+
+def number(literal: str) -> Any:
+    """A number for interface{}: an int64 if it is one, else a float64. Raises OverflowError."""
+    if "." not in literal and _INTEGER.fullmatch(literal) and len(literal) < 21:
+        value = int(literal)
+        if -(2**63) <= value < 2**63:
+            return value
+    real = float(literal)
+    if real in (float("inf"), float("-inf")):
+        raise OverflowError
+    return go_number(real)
+
+
+class _TypeMismatchError(DecodeError):
+    """A value of the wrong type: `what` it is, and which Go type it should have been."""
+
+    def __init__(self, text: str, what: str, go: str) -> None:
+        super().__init__(text)
+        self.what = what
+        self.go = go
+
+
+class Decoder:
+    """Decodes one body, once. `strict` gathers the strict errors, in their order."""
+
+    def __init__(self, text: str, *, strict: bool = True) -> None:
+        self.text = text
+        self.strict: list[str] = []
+        self._is_strict = strict
+        self._saved: DecodeError | None = None
+        self._struct = ""
+        self._fields: list[str] = []
+        self._path: list[str] = []
+
+    def decode(self, node: Node, struct: Struct) -> Any:
+        """The fields of `struct` that the body has, duplicates merged, raw values with their bytes."""
+        value = self._value(node, struct, {})
+        if self._saved:
+            raise self._saved
+        return value
+
+    # --- errors
+
+    def _type_error(self, what: str, go: str) -> _TypeMismatchError:
+        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
+        return _TypeMismatchError(f"json: cannot unmarshal {what} into {where} of type {go}", what, go)
+
+    def _mismatch(self, what: str, go: str, old: Any) -> Any:
+        """Remembers the first wrong type; what was there before stays."""
+        self._saved = self._saved or self._type_error(what, go)
+        return old
+
+    def _complain(self, what: str, name: str) -> None:
+        if not self._is_strict or len(self.strict) >= MAX_STRICT_ERRORS:
+            return
+        path = "".join(self._path).removeprefix(".")
+        text = f"{what} field {go_quote(f'{path}.{name}'.removeprefix('.'))}"
+        if text not in self.strict:
+            self.strict.append(text)
+
+    # --- values
+
+    def _value(self, node: Node, shape: Shape, old: Any, *, pointer: bool = False) -> Any:
+        """`node` decoded over `old`, the value that an earlier duplicate left, or None."""
+        if node.kind == "null" and (pointer or not isinstance(shape, (Struct, Custom, Scalar))):
+            return None
+        if isinstance(shape, Struct):
+            return self._object(node, shape, old)
+        if isinstance(shape, List):
+            return self._list(node, shape, old)
+        if isinstance(shape, Map):
+            return self._map(node, shape, old)
+        if isinstance(shape, Custom):
+            return self._custom(node, shape, old)
+        return self._scalar(node, shape, old)
+
+    def _object(self, node: Node, struct: Struct, old: Any) -> Any:
+        if node.kind == "null":
+            return old
+        if node.kind != "object":
+            return self._mismatch(node.kind, struct.go, old)
+        out = dict(old) if isinstance(old, dict) else {}
+        seen: set[str] = set()
+        outer = self._struct
+        for key, item in node.value:
+            field = struct.fields.get(key)
+            if field is None:
+                self._complain("unknown", key)
+                continue
+            if key in seen:
+                self._complain("duplicate", key)
+            seen.add(key)
+            self._struct = struct.plain
+            self._fields.append(key)
+            self._path.append(f".{key}")
+            out[key] = self._value(item, field.type, out.get(key), pointer=field.pointer)
+            self._path.pop()
+            self._fields.pop()
+            self._struct = outer
+        return out
+
+    def _list(self, node: Node, shape: List, old: Any) -> Any:
+        if node.kind != "array":
+            return self._mismatch(node.kind, shape.go, old)
+        before = old if isinstance(old, list) else []
+        out = []
+        for i, item in enumerate(node.value):
+            self._path.append(f"[{i}]")
+            there = before[i] if i < len(before) else None
+            out.append(self._value(item, shape.element, there, pointer=shape.pointer))
+            self._path.pop()
+        return out
+
+    def _map(self, node: Node, shape: Map, old: Any) -> Any:
+        if node.kind != "object":
+            return self._mismatch(node.kind, shape.go, old)
+        out = dict(old) if isinstance(old, dict) else {}
+        seen: set[str] = set()
+        for key, item in node.value:
+            if key in seen:
+                self._complain("duplicate", key)
+            seen.add(key)
+            self._path.append(f".{key}")
+            out[key] = self._value(item, shape.value, None)
+            self._path.pop()
+        return out
+
+    def _scalar(self, node: Node, shape: Scalar, old: Any) -> Any:
+        if shape.kind == "interface":
+            return self._interface(node)
+        if node.kind == "null":
+            return None if shape.kind == "bytes" else old
+        if shape.kind == "bytes":
+            return self._bytes(node, shape, old)
+        wanted = {"string": "string", "bool": "bool"}.get(shape.kind, "number")
+        if node.kind != wanted:
+            return self._mismatch(node.kind, shape.go, old)
+        if wanted != "number":
+            return node.value
+        value = self._float(node) if shape.kind.startswith("float") else _integer(node.value, shape.kind)
+        return self._mismatch(f"number {node.value}", shape.go, old) if value is None else value
+
+    def _float(self, node: Node) -> Any:
+        value = float(node.value)
+        return None if value in (float("inf"), float("-inf")) else value
+
+    def _bytes(self, node: Node, shape: Scalar, old: Any) -> Any:
+        if node.kind == "array":
+            values = self._list(node, List(Scalar("uint8", "uint8"), False), None)
+            return b64encode(bytes(value or 0 for value in values)).decode()
+        if node.kind != "string":
+            return self._mismatch(node.kind, shape.go, old)
+        text = node.value.replace("\r", "").replace("\n", "")
+        bad = _bad_base64(node.value)
+        if bad is not None:
+            self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {bad}")
+            return old
+        return b64encode(b64decode(text)).decode()
+
+    def _interface(self, node: Node) -> Any:
+        """interface{}: anything goes, but duplicates are complained about."""
+        if node.kind == "array":
+            out = []
+            for i, item in enumerate(node.value):
+                self._path.append(f"[{i}]")
+                out.append(self._interface(item))
+                self._path.pop()
+            return out
+        if node.kind == "object":
+            there: dict[str, Any] = {}
+            for key, item in node.value:
+                if key in there:
+                    self._complain("duplicate", key)
+                self._path.append(f".{key}")
+                there[key] = self._interface(item)
+                self._path.pop()
+            return there
+        if node.kind != "number":
+            return node.value
+        try:
+            return number(node.value)
+        except OverflowError:
+            return self._mismatch(f"number {node.value}", "float64", None)
+
+    # --- types with a JSON form of their own: their errors end the decoding at once
+
+    def _source(self, node: Node) -> bytes:
+        return to_bytes(self.text[node.start : node.end])
+
+    def _custom(self, node: Node, shape: Custom, old: Any) -> Any:
+        return _CUSTOM[shape.name](self, node, shape, old)
+
+    def _time(self, node: Node, convert: Callable[[str], str | None]) -> Any:
+        if node.kind == "null":
+            return None
+        if node.kind != "string":
+            raise self._type_error(node.kind, "string")
+        try:
+            return convert(node.value)
+        except TimeError as error:
+            raise DecodeError(str(error)) from error
+
+    def _quantity(self, node: Node) -> Any:
+        if node.kind == "null":
+            return None
+        literal = self.text[node.start : node.end]
+        try:
+            return quantity.canonical(literal[1:-1] if node.kind == "string" else literal)
+        except quantity.QuantityError as error:
+            raise DecodeError(str(error)) from error
+
+    def _int_or_string(self, node: Node, old: Any) -> Any:
+        if node.kind == "string":
+            return node.value
+        if node.kind == "null":
+            return 0
+        if node.kind != "number":
+            raise self._type_error(node.kind, "int32")
+        value = _integer(node.value, "int32")
+        if value is None:
+            raise self._type_error(f"number {node.value}", "int32")
+        return value
+
+    def _raw(self, node: Node, old: Any) -> Any:
+        if node.kind == "null":
+            return old
+        return raw(_loose(node), self._source(node))
+
+    def _json(self, node: Node, old: Any) -> Any:
+        return old if node.kind == "null" else _loose(node)
+
+    def _schema_or(self, node: Node, shape: Custom) -> Any:
+        assert shape.schema is not None
+        if node.kind == "object":
+            return self._inner(node, shape.schema)
+        if shape.name == "JSONSchemaPropsOrBool":
+            if node.kind != "bool":
+                raise DecodeError("boolean or JSON schema expected")
+            return node.value
+        if node.kind != "array":
+            return None
+        strings = shape.name == "JSONSchemaPropsOrStringArray"
+        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False))
+
+    def _inner(self, node: Node, shape: Shape) -> Any:
+        """Decoded by a decoder of its own, which is not strict."""
+        inner = Decoder(self.text, strict=False)
+        try:
+            value = inner._value(node, shape, None)
+        except _TypeMismatchError as error:
+            raise self._type_error(error.what, error.go) from error
+        if isinstance(inner._saved, _TypeMismatchError):
+            raise self._type_error(inner._saved.what, inner._saved.go)
+        if inner._saved:
+            raise inner._saved
+        return value
+
+
+_CUSTOM: dict[str, Callable[[Decoder, Node, Custom, Any], Any]] = {
+    "Time": lambda decoder, node, shape, old: decoder._time(node, canonical_time),
+    "MicroTime": lambda decoder, node, shape, old: decoder._time(node, canonical_micro_time),
+    "Quantity": lambda decoder, node, shape, old: decoder._quantity(node),
+    "IntOrString": lambda decoder, node, shape, old: decoder._int_or_string(node, old),
+    "RawExtension": lambda decoder, node, shape, old: decoder._raw(node, old),
+    "FieldsV1": lambda decoder, node, shape, old: decoder._json(node, old),
+    "JSON": lambda decoder, node, shape, old: decoder._json(node, old),
+    "JSONSchemaPropsOrArray": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+    "JSONSchemaPropsOrBool": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+    "JSONSchemaPropsOrStringArray": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+}
+
+
+def _loose(node: Node) -> Any:
+    """The value of raw JSON, for those who read it."""
+    try:
+        return plain(node)
+    except (OverflowError, RecursionError):
+        return {} if node.kind == "object" else []
+
+
+def _integer(literal: str, kind: str) -> int | None:
+    """The integer that a literal says, None if `kind` cannot hold it."""
+    if not _INTEGER.fullmatch(literal) or len(literal) > 21:
+        return None
+    value = int(literal)
+    if kind in _UNSIGNED:
+        return value if 0 <= value < 2 ** _UNSIGNED[kind] and literal[0] != "-" else None
+    half = 2 ** (_BITS[kind] - 1)
+    return value if -half <= value < half else None
+
+
+def _bad_base64(text: str) -> int | None:
+    """Where Go finds the first byte that is not base64, None if all is well. Line breaks are skipped."""
+    data = text.encode()
+    at = pending = 0  # pending: how many characters of a group of four were seen
+    while at < len(data):
+        char = chr(data[at])
+        at += 1
+        if char in _BASE64:
+            pending = (pending + 1) % 4
+        elif char not in "\r\n":
+            break
+    else:
+        return at - pending if pending else None
+    if char != "=" or pending < 2:
+        return at - 1
+    if pending == 2:
+        at = _after_line_breaks(data, at)
+        if data[at : at + 1] != b"=":
+            return at - 1 if at < len(data) else at
+        at += 1
+    at = _after_line_breaks(data, at)
+    return at if at < len(data) else None
+
+
+def _after_line_breaks(data: bytes, at: int) -> int:
+    while data[at : at + 1] in (b"\r", b"\n"):
+        at += 1
+    return at

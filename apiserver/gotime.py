@@ -1,0 +1,111 @@
+"""metav1.Time and MicroTime: read as Go's time.Parse reads RFC 3339, written in UTC.
+
+Go is generous in places (one-digit hours, a comma before fractions) and words what it refuses:
+`parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import lru_cache
+
+_LAYOUT = "2006-01-02T15:04:05Z07:00"
+_MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
+_MICRO_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
+_ZERO = "0001-01-01T00:00:00"
+
+_FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
+# (name, what is read, layout element or literal, least, greatest)
+_STEPS = (
+    ("year", re.compile(r"(\d{4})", re.ASCII), "2006", 0, 9999),
+    ("", re.compile("-"), "-", 0, 0),
+    ("month", re.compile(r"(\d\d)", re.ASCII), "01", 1, 12),
+    ("", re.compile("-"), "-", 0, 0),
+    ("date", re.compile(r"(\d\d)", re.ASCII), "02", 0, 99),
+    ("", re.compile("T"), "T", 0, 0),
+    ("hour", re.compile(r"(\d\d?)", re.ASCII), "15", 0, 23),
+    ("", re.compile(":"), ":", 0, 0),
+    ("minute", re.compile(r"(\d\d)", re.ASCII), "04", 0, 59),
+    ("", re.compile(":"), ":", 0, 0),
+    ("second", re.compile(r"(\d\d)", re.ASCII), "05", 0, 59),
+)
+_OPTIONAL_FRACTION = re.compile(r"[.,]\d+", re.ASCII)
+_ZONE = re.compile(r"Z|([+-])(\d\d):(\d\d)", re.ASCII)
+_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+
+
+class TimeError(ValueError):
+    """str(e) is Go's text."""
+
+
+def _quote(text: str) -> str:
+    """As package time quotes: bytes outside ASCII are escaped one by one."""
+    out = []
+    for byte in text.encode("utf-8", "surrogatepass"):
+        char = chr(byte)
+        out.append(f"\\{char}" if char in '"\\' else char if " " <= char < "\x7f" else f"\\x{byte:02x}")
+    return f'"{"".join(out)}"'
+
+
+def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
+    """The parts of a time and the minutes that its zone is ahead of UTC."""
+    rest, parts = text, {}
+    steps = (*_STEPS, _FRACTION) if layout == _MICRO_LAYOUT else _STEPS
+    for name, pattern, element, least, greatest in steps:
+        match = pattern.match(rest)
+        if not match:
+            raise TimeError(
+                f"parsing time {_quote(text)} as {_quote(layout)}: cannot parse {_quote(rest)} as {_quote(element)}"
+            )
+        rest = rest[match.end() :]
+        if name:
+            parts[name] = int(match[1])
+            if not least <= parts[name] <= greatest:
+                raise TimeError(f"parsing time {_quote(text)}: {name} out of range")
+    if layout == _LAYOUT:
+        fraction = _OPTIONAL_FRACTION.match(rest)
+        rest = rest[fraction.end() :] if fraction else rest
+    zone = _ZONE.match(rest)
+    if not zone:
+        raise TimeError(f'parsing time {_quote(text)} as {_quote(layout)}: cannot parse {_quote(rest)} as "Z07:00"')
+    hours, minutes = int(zone[2] or 0), int(zone[3] or 0)
+    for number, most, name in ((hours, 24, "hour"), (minutes, 60, "minute")):
+        if number > most:
+            raise TimeError(f"parsing time {_quote(text)}: time zone offset {name} out of range")
+    rest = rest[zone.end() :]
+    if rest:
+        raise TimeError(f"parsing time {_quote(text)}: extra text: {_quote(rest)}")
+    year, month, date = parts["year"], parts["month"], parts["date"]
+    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    if not 1 <= date <= (28 if month == 2 and not leap else _DAYS[month - 1]):
+        raise TimeError(f"parsing time {_quote(text)}: day out of range")
+    return parts, (hours * 60 + minutes) * (-1 if zone[1] == "-" else 1)
+
+
+def _utc(parts: dict[str, int], ahead: int) -> str:
+    """The time in UTC, without fraction. The calendar repeats after 400 years: that keeps odd years within datetime."""
+    year = parts["year"]
+    shift = -400 if year > 5000 else 400
+    there = datetime(
+        year + shift, parts["month"], parts["date"], parts["hour"], parts["minute"], parts["second"]
+    ) - timedelta(minutes=ahead)
+    return f"{there.year - shift:04d}{there.isoformat()[4:]}"
+
+
+@lru_cache(4096)
+def canonical_time(text: str) -> str | None:
+    """`text` to the second, in UTC; None for Go's zero time. Raises TimeError."""
+    if not text:
+        raise TimeError(f'parsing time "" as "{_LAYOUT}": cannot parse "" as "2006"')
+    at = _utc(*_read(text, _LAYOUT))
+    return None if at == _ZERO else f"{at}Z"
+
+
+@lru_cache(4096)
+def canonical_micro_time(text: str) -> str | None:
+    """`text` with six digits of a second, in UTC; None for Go's zero time. Raises TimeError."""
+    parts, ahead = _read(text, _MICRO_LAYOUT)
+    at, micro = _utc(parts, ahead), parts["fraction"]
+    return None if at == _ZERO and not micro else f"{at}.{micro:06d}Z"

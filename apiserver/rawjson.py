@@ -1,0 +1,159 @@
+"""JSON out, as Go's encoder writes it, and values that are written just as they came.
+
+A RawExtension (the opaque parameters of a device's configuration) keeps its bytes: order, number spelling, duplicates.
+Here such a value is a `RawObject`: a dict to read, with the bytes beside it. Two of them are equal if their bytes are,
+as in Go. JSON that is not an object is kept alike (`raw`); null is None.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Any
+
+import orjson
+
+_TO_ESCAPE = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
+_ESCAPED = {
+    b"<": b"\\u003c",
+    b">": b"\\u003e",
+    b"&": b"\\u0026",
+    b"\xe2\x80\xa8": b"\\u2028",
+    b"\xe2\x80\xa9": b"\\u2029",
+}
+_SPACE_OR_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+_SPACE = re.compile(rb"[ \t\r\n]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class Raw:
+    """What has bytes of its own: `source` as they came, spaces included."""
+
+    source: bytes = b"null"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Raw):
+            return self.source == other.source
+        return super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.source)
+
+    def compact(self) -> bytes:
+        """`source` without spaces between tokens: Go's encoder drops them."""
+        if not _SPACE.search(self.source):
+            return self.source
+        return _SPACE_OR_STRING.sub(lambda match: match[1] or b"", self.source)
+
+
+class RawObject(Raw, dict[str, Any]):
+    """A JSON object with its bytes."""
+
+
+class RawArray(Raw, list[Any]):
+    """A JSON array with its bytes."""
+
+
+class RawString(Raw, str):
+    """A JSON string with its bytes."""
+
+
+class RawNumber(Raw, float):
+    """A JSON number with its bytes."""
+
+
+def raw(value: Any, source: bytes) -> Any:
+    """`value` with the bytes it was parsed from. null and booleans have one spelling only: they stay what they are."""
+    kept: Raw
+    if isinstance(value, dict):
+        kept = RawObject(value)
+    elif isinstance(value, list):
+        kept = RawArray(value)
+    elif isinstance(value, str):
+        kept = RawString(value)
+    elif value is None or isinstance(value, bool):
+        return value
+    else:
+        kept = RawNumber(value)
+    kept.source = source
+    return kept
+
+
+class GoFloat(float):
+    """A float that orjson and Go write differently."""
+
+
+def go_number(value: float) -> Any:
+    """A float64 such that `encode` writes it as Go does: whole ones without a fraction."""
+    if abs(value) >= 1e21 or 0 < abs(value) < 1e-3:
+        return GoFloat(value)
+    if value != int(value):
+        return value
+    return GoFloat(value) if str(value) == "-0.0" else int(value)
+
+
+def _float_text(value: float) -> str:
+    """As Go writes float64 in JSON: with an exponent below 1e-6 and from 1e21 on."""
+    if not value:
+        return "-0"
+    if 1e-6 <= abs(value) < 1e21:
+        return f"{Decimal(repr(value)):f}"
+    return repr(value).replace("e-0", "e-")
+
+
+def _default(value: Any) -> Any:
+    """What orjson does not write itself: subclasses of JSON's types."""
+    if isinstance(value, Raw):
+        return orjson.Fragment(value.compact())
+    if isinstance(value, float):
+        return orjson.Fragment(_float_text(float(value)))
+    for base in (str, int, dict, list):
+        if isinstance(value, base):
+            plain: Any = base
+            return plain(value)
+    raise TypeError(type(value))
+
+
+def encode(obj: Any) -> bytes:
+    """JSON as the server writes it, without the newline at its end: compact, raw values as they are, and <, >, & and
+    the line separators U+2028 and U+2029 escaped."""
+    try:
+        out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
+    except (TypeError, RecursionError):
+        out = _encode_oddities(obj)
+    if b"<" in out or b">" in out or b"&" in out or b"\xe2\x80" in out:
+        return _TO_ESCAPE.sub(lambda match: _ESCAPED[match[0]], out)
+    return out
+
+
+def _encode_oddities(obj: Any) -> bytes:
+    """What orjson refuses: lone surrogates, integers beyond 64 bits, very deep nesting. Without recursion."""
+    out: list[bytes] = []
+    todo: list[Any] = [obj]
+    while todo:
+        item = todo.pop()
+        if type(item) is bytes:
+            out.append(item)
+        elif isinstance(item, Raw):
+            out.append(item.compact())
+        elif isinstance(item, dict):
+            todo.append(b"}")
+            for i, (key, value) in enumerate(reversed(item.items())):
+                todo += (b"," if i else b"", value, b":", str(key))
+            todo.append(b"{")
+        elif isinstance(item, (list, tuple)):
+            todo.append(b"]")
+            for i, value in enumerate(reversed(item)):
+                todo += (b"," if i else b"", value)
+            todo.append(b"[")
+        elif isinstance(item, str):
+            out.append(orjson.dumps(_SURROGATE.sub("\ufffd", item)))
+        elif type(item) is int:
+            out.append(json.dumps(item).encode())
+        else:
+            out.append(orjson.dumps(item, _default, orjson.OPT_PASSTHROUGH_SUBCLASS))
+    return b"".join(out)
