@@ -97,9 +97,12 @@ def forbidden(path: Path, detail: str) -> FieldError:
     return FieldError("FieldValueForbidden", str(path), _with("Forbidden", detail))
 
 
-def too_long(path: Path, limit: int, release: str = "1.32") -> FieldError:
-    """`limit` in bytes. 1.31 words it differently."""
-    detail = f"may not be longer than {limit}" if release == "1.31" else f"may not be more than {limit} bytes"
+def too_long(path: Path, limit: int, release: str = "1.32", *, in_bytes: bool = False) -> FieldError:
+    """`limit` in bytes. 1.31 words it differently, and in two ways: `in_bytes` for drivers' names and metadata."""
+    if release != "1.31":
+        detail = f"may not be more than {limit} bytes"
+    else:
+        detail = f"must have at most {limit} bytes" if in_bytes else f"may not be longer than {limit}"
     return FieldError("FieldValueTooLong", str(path), _with("Too long", detail))
 
 

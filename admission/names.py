@@ -1,0 +1,156 @@
+"""Names, labels and other identifiers: what they may look like, in the real server's words (RFC 1123, RFC 1035).
+
+Each function takes a text and returns what is wrong with it, [] for a good one. Lengths are in bytes.
+"""
+
+from __future__ import annotations
+
+import re
+
+LABEL_LENGTH = 63
+SUBDOMAIN_LENGTH = 253
+
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_RFC_1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
+_QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
+_REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+
+_LOWER = "must consist of lower case alphanumeric characters"
+_ENDS = "and must start and end with an alphanumeric character"
+_WORD = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
+
+
+class _Format:
+    """A pattern and what is said of a text that does not match it."""
+
+    def __init__(self, pattern: str, rule: str, *examples: str) -> None:
+        self._regex = re.compile(pattern)
+        given = "".join(f"'{example}', " if i == 0 else f"or '{example}', " for i, example in enumerate(examples))
+        self.text = f"{rule} (e.g. {given}regex used for validation is '{pattern}')"
+
+    def fits(self, value: str) -> bool:
+        return self._regex.fullmatch(value) is not None
+
+    def texts(self, value: str) -> list[str]:
+        return [] if self.fits(value) else [self.text]
+
+
+_label = _Format(_LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
+_subdomain = _Format(_SUBDOMAIN, f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}", "example.com")
+_rfc_1035_label = _Format(
+    _RFC_1035_LABEL,
+    f"a DNS-1035 label {_LOWER} or '-', start with an alphabetic character, and end with an alphanumeric character",
+    "my-name",
+    "abc-123",
+)
+_qualified = _Format(_QUALIFIED, _WORD, "MyName", "my.name", "123-abc")
+_label_value = _Format(
+    f"({_QUALIFIED})?", f"a valid label must be an empty string or {_WORD[5:]}", "MyValue", "my_value", "12345"
+)
+_c_identifier = _Format(
+    _C_IDENTIFIER,
+    "a valid C identifier must start with alphabetic character or '_', "
+    "followed by a string of alphanumeric characters or '_'",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+)
+_reason = _Format(
+    _REASON,
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_'",
+    "my_name",
+    "MY_NAME",
+    "MyName",
+    "ReasonA,ReasonB",
+    "ReasonA:ReasonB",
+)
+
+
+def size(text: str) -> int:
+    """The length in bytes."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
+
+
+def go_lower(text: str) -> str:
+    """`text` in lower case, letter by letter: a dotted capital I becomes a plain i."""
+    return text.replace("\u0130", "i").lower()
+
+
+def _longer(text: str, limit: int) -> list[str]:
+    return [f"must be no more than {limit} characters"] if size(text) > limit else []
+
+
+def dns_label_texts(value: str) -> list[str]:
+    """RFC 1123 label: lower case, up to 63."""
+    texts = _longer(value, LABEL_LENGTH)
+    if not _label.fits(value):
+        texts.append("must not contain dots" if _subdomain.fits(value) else _label.text)
+    return texts
+
+
+def dns_subdomain_texts(value: str) -> list[str]:
+    """RFC 1123 subdomain: labels with dots between them, up to 253."""
+    return _longer(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
+
+
+def dns_1035_label_texts(value: str) -> list[str]:
+    """RFC 1035 label: starts with a letter."""
+    return _longer(value, LABEL_LENGTH) + _rfc_1035_label.texts(value)
+
+
+def qualified_name_texts(value: str) -> list[str]:
+    """A name, after a subdomain and a slash or not: keys of labels and annotations, finalizers, condition types."""
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a qualified name {_qualified.text} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        ]
+    texts = []
+    if slash:
+        found = dns_subdomain_texts(prefix) if prefix else ["must be non-empty"]
+        texts += [f"prefix part {text}" for text in found]
+    found = _longer(name, LABEL_LENGTH) if name else ["must be non-empty"]
+    return texts + [f"name part {text}" for text in found + _qualified.texts(name)]
+
+
+def label_value_texts(value: str) -> list[str]:
+    return _longer(value, LABEL_LENGTH) + _label_value.texts(value)
+
+
+def c_identifier_texts(value: str) -> list[str]:
+    return _c_identifier.texts(value)
+
+
+def condition_reason_texts(value: str) -> list[str]:
+    return _reason.texts(value)
+
+
+def _finished(name: str) -> str:
+    """A generateName as it looks once something stands behind its dash."""
+    return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
+
+
+def subdomain_name(name: str, prefix: bool) -> list[str]:
+    """Names that must be subdomains: those of most kinds. `prefix` for a generateName."""
+    return dns_subdomain_texts(_finished(name) if prefix else name)
+
+
+def label_name(name: str, prefix: bool) -> list[str]:
+    """Names that must be labels: namespaces."""
+    return dns_label_texts(_finished(name) if prefix else name)
+
+
+def label_1035_name(name: str, prefix: bool) -> list[str]:
+    """Names that must be RFC 1035 labels: services."""
+    return dns_1035_label_texts(_finished(name) if prefix else name)
+
+
+def path_segment_name(name: str, prefix: bool) -> list[str]:
+    """Names that only have to fit into a path: roles and bindings; and every name on update."""
+    if name in (".", "..") and not prefix:
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{char}'" for char in "/%" if char in name]

@@ -1,0 +1,67 @@
+"""Node selectors, of pods, volumes, slices and allocation results."""
+
+from __future__ import annotations
+
+from understudy.admission.field import Errors, Path, forbidden, invalid, required
+from understudy.admission.names import label_value_texts, qualified_name_texts, subdomain_name
+from understudy.apiserver.types import Obj
+
+
+def validate(selector: Obj, path: Path, *, any_values: bool = False) -> Errors:
+    """A core/v1 NodeSelector. `any_values` lets values pass that no label can have."""
+    terms, where = selector.get("nodeSelectorTerms"), path.child("nodeSelectorTerms")
+    if not terms:
+        return [required(where, "must have at least one node selector term")]
+    return [error for i, term in enumerate(terms) for error in validate_term(term, where.index(i), any_values)]
+
+
+def validate_term(term: Obj, path: Path, any_values: bool = False) -> Errors:
+    expressions, fields = path.child("matchExpressions"), path.child("matchFields")
+    return [
+        error
+        for i, item in enumerate(term.get("matchExpressions") or ())
+        for error in _expression(item, expressions.index(i), any_values)
+    ] + [error for i, item in enumerate(term.get("matchFields") or ()) for error in _field(item, fields.index(i))]
+
+
+def _expression(item: Obj, path: Path, any_values: bool) -> Errors:
+    key, values = item.get("key", ""), item.get("values") or ()
+    errors = _operator(item.get("operator", ""), len(values), path)
+    errors += [invalid(path.child("key"), key, text) for text in qualified_name_texts(key)]
+    if not any_values:
+        where = path.child("values")
+        errors += [
+            invalid(where.index(i), value, text) for i, value in enumerate(values) for text in label_value_texts(value)
+        ]
+    return errors
+
+
+def _operator(operator: str, values: int, path: Path) -> Errors:
+    where = path.child("values")
+    match operator:
+        case "In" | "NotIn":
+            return [] if values else [required(where, "must be specified when `operator` is 'In' or 'NotIn'")]
+        case "Exists" | "DoesNotExist":
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            return [forbidden(where, text)] if values else []
+        case "Gt" | "Lt":
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            return [] if values == 1 else [required(where, text)]
+        case _:
+            return [invalid(path.child("operator"), operator, "not a valid selector operator")]
+
+
+def _field(item: Obj, path: Path) -> Errors:
+    key, operator, values = item.get("key", ""), item.get("operator", ""), item.get("values") or ()
+    errors: Errors = []
+    if operator not in ("In", "NotIn"):
+        errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
+    elif len(values) != 1:
+        text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        errors.append(required(path.child("values"), text))
+    if key != "metadata.name":
+        return [*errors, invalid(path.child("key"), key, "not a valid field selector key")]
+    where = path.child("values")
+    return errors + [
+        invalid(where.index(i), value, text) for i, value in enumerate(values) for text in subdomain_name(value, False)
+    ]
