@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -47,19 +47,22 @@ TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as strconv.ParseBool has it
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """What can be asked of a route. `produces` is what its router names (empty: it has no router), `media` what the
-    handler can write, `conversions` whether it makes tables and metadata of objects."""
+    handler can write, `conversions` whether it makes tables and metadata of objects, `aggregates` whether it has
+    aggregated discovery."""
 
     produces: tuple[str, ...] = MEDIA
     media: tuple[str, ...] = MEDIA
     conversions: bool = False
+    aggregates: bool = False
 
 
 OBJECT = Endpoint(conversions=True)
 LIST = Endpoint(produces=(*MEDIA, *STREAMS), conversions=True)
 LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True)
 PLAIN = Endpoint()
-UNROUTED = Endpoint(produces=())  # /apis and /apis/GROUP
-VERSION = Endpoint(produces=(JSON,))
+API = Endpoint(aggregates=True)  # /api
+APIS = Endpoint(produces=(), aggregates=True)  # /apis
+UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,10 @@ class Output:
     def watch_type(self) -> str:
         """The Content-Type of a watch."""
         return self.media_type if self.media_type == JSON else f"{self.media_type};stream=watch"
+
+    def as_pretty(self) -> Output:
+        """The same for people: indented if it is JSON."""
+        return replace(self, pretty=True) if self.media_type == JSON else self
 
 
 @dataclass(slots=True)
@@ -145,20 +152,19 @@ def _float(text: str) -> float:
 @lru_cache(1024)
 def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
     """What to answer with. Raises StatusError (406)."""
-    if endpoint.produces and not _routable(accept, endpoint.produces):
-        raise router_refusal(endpoint.produces)
-    return _negotiated(accept, endpoint) if accept else Output(endpoint.media[0])
+    if not accept:
+        return Output(endpoint.media[0])
+    if endpoint.produces:
+        route(accept, endpoint.produces)
+    return (endpoint.aggregates and _aggregated(accept)) or _negotiated(accept, endpoint)
 
 
-def router_refusal(produces: tuple[str, ...]) -> StatusError:
-    """406 as the router puts it."""
-    message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produces)}"
-    return StatusError(406, "NotAcceptable", message, {})
-
-
-def _routable(accept: str, produces: tuple[str, ...]) -> bool:
+def route(accept: str, produces: tuple[str, ...]) -> None:
+    """The router's door. Raises StatusError (406) unless one of the media types, or `*/*`, is accepted."""
     asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
-    return any(media == "*/*" or media in produces for media in asked)
+    if not any(media == "*/*" or media in produces for media in asked):
+        message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produces)}"
+        raise StatusError(406, "NotAcceptable", message, {})
 
 
 def _negotiated(accept: str, endpoint: Endpoint) -> Output:
@@ -192,9 +198,8 @@ def _converts(media_type: str, kind: str, group: str, version: str, endpoint: En
     return kind in CONVERSIONS and not (kind == "Table" and media_type == PROTOBUF)
 
 
-@lru_cache(256)
-def aggregated_output(accept: str) -> Output | None:
-    """The form of /api and /apis that holds every resource, if any clause asks for it, wherever it stands."""
+def _aggregated(accept: str) -> Output | None:
+    """The form that holds every resource, if any clause asks for it, wherever it stands."""
     for clause in clauses(accept):
         kind, group, version = (clause.parameters.get(key, "") for key in ("as", "g", "v"))
         if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in DISCOVERY_VERSIONS:

@@ -7,6 +7,8 @@ import pytest
 from understudy.apiserver.call import Query
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.negotiation import (
+    API,
+    APIS,
     JSON,
     LIST,
     LOG,
@@ -14,15 +16,14 @@ from understudy.apiserver.negotiation import (
     PLAIN,
     PROTOBUF,
     UNROUTED,
-    VERSION,
     YAML,
     Endpoint,
     Output,
-    aggregated_output,
     body_type,
     error_output,
     output,
     patch_type,
+    route,
     wants_pretty,
     watch_output,
 )
@@ -68,7 +69,6 @@ def test_what_is_wanted_of_an_object(accept: str, wanted: Output) -> None:
         ("application/*", OBJECT, ROUTER + MEDIA),
         ("text/plain", LIST, f"{ROUTER}{MEDIA}, {STREAMS}"),
         ("image/png", LOG, f"{ROUTER}text/plain, {MEDIA}"),
-        (YAML, VERSION, ROUTER + JSON),
         ("image/png", UNROUTED, HANDLER + MEDIA),
         (f"{JSON};as=Wrong{META}", OBJECT, HANDLER + MEDIA),
         (f"{PROTOBUF};as=Table{META}", LIST, HANDLER + MEDIA),
@@ -87,6 +87,13 @@ def test_what_nobody_can_fulfil(accept: str, endpoint: Endpoint, message: str) -
 def test_unrouted_endpoints_understand_wildcards() -> None:
     """`application/*` is good enough where no router stands before."""
     assert output("application/*", UNROUTED) == Output()
+
+
+def test_routes_without_negotiation() -> None:
+    """/version looks at media types only: wishes for tables are not even read."""
+    route(f"{JSON};as=Table{META}", (JSON,))
+    with pytest.raises(StatusError, match=ROUTER + JSON):
+        route(YAML, (JSON,))
 
 
 def test_watches() -> None:
@@ -111,15 +118,15 @@ def test_errors_are_always_told() -> None:
         (f"{V2},{V2BETA1},application/json", "v2"),
         (f"{V2BETA1},application/json", "v2beta1"),
         (f"application/json,{V2}", "v2"),
-        ("application/json", None),
-        ("", None),
-        (V2.replace("v2", "v9"), None),
+        (f"application/yaml;q=0.5,{V2};q=0.1", "v2"),
+        ("application/json", ""),
+        ("", ""),
+        (V2.replace("v2", "v9") + ",*/*", ""),
     ],
 )
-def test_aggregated_discovery(accept: str, version: str | None) -> None:
-    """Any clause that asks for aggregated discovery gets it, wherever it stands."""
-    found = aggregated_output(accept)
-    assert (found and found.target_version) == version
+def test_aggregated_discovery(accept: str, version: str) -> None:
+    """Any clause that asks for aggregated discovery gets it, wherever it stands; only /api and /apis have it."""
+    assert output(accept, API).target_version == output(accept, APIS).target_version == version
 
 
 @pytest.mark.parametrize(

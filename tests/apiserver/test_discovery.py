@@ -1,0 +1,162 @@
+"""Discovery: the documents are those of the real servers, recorded as digests."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy.apiserver.call import Call, Query, Reply
+from understudy.apiserver.discovery import Discovery
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.releases import Release
+
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
+
+PAGES = {name: Discovery(Release.of(name), "<address>") for name in ("1.31", "1.32")}
+
+
+def ask(path: str, release: str = "1.32", method: str = "GET", query: str = "", **headers: str) -> Reply | None:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return PAGES[release].answer(Call(method, path, query, named, b"", Query(query)))
+
+
+def document(reply: Reply | None) -> Any:
+    assert reply is not None
+    assert reply.status == 200
+    return orjson.loads(reply.body)
+
+
+# release, path, Accept, the first digits of the digest of the recorded document
+RECORDED = [
+    ("1.31", "/", "*/*", "108c7b9f14ec09d4"),
+    ("1.31", "/api", "*/*", "0c5a9400842be06c"),
+    ("1.31", "/apis", "*/*", "4f3d6cba99bbbbf8"),
+    ("1.31", "/apis/resource.k8s.io", "*/*", "7aa7dc4e77a87b7b"),
+    ("1.31", "/apis/resource.k8s.io/", "*/*", "7aa7dc4e77a87b7b"),
+    ("1.31", "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
+    ("1.31", "/apis/events.k8s.io", "*/*", "feeb843392439506"),
+    ("1.31", "/apis/apps", "*/*", "d204bc4a9378fbfc"),
+    ("1.31", "/api", AGGREGATED, "48d2a1ba2bd541ad"),
+    ("1.31", "/apis", AGGREGATED, "a69a7061fdff9237"),
+    ("1.32", "/", "*/*", "94eba04b15fa8838"),
+    ("1.32", "/api", "*/*", "0c5a9400842be06c"),
+    ("1.32", "/apis", "*/*", "6523262c8bc9668d"),
+    ("1.32", "/apis/resource.k8s.io", "*/*", "e4d9bed9f058be57"),
+    ("1.32", "/apis/resource.k8s.io/", "*/*", "e4d9bed9f058be57"),
+    ("1.32", "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
+    ("1.32", "/apis/events.k8s.io", "*/*", "feeb843392439506"),
+    ("1.32", "/apis/apps", "*/*", "d204bc4a9378fbfc"),
+    ("1.32", "/api", AGGREGATED, "48d2a1ba2bd541ad"),
+    ("1.32", "/apis", AGGREGATED, "2ba9bac3d7a84339"),
+]
+
+
+@pytest.mark.parametrize(("release", "path", "accept", "digest"), RECORDED)
+def test_recorded_documents(release: str, path: str, accept: str, digest: str) -> None:
+    """Every document equals the real server's, in content and order."""
+    found = document(ask(path, release, Accept=accept))
+    assert sha256(orjson.dumps(found)).hexdigest()[:16] == digest
+
+
+def test_core_resources() -> None:
+    """A resource list names subresources after their resource, with the kinds they speak."""
+    found = {resource["name"]: resource for resource in document(ask("/api/v1/"))["resources"]}
+    assert found["pods"]["shortNames"] == ["po"]
+    assert found["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
+    assert found["pods/eviction"] == {
+        "name": "pods/eviction",
+        "singularName": "",
+        "namespaced": True,
+        "group": "policy",
+        "version": "v1",
+        "kind": "Eviction",
+        "verbs": ["create"],
+    }
+    assert "storageVersionHash" not in found["bindings"]
+
+
+def test_etags() -> None:
+    """Aggregated discovery has one ETag for both versions; whoever has it gets 304 and nothing else."""
+    first, beta = ask("/apis", Accept=AGGREGATED), ask("/apis", Accept=f"{BETA},application/json")
+    assert first is not None
+    assert beta is not None
+    assert first.headers == beta.headers
+    headers = dict(first.headers)
+    assert (headers["Vary"], headers["Cache-Control"]) == ("Accept", "public")
+    assert beta.content_type == BETA
+    again = ask("/apis", Accept=AGGREGATED, If_None_Match=headers["ETag"])
+    assert again is not None
+    assert (again.status, again.body, dict(again.headers)["ETag"]) == (304, b"", headers["ETag"])
+    stale = ask("/apis", Accept=AGGREGATED, If_None_Match="W/" + headers["ETag"])
+    assert stale is not None
+    assert stale.status == 200
+
+
+def test_a_slash_at_the_end() -> None:
+    """It changes nothing, but /apis/ does not aggregate."""
+    assert document(ask("/api/", Accept=AGGREGATED))["kind"] == "APIGroupDiscoveryList"
+    assert document(ask("/apis/apps/"))["kind"] == "APIGroup"
+    with pytest.raises(StatusError, match="only the following media types"):
+        ask("/apis/", Accept=AGGREGATED)
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1", "/apis/apps/v1", "/version"])
+def test_methods(path: str) -> None:
+    """What stands behind the router is read with GET only; the group pages do not care."""
+    with pytest.raises(StatusError) as refused:
+        ask(path, method="POST")
+    assert refused.value.code == 405
+    assert document(ask("/apis", method="POST"))["kind"] == "APIGroupList"
+
+
+def test_version() -> None:
+    """/version is always indented JSON, and negotiates nothing."""
+    reply = ask("/version/", Accept="application/json;as=Table")
+    assert reply is not None
+    assert reply.body.startswith(b'{\n  "major": "1",\n  "minor": "32",\n  "gitVersion": "v1.32.')
+    with pytest.raises(StatusError, match=r"Available representations: application/json$"):
+        ask("/version", Accept="application/yaml")
+
+
+def test_pretty() -> None:
+    """Compact JSON ends with a newline, indented JSON does not."""
+    compact, pretty = ask("/apis/apps"), ask("/apis/apps", query="pretty=true")
+    assert compact is not None
+    assert compact.body.startswith(b'{"kind":"APIGroup","apiVersion":"v1","name":"apps"')
+    assert compact.body.endswith(b"}\n")
+    assert pretty is not None
+    assert pretty.body.startswith(b'{\n  "kind": "APIGroup",')
+    assert pretty.body.endswith(b"}")
+
+
+@pytest.mark.parametrize("path", ["/api/v2", "/apis/apps/v9", "/api/v1/nothing", "/apis/apps/v1/nothing", "/api//v1"])
+def test_missing_below_a_known_group(path: str) -> None:
+    """A Status says that there is no such resource."""
+    assert ask(path) is None
+    with pytest.raises(StatusError) as missing:
+        PAGES["1.32"].missing(path)
+    assert missing.value.status()["details"] == {}
+
+
+@pytest.mark.parametrize("path", ["/wrong", "/apis/wrong.example.com", "/apis/wrong.example.com/v1/x", "/healthy"])
+def test_missing_elsewhere(path: str) -> None:
+    """Plain text, as Go's mux has it."""
+    assert ask(path) is None
+    reply = PAGES["1.32"].missing(path)
+    assert (reply.status, reply.body, reply.content_type) == (404, b"404 page not found\n", "text/plain; charset=utf-8")
+
+
+def test_what_is_switched_off_is_not_listed() -> None:
+    """Discovery follows --runtime-config."""
+    release = Release.of("1.32").served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
+    pages = Discovery(release, "")
+    call = Call("GET", "/apis", "", {}, b"", Query(""))
+    groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
+    assert "batch" not in groups
+    assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
+    assert pages.answer(Call("GET", "/apis/batch/v1", "", {}, b"", Query(""))) is None
+    assert pages.missing("/apis/batch/v1").status == 404

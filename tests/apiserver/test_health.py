@@ -1,0 +1,83 @@
+"""Health checks and metrics."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.call import Call, Query, Reply
+from understudy.apiserver.health import Metrics, health, slis
+
+
+def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Reply:
+    reply = health(Call("GET", path, query, {}, b"", Query(query)), failing)
+    assert reply is not None
+    return reply
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/shutdown", "/livez/etcd"])
+def test_well(path: str) -> None:
+    """A check that is well says ok, in plain text."""
+    reply = ask(path)
+    assert (reply.status, reply.body, reply.content_type) == (200, b"ok", "text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
+def test_no_such_check(path: str) -> None:
+    """Only what is listed is answered; /livez has no shutdown check."""
+    assert health(Call("GET", path, "", {}, b"", Query(""))) is None
+
+
+def test_verbose() -> None:
+    """?verbose lists the checks in the order in which they were installed, and those that were left out."""
+    lines = ask("/readyz", "verbose&exclude=etcd&exclude=nosuch").body.decode().splitlines()
+    assert lines[:5] == [
+        "[+]ping ok",
+        "[+]log ok",
+        "[+]etcd excluded: ok",
+        "[+]etcd-readiness ok",
+        "[+]informer-sync ok",
+    ]
+    assert lines[-3:] == [
+        "[+]shutdown ok",
+        'warn: some health checks cannot be excluded: no matches for "nosuch"',
+        "readyz check passed",
+    ]
+
+
+def test_failing() -> None:
+    """A failure is always told in full, without its reason, unless the check is excluded."""
+    reply = ask("/readyz", failing=("shutdown",))
+    assert reply.status == 500
+    assert reply.body.endswith(b"[-]shutdown failed: reason withheld\nreadyz check failed\n")
+    assert ask("/readyz", "exclude=shutdown", failing=("shutdown",)).status == 200
+    assert ask("/livez", failing=("shutdown",)).status == 200
+    assert ask("/readyz/shutdown", failing=("shutdown",)).status == 500
+
+
+def test_metrics() -> None:
+    """Requests are counted by what they asked for; durations fall into buckets; watches are not timed."""
+    metrics = Metrics()
+    pods = ("LIST", "", "v1", "pods", "", "namespace", "")
+    metrics.observe(pods, 200, 0.02)
+    metrics.observe(pods, 200, 70.0)
+    metrics.observe(("WATCH", *pods[1:]), 200, 500.0)
+    text = metrics.text(
+        version={"major": "1", "minor": "32", "gitVersion": "v1.32.5", "platform": "linux/amd64"},
+        gates={"DRAAdminAccess": ("ALPHA", False)},
+        objects={"pods": 3},
+        watches={("", "v1", "pods"): 1},
+    ).decode()
+    labels = 'dry_run="",group="",resource="pods",scope="namespace",subresource="",verb="LIST",version="v1"'
+    assert f'apiserver_request_total{{code="200",component="apiserver",{labels}}} 2\n' in text
+    timed = f'component="apiserver",{labels}'
+    assert f"apiserver_request_duration_seconds_count{{{timed}}} 2\n" in text
+    assert f"apiserver_request_duration_seconds_sum{{{timed}}} 70.02\n" in text
+    assert 'le="0.025"' in text
+    assert 'kubernetes_feature_enabled{name="DRAAdminAccess",stage="ALPHA"} 0\n' in text
+    assert 'apiserver_storage_objects{resource="pods"} 3\n' in text
+    assert text.count('verb="WATCH"') == 2
+
+
+def test_slis() -> None:
+    """/metrics/slis has one sample for each check of each path."""
+    assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in slis(("etcd",))

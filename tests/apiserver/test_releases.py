@@ -1,0 +1,106 @@
+"""Releases: kinds from recorded discovery, and what --runtime-config makes of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.releases import Release, UnknownReleaseError, names, storage_version_hash
+from understudy.apiserver.types import GroupVersionKind
+
+
+def test_a_kind_has_what_discovery_says() -> None:
+    """Names, scope, verbs, subresources and columns are those of the real server."""
+    pods = Release.of("1.32").resource("", "v1", "pods")
+    assert pods is not None
+    assert (pods.name, pods.singular, pods.namespaced, pods.short_names, pods.categories) == (
+        "Pod",
+        "pod",
+        True,
+        ("po",),
+        ("all",),
+    )
+    assert pods.has_status
+    assert pods.subresources["status"].verbs == ("get", "patch", "update")
+    assert pods.subresources["eviction"].kind == GroupVersionKind("policy", "v1", "Eviction")
+    assert [column["name"] for column in pods.columns["v1"]][:3] == ["Name", "Ready", "Status"]
+    assert pods.struct("v1").plain == "Pod"
+
+
+@pytest.mark.parametrize(
+    ("release", "versions", "stored"),
+    [("1.31", ("v1alpha3",), "v1alpha3"), ("1.32", ("v1beta1", "v1alpha3"), "v1beta1")],
+)
+def test_one_kind_for_all_versions(release: str, versions: tuple[str, ...], stored: str) -> None:
+    """A kind is the same in each of its versions, preferred first."""
+    served = Release.of(release)
+    claim = served.kind("resource.k8s.io", "ResourceClaim")
+    assert claim is not None
+    assert claim.versions == versions
+    assert claim.storage_version == stored
+    assert {served.resource("resource.k8s.io", version, "resourceclaims") for version in versions} == {claim}
+
+
+def test_events_are_stored_once() -> None:
+    """events.k8s.io events are core events under another name."""
+    events = Release.of("1.32").kind("events.k8s.io", "Event")
+    assert events is not None
+    assert events.stored == GroupVersionKind("", "v1", "Event")
+    assert storage_version_hash(events.stored) == "r2yiGXH7wu8="
+
+
+def test_virtual_resources() -> None:
+    """Reviews and bindings are created only, component statuses read only: nothing is stored."""
+    virtual = {kind.resource for kind in Release.of("1.32").kinds if kind.virtual}
+    assert virtual == {
+        "bindings",
+        "componentstatuses",
+        "localsubjectaccessreviews",
+        "selfsubjectaccessreviews",
+        "selfsubjectreviews",
+        "selfsubjectrulesreviews",
+        "subjectaccessreviews",
+        "tokenreviews",
+    }
+
+
+def test_unknown_releases() -> None:
+    """There must be schemas for a release."""
+    assert names()[:2] == ["1.31", "1.32"]
+    with pytest.raises(UnknownReleaseError, match=r"unknown release '1\.7': there are 1\.31"):
+        Release.of("1.7")
+
+
+@pytest.mark.parametrize(
+    ("config", "groups"),
+    [
+        ({"api/all": False, "v1": True}, {"": ["v1"]}),
+        ({"api/all": False, "api/v1": True}, {"": ["v1"]}),
+        ({"api/ga": False}, {"resource.k8s.io": ["v1beta1", "v1alpha3"]}),
+        ({"api/ga": False, "api/alpha": False}, {"resource.k8s.io": ["v1beta1"]}),
+        ({"api/all": False, "api/alpha": True}, {"resource.k8s.io": ["v1alpha3"]}),
+        ({"api/all": False, "resource.k8s.io/v1beta1": True}, {"resource.k8s.io": ["v1beta1"]}),
+        ({"api/all": False, "apps/v1/deployments": True, "nosuch/v1": True}, {"apps": ["v1"]}),
+    ],
+)
+def test_runtime_config(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
+    """Patterns first, then group-versions, then resources; unknown groups are ignored."""
+    left = Release.of("1.32").served(config)
+    assert {group.name: list(group.versions) for group in left.groups} == groups
+
+
+def test_a_kind_knows_its_served_versions_only() -> None:
+    """But it is stored, and has its shapes, as ever."""
+    left = Release.of("1.32").served({"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
+    claim = left.kind("resource.k8s.io", "ResourceClaim")
+    assert claim is not None
+    assert (claim.versions, claim.storage_version) == (("v1alpha3",), "v1beta1")
+    assert claim.struct("v1beta1").plain == "ResourceClaim"
+    assert left.kind("apps", "DaemonSet") is None
+    assert left.kind("apps", "Deployment") is not None
+
+
+@pytest.mark.parametrize("key", ["apps/v9", "apps", "apps/v1/Deployments"])
+def test_wrong_runtime_config(key: str) -> None:
+    """A version that a known group never had, and keys of no known form, are errors."""
+    with pytest.raises(ValueError, match="apps"):
+        Release.of("1.32").served({key: True})
