@@ -60,3 +60,7 @@ class Gates:
     def in_force(self) -> dict[str, bool]:
         """Every gate with its state, sorted by name."""
         return dict(sorted(self._on.items()))
+
+    def described(self) -> dict[str, tuple[str, bool]]:
+        """{gate: (stage, on)}, sorted by name."""
+        return {name: (self._known[name][0], on) for name, on in self.in_force().items()}

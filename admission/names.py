@@ -27,7 +27,7 @@ class _Format:
 
     def __init__(self, pattern: str, rule: str, *examples: str) -> None:
         self._regex = re.compile(pattern)
-        given = "".join(f"'{example}', " if i == 0 else f"or '{example}', " for i, example in enumerate(examples))
+        given = " or ".join(f"'{example}', " for example in examples)
         self.text = f"{rule} (e.g. {given}regex used for validation is '{pattern}')"
 
     def fits(self, value: str) -> bool:

@@ -62,7 +62,7 @@ def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits)
         ),
     ]
     if (selector := allocation.get("nodeSelector")) is not None:
-        errors += nodeselector.validate(selector, path.child("nodeSelector"))
+        errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=limits.any_node_value)
     if controller := allocation.get("controller"):
         errors += identifiers.driver(controller, path.child("controller"), limits)
     return errors

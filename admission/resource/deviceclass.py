@@ -21,5 +21,5 @@ def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
     )
     if (nodes := spec.get("suitableNodes")) is not None:
         # The real server leaves out that it is in the spec.
-        errors += nodeselector.validate(nodes, Path("suitableNodes"))
+        errors += nodeselector.validate(nodes, Path("suitableNodes"), any_values=limits.any_node_value)
     return errors

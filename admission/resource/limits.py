@@ -47,6 +47,7 @@ class Limits:
     one_value          what is said of an attribute with several values
     one_term           what is said of a slice's node selector with several terms
     dumps_slices       the whole spec stands in the error about the nodes of a slice
+    any_node_value     node selectors may ask for values that no label can have
     shows_deallocating  the table says which claims are to be deallocated
     """
 
@@ -63,6 +64,7 @@ class Limits:
     one_value: str = "exactly one value must be specified"
     one_term: str = "must have exactly one node selector term"
     dumps_slices: bool = False
+    any_node_value: bool = False
     shows_deallocating: bool = False
 
     @staticmethod
@@ -98,6 +100,7 @@ _RELEASES = {
             one_value="exactly one field must be specified",
             one_term="must have exactly one selector term",
             dumps_slices=True,
+            any_node_value=True,
             shows_deallocating=True,
         ),
         Limits("1.32"),

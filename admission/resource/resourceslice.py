@@ -94,7 +94,7 @@ def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
-    errors = nodeselector.validate(selector, path)
+    errors = nodeselector.validate(selector, path, any_values=limits.any_node_value)
     terms = selector.get("nodeSelectorTerms")
     if len(terms or ()) != 1:
         value = dumped.structs(terms, TERM, limits.release)

@@ -313,6 +313,7 @@ _SLICE = Rules(
         "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
         "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
     },
+    unknown_field="field label not supported for {api_version}, Kind={kind}: {label}",
     row=_slice_row,
     deleted=True,
 )
