@@ -1,0 +1,494 @@
+#!/usr/bin/env python3
+"""Measures understudy beside a bare aiohttp handler that sends the same bytes, and beside any other API server.
+
+    scripts/bench.py                                                   understudy and the bare handler
+    scripts/bench.py --quick                                           fewer and shorter rounds
+    scripts/bench.py --against https://127.0.0.1:6443 --token T --insecure    and a kube-apiserver
+
+All are measured in the same run, in turns, by one client: an asyncio protocol that speaks just enough HTTP/1.1 to
+write the next request as soon as an answer is complete, over CONNECTIONS keep-alive connections. Each server is a
+process of its own. The bare handler is aiohttp's low-level server on uvloop, which answers with bytes kept ready: no
+server written with aiohttp can be faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+CONNECTIONS = 4
+WATCHERS = 100
+OBJECTS = 500
+NAMESPACE = f"bench-{os.getpid()}"
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
+
+
+def claim(name: str) -> dict[str, Any]:
+    requests = [{"name": "gpu", "deviceClassName": "gpu.example.com"}]
+    labels = {"app": "bench", "tier": "one"}
+    return {
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+# --- the client
+
+
+@dataclass
+class Target:
+    """A server to measure. `head` are the header lines that each request to it carries."""
+
+    name: str
+    url: str
+    head: str = ""
+    tls: ssl.SSLContext | None = None
+
+    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> bytes:
+        sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        host = urllib.parse.urlsplit(self.url).netloc
+        lines = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n{self.head}"
+        if body is not None:
+            lines += f"Content-Type: {kind}\r\nContent-Length: {len(sent)}\r\n"
+        return lines.encode() + b"\r\n" + sent
+
+    async def connect(self, protocol: Callable[[], Any]) -> Any:
+        parts = urllib.parse.urlsplit(self.url)
+        loop = asyncio.get_running_loop()
+        return (await loop.create_connection(protocol, parts.hostname, parts.port, ssl=self.tls))[1]
+
+    async def exchange(self, *request: Any) -> bytes:
+        """One request on a connection of its own; the answer's body. Raises for any status but 200 and 201."""
+        pump = await self.connect(lambda: Pump([self.request(*request)]))
+        await pump.done
+        pump.transport.close()
+        if pump.failed:
+            raise SystemExit(f"{self.name}: {request[0]} {request[1]}: {pump.answer[:2000].decode()}")
+        return pump.body
+
+
+class Pump(asyncio.Protocol):
+    """Sends requests, each as soon as the one before is answered, until there are none left or it is `until`."""
+
+    def __init__(self, requests: Any, until: float = float("inf")) -> None:
+        self._requests: Iterator[bytes] = iter(requests)
+        self._until = until
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.count = self.failed = 0
+        self.took: list[float] = []
+        self.answer = self.body = b""
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        self._next()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.done.done():
+            self.done.set_exception(ConnectionError("the server closed the connection"))
+
+    def _next(self) -> None:
+        request = next(self._requests, None) if time.perf_counter() < self._until else None
+        if request is None:
+            self.done.set_result(None)
+            return
+        self._data, self._length, self._at = b"", -1, 0
+        self._sent = time.perf_counter()
+        self.transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._data = self._data + data if self._data else data
+        if self._length < 0:
+            end = self._data.find(b"\r\n\r\n")
+            if end < 0:
+                return
+            head = self._data[:end].lower()
+            length = head.find(b"content-length:")
+            self._at = end + 4
+            self._length = self._at + int(head[length + 15 :].split(b"\r\n", 1)[0]) if length >= 0 else 0
+        if self._length:
+            if len(self._data) < self._length:
+                return
+        elif not self._data.endswith(b"\r\n0\r\n\r\n"):
+            return
+        self.took.append(time.perf_counter() - self._sent)
+        self.count += 1
+        if not self._data.startswith((b"HTTP/1.1 200", b"HTTP/1.1 201")):
+            self.failed += 1
+        self.answer = self._data
+        self.body = self._data[self._at :] if self._length else b"".join(_chunks(self._data, self._at))
+        self._next()
+
+
+def _chunks(data: bytes, at: int) -> Iterator[bytes]:
+    while True:
+        end = data.index(b"\r\n", at)
+        size = int(data[at:end], 16)
+        if not size:
+            return
+        yield data[end + 2 : end + 2 + size]
+        at = end + 4 + size
+
+
+class Watcher(asyncio.Protocol):
+    """Counts the events of a watch; `opened` once the answer has begun."""
+
+    def __init__(self, request: bytes, arrived: Callable[[], None]) -> None:
+        self._request, self._arrived, self._last = request, arrived, b""
+        self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: Any) -> None:
+        self.transport = transport
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.opened.done():
+            self.opened.set_result(None)
+        for _ in range((self._last + data).count(b"}\n")):
+            self._arrived()
+        self._last = data[-1:]
+
+
+# --- what is measured: each returns operations per second, or seconds, for one round
+
+
+@dataclass
+class Work:
+    """The paths of the resource that is measured, and names that were never used."""
+
+    seconds: float
+    api: str
+    names: Iterator[int] = field(default_factory=itertools.count)
+
+    @property
+    def claims(self) -> str:
+        return f"/apis/resource.k8s.io/{self.api}/namespaces/{NAMESPACE}/resourceclaims"
+
+    @property
+    def watch(self) -> str:
+        return f"{CORE}/configmaps?watch=true"
+
+
+async def pumped(target: Target, work: Work, requests: Callable[[], Iterator[bytes]]) -> float:
+    start = time.perf_counter()
+    pumps = [await target.connect(lambda: Pump(requests(), start + work.seconds)) for _ in range(CONNECTIONS)]
+    await asyncio.gather(*(pump.done for pump in pumps))
+    took = time.perf_counter() - start
+    for pump in pumps:
+        pump.transport.close()
+        if pump.failed:
+            raise SystemExit(f"{target.name}: {pump.failed} requests failed, the last answer: {pump.answer[:500]!r}")
+    return sum(pump.count for pump in pumps) / took
+
+
+async def get(target: Target, work: Work) -> float:
+    request = target.request("GET", f"{work.claims}/claim-0")
+    return await pumped(target, work, lambda: itertools.repeat(request))
+
+
+async def list_(target: Target, work: Work) -> float:
+    request = target.request("GET", work.claims)
+    return await pumped(target, work, lambda: itertools.repeat(request))
+
+
+async def create(target: Target, work: Work) -> float:
+    """Of configmaps, so that LIST has the same claims in every round."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            body = {"kind": "ConfigMap", "metadata": {"name": f"made-{number}"}, "data": {"key": "value"}}
+            yield target.request("POST", f"{CORE}/configmaps", body)
+
+    return await pumped(target, work, requests)
+
+
+async def create_claim(target: Target, work: Work) -> float:
+    """Dry runs: everything but storing."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            yield target.request("POST", f"{work.claims}?dryRun=All", claim(f"made-{number}"))
+
+    return await pumped(target, work, requests)
+
+
+async def patch(target: Target, work: Work) -> float:
+    """A strategic patch of a deployment's image; each connection patches one of its own."""
+    own = itertools.count()
+
+    def requests() -> Iterator[bytes]:
+        path = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/deployment-{next(own)}"
+        for number in work.names:
+            containers = [{"name": "main", "image": f"registry.example.com/main:{number}"}]
+            body = {"spec": {"template": {"spec": {"containers": containers}}}}
+            yield target.request("PATCH", path, body, "application/strategic-merge-patch+json")
+
+    return await pumped(target, work, requests)
+
+
+async def fan_out(target: Target, work: Work) -> float:
+    """Events delivered per second, over all watchers, while one connection writes."""
+    seen = itertools.count(1)
+    wanted, complete = float("inf"), asyncio.get_running_loop().create_future()
+
+    def arrived() -> None:
+        if next(seen) == wanted and not complete.done():
+            complete.set_result(None)
+
+    version = json.loads(await target.exchange("GET", f"{CORE}/configmaps?limit=1"))["metadata"]["resourceVersion"]
+    request = target.request("GET", f"{work.watch}&resourceVersion={version}")
+    watchers = [await target.connect(lambda: Watcher(request, arrived)) for _ in range(WATCHERS)]
+    await asyncio.gather(*(watcher.opened for watcher in watchers))
+    writes = max(int(100 * work.seconds), 10)
+    wanted = WATCHERS * writes
+    bodies = [
+        {"kind": "ConfigMap", "metadata": {"name": f"made-{next(work.names)}"}, "data": {"key": "value"}}
+        for _ in range(writes)
+    ]
+    start = time.perf_counter()
+    pump = await target.connect(lambda: Pump(target.request("POST", f"{CORE}/configmaps", body) for body in bodies))
+    await asyncio.wait_for(asyncio.gather(complete, pump.done), 60)
+    took = time.perf_counter() - start
+    for one in (*watchers, pump):
+        one.transport.close()
+    return wanted / took
+
+
+MEASURED: dict[str, Callable[[Target, Work], Any]] = {
+    "GET a claim": get,
+    f"LIST {OBJECTS} claims": list_,
+    "CREATE a configmap": create,
+    "CREATE a claim, dry run": create_claim,
+    "PATCH a deployment, strategic": patch,
+    f"watch events to {WATCHERS} watchers": fan_out,
+}
+
+
+# --- the servers
+
+
+async def prepare(target: Target, work: Work) -> None:
+    """The namespace and the objects that are measured."""
+    await target.exchange("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
+    pump = await target.connect(
+        lambda: Pump(target.request("POST", work.claims, claim(f"claim-{n}")) for n in range(OBJECTS))
+    )
+    await pump.done
+    pump.transport.close()
+    for number in range(CONNECTIONS):
+        labels = {"app": "bench"}
+        ports = [{"containerPort": port, "name": f"port-{port}"} for port in (8080, 8443)]
+        env = [{"name": f"VARIABLE_{n}", "value": str(n)} for n in range(8)]
+        container = {"name": "main", "image": "registry.example.com/main:0", "ports": ports, "env": env}
+        side = {"name": "side", "image": "registry.example.com/side:0"}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container, side]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+        body = {"kind": "Deployment", "metadata": {"name": f"deployment-{number}"}, "spec": spec}
+        await target.exchange("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
+
+
+async def clear(target: Target, work: Work) -> None:
+    for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
+        await target.exchange("DELETE", path)
+    await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+
+
+async def answers(target: Target, work: Work) -> dict[str, str]:
+    """What the bare handler is to send: the bytes that understudy sends, by "METHOD /path"."""
+    made = {"kind": "ConfigMap", "metadata": {"name": "sample"}, "data": {"key": "value"}}
+    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
+    kept = {
+        f"GET {work.claims}/claim-0": await target.exchange("GET", f"{work.claims}/claim-0"),
+        f"GET {work.claims}": await target.exchange("GET", work.claims),
+        f"POST {CORE}/configmaps": await target.exchange("POST", f"{CORE}/configmaps", made),
+        f"POST {work.claims}": await target.exchange("POST", f"{work.claims}?dryRun=All", claim("sample")),
+        f"GET {CORE}/configmaps": await target.exchange("GET", f"{CORE}/configmaps?limit=1"),
+    }
+    for number in range(CONNECTIONS):
+        path = f"{deployments}/deployment-{number}"
+        kept[f"PATCH {path}"] = await target.exchange("GET", path)
+    return {what: body.decode() for what, body in kept.items()}
+
+
+def bare(path: Path) -> None:
+    """Runs the bare handler on the answers in `path`; prints its address."""
+    from aiohttp import web
+
+    async def main() -> None:
+        kept = {what: body.encode() for what, body in json.loads(path.read_text()).items()}
+        created = next(what for what in kept if what.startswith("POST ") and what.endswith("/configmaps"))
+        event = b'{"type":"ADDED","object":' + kept[created].rstrip() + b"}\n"
+        watching: dict[web.StreamResponse, web.BaseRequest] = {}
+
+        async def handler(request: web.BaseRequest) -> web.StreamResponse:
+            what = f"{request.method} {request.path}"
+            if request.method != "GET":
+                await request.read()
+            elif "watch" in request.query:
+                response = web.StreamResponse(headers={"Content-Type": "application/json"})
+                await response.prepare(request)
+                watching[response] = request
+                await asyncio.Event().wait()
+            if watching and what == created:
+                for response, watched in list(watching.items()):
+                    if watched.transport is None or watched.transport.is_closing():
+                        del watching[response]
+                    else:
+                        await response.write(event)
+            status = 201 if request.method == "POST" else 200
+            return web.Response(status=status, body=kept[what], headers={"Content-Type": "application/json"})
+
+        runner = web.ServerRunner(web.Server(handler))
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        port = runner.addresses[0][1]
+        print(f"bare: http://127.0.0.1:{port}", flush=True)
+        await asyncio.Event().wait()
+
+    uvloop.run(main())
+
+
+@contextmanager
+def process(*argv: str) -> Iterator[str]:
+    """Runs a server; its address, from the first line that holds one."""
+    running = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+    assert running.stdout
+    try:
+        for line in running.stdout:
+            if "http" in line:
+                yield "http" + line.split("http", 1)[1].split()[0].rstrip(".")
+                break
+        else:
+            raise SystemExit(f"did not start: {' '.join(argv)}")
+    finally:
+        running.terminate()
+        running.wait()
+        running.stdout.close()
+
+
+def understudy(*more: str) -> list[str]:
+    return [sys.executable, "-m", "understudy.apiserver.cli", "serve", "--port", "0", *more]
+
+
+def started(argv: list[str]) -> float:
+    """Seconds until the server has printed its address."""
+    start = time.perf_counter()
+    with process(*argv):
+        return time.perf_counter() - start
+
+
+def start_up(rounds: int) -> None:
+    fixture = "from understudy import Server\nwith Server() as server: print(server.url)"
+    aiohttp_alone = "import aiohttp.web, uvloop; print('http://nothing')"
+    for name, argv in {
+        "understudy serve": understudy(),
+        "understudy.Server() in a new interpreter": [sys.executable, "-c", fixture],
+        "a new interpreter that imports aiohttp and uvloop": [sys.executable, "-c", aiohttp_alone],
+    }.items():
+        took = [started(argv) * 1000 for _ in range(rounds)]
+        print(f"{name:52s} {statistics.median(took):8.0f} ms  (best {min(took):.0f})")
+
+
+# --- the tables
+
+
+def row(cells: list[str], widths: list[int]) -> str:
+    return "  ".join(
+        cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
+    )
+
+
+def table(found: dict[str, dict[str, list[float]]], names: list[str]) -> None:
+    """Medians (and the best and worst rounds) per second; understudy's share of each other's."""
+    others = [name for name in names if name != "understudy"]
+    rows = [["per second", *names, *(f"/ {name}" for name in others)]]
+    for what, rates in found.items():
+        medians = {name: statistics.median(rates[name]) for name in names}
+        cells = [f"{medians[name]:,.0f} ({min(rates[name]):,.0f} to {max(rates[name]):,.0f})" for name in names]
+        rows.append([what, *cells, *(f"{medians['understudy'] / medians[name]:.2f}" for name in others)])
+    widths = [max(len(cells[i]) for cells in rows) for i in range(len(rows[0]))]
+    print(*(row(cells, widths) for cells in rows), sep="\n")
+
+
+async def measure(targets: list[Target], work: Work, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
+    found: dict[str, dict[str, list[float]]] = {}
+    for what, run in MEASURED.items():
+        if only not in what:
+            continue
+        rates: dict[str, list[float]] = {target.name: [] for target in targets}
+        for _ in range(rounds):
+            for target in targets:
+                rates[target.name].append(await run(target, work))
+        found[what] = rates
+    return found
+
+
+async def servers(args: argparse.Namespace, work: Work, stack: ExitStack) -> list[Target]:
+    ours = Target("understudy", stack.enter_context(process(*understudy())))
+    await prepare(ours, work)
+    kept = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.json"
+    kept.write_text(json.dumps(await answers(ours, work)))
+    targets = [Target("bare", stack.enter_context(process(sys.executable, __file__, "--bare", str(kept)))), ours]
+    if args.against:
+        head = f"Authorization: Bearer {args.token}\r\n" if args.token else ""
+        tls = None
+        if args.against.startswith("https:"):
+            tls = ssl._create_unverified_context() if args.insecure else ssl.create_default_context(cafile=args.ca)
+        targets.append(Target("other", args.against, head, tls))
+        await prepare(targets[-1], work)
+    return targets
+
+
+async def run(args: argparse.Namespace) -> None:
+    work = Work(0.3 if args.quick else 1.0, args.api)
+    rounds = 3 if args.quick else 7
+    with ExitStack() as stack:
+        targets = await servers(args, work, stack)
+        print(
+            f"{rounds} rounds of {work.seconds} s, in turns, over {CONNECTIONS} connections; median (worst to best)\n"
+        )
+        table(await measure(targets, work, rounds, args.only), [target.name for target in targets])
+        if args.against:
+            await clear(targets[-1], work)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter rounds")
+    parser.add_argument("--only", default="", metavar="TEXT", help="measure what has this in its name")
+    parser.add_argument("--api", default="v1beta1", help="the version of resource.k8s.io that is used")
+    parser.add_argument("--against", metavar="URL", help="another API server, measured in the same run")
+    parser.add_argument("--token", help="its bearer token")
+    parser.add_argument("--ca", metavar="FILE", help="its certificate authority")
+    parser.add_argument("--insecure", action="store_true", help="do not verify its certificate")
+    parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.bare:
+        bare(args.bare)
+        return
+    uvloop.run(run(args))
+    if not args.only:
+        print("\nstart-up")
+        start_up(3 if args.quick else 9)
+
+
+if __name__ == "__main__":
+    main()

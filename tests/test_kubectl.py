@@ -1,0 +1,275 @@
+"""The real kubectl against a running server: the commands people use every day, with the worlds in `fixtures/`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from understudy import Server
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+DEMO, CLUSTER, CLAIM = (str(FIXTURES / name) for name in ("demo.yaml", "gpu-cluster.yaml", "claim.yaml"))
+
+
+@dataclass
+class Kubectl:
+    program: str
+    kubeconfig: Path
+    home: Path
+
+    def argv(self, *args: str) -> list[str]:
+        return [self.program, f"--kubeconfig={self.kubeconfig}", *args]
+
+    def run(self, *args: str, stdin: str = "", status: int = 0, **env: str) -> str:
+        """Standard output; of a command that is to fail (`status`), standard error."""
+        done = subprocess.run(
+            self.argv(*args),
+            cwd=self.home,
+            env={"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin", **env},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stderr if status else done.stdout
+
+    def json(self, *args: str) -> dict:
+        return json.loads(self.run(*args, "-o", "json"))
+
+    def open(self, *args: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(self.argv(*args), cwd=self.home, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def k(apiserver: Server, kubectl: str, tmp_path: Path) -> Kubectl:
+    return Kubectl(kubectl, Path(apiserver.kubeconfig), tmp_path)
+
+
+@pytest.mark.parametrize("world", [DEMO, CLUSTER, CLAIM], ids=lambda path: Path(path).stem)
+def test_create(k: Kubectl, world: str) -> None:
+    """`create -f` makes every object of a file; a second time each exists already."""
+    made = k.run("create", "-f", world).splitlines()
+    assert made
+    assert all(line.endswith(" created") for line in made)
+    refused = k.run("create", "-f", world, status=1).splitlines()
+    assert len(refused) == len(made)
+    assert all("(AlreadyExists)" in line for line in refused)
+
+
+@pytest.mark.apiserver(emulated_version="1.31")
+def test_create_in_1_31(k: Kubectl) -> None:
+    """The cluster for 1.31 is valid there."""
+    made = k.run("create", "-f", str(FIXTURES / "gpu-cluster-v1alpha3.yaml"))
+    assert "resourceslice.resource.k8s.io/node-2-gpu.example.com created" in made
+
+
+def test_apply(k: Kubectl) -> None:
+    """`apply -f` creates, finds nothing to do, and changes what changed; with --server-side too."""
+    assert "pod/probe created" in k.run("apply", "-f", DEMO)
+    assert k.run("apply", "-f", DEMO).splitlines().count("configmap/front unchanged") == 1
+    changed = Path(DEMO).read_text().replace("greeting: hello", "greeting: welcome")
+    said = k.run("apply", "-f", "-", stdin=changed).splitlines()
+    assert [line for line in said if not line.endswith(" unchanged")] == ["configmap/front configured"]
+    assert k.json("get", "configmap", "front", "-n", "shop")["data"]["greeting"] == "welcome"
+    cluster = k.run("apply", "--server-side", "-f", CLUSTER).splitlines()
+    assert all(line.endswith(" serverside-applied") for line in cluster)
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted"),
+    [
+        ("name", "resourceclaim.resource.k8s.io/shared-gpu\n"),
+        ("jsonpath={.items[*].metadata.name}", "shared-gpu"),
+        ("go-template={{range .items}}{{.kind}} {{end}}", "ResourceClaim "),
+        (
+            "custom-columns=N:.metadata.name,C:.spec.devices.requests[0].deviceClassName",
+            "N            C\nshared-gpu   gpu",
+        ),
+        ("yaml", "apiVersion: v1\nitems:\n- apiVersion: resource.k8s.io/v1beta1\n"),
+        ("json", '{\n    "apiVersion": "v1",\n    "items": ['),
+        ("wide", "NAME         STATE     AGE\nshared-gpu   pending   "),
+    ],
+)
+def test_get(apiserver: Server, k: Kubectl, form: str, wanted: str) -> None:
+    """`get -o` prints every form."""
+    apiserver.apply(CLUSTER)
+    assert k.run("get", "resourceclaims", "-n", "ml", "-o", form).startswith(wanted)
+
+
+def test_get_tables(apiserver: Server, k: Kubectl) -> None:
+    """`get` prints the real server's columns, by selector, in all namespaces, of several kinds."""
+    apiserver.apply(CLUSTER)
+    assert k.run("get", "resourceslices").splitlines()[0].split() == ["NAME", "NODE", "DRIVER", "POOL", "AGE"]
+    pods = k.run("get", "pods", "-A", "-l", "app=infer", "--sort-by=.metadata.name").splitlines()
+    assert [line.split()[:4] for line in pods[1:]] == [["ml", f"infer-{i}", "0/1", "Pending"] for i in (1, 2)]
+    both = k.run("get", "nodes,deviceclasses", "--no-headers").splitlines()
+    assert [line.split()[0] for line in both if line] == [
+        "node/node-1",
+        "node/node-2",
+        "deviceclass.resource.k8s.io/gpu.example.com",
+    ]
+    assert "NotFound" in k.run("get", "resourceclaim", "none", status=1)
+
+
+def test_describe(apiserver: Server, k: Kubectl) -> None:
+    """`describe` tells of claims, pods and nodes."""
+    apiserver.apply(CLUSTER)
+    claim = k.run("describe", "resourceclaim", "shared-gpu", "-n", "ml")
+    assert "Device Class Name:  gpu.example.com" in claim
+    assert "shared-gpu" in k.run("describe", "pod", "infer-1", "-n", "ml")
+    assert "Non-terminated Pods:" in k.run("describe", "node", "node-1")
+
+
+def test_explain(k: Kubectl) -> None:
+    """`explain` knows every field, from the server's own schemas."""
+    text = k.run("explain", "resourceclaim.spec.devices.requests")
+    assert "deviceClassName\t<string> -required-" in text
+    assert "VERSION:    v1beta1" in text
+    assert "adminAccess" in k.run("explain", "resourceclaim", "--recursive")
+
+
+def test_diff(apiserver: Server, k: Kubectl) -> None:
+    """`diff` shows what an apply would change, and changes nothing."""
+    apiserver.apply(DEMO)
+    changed = Path(DEMO).read_text().replace("greeting: hello", "greeting: welcome")
+    process = subprocess.run(k.argv("diff", "-f", "-"), input=changed, capture_output=True, text=True)
+    assert process.returncode == 1
+    lines = process.stdout.splitlines()
+    assert "-  greeting: hello" in lines
+    assert "+  greeting: welcome" in lines
+    assert apiserver.get("ConfigMap", "front", namespace="shop")["data"]["greeting"] == "hello"
+
+
+def test_edit(apiserver: Server, k: Kubectl) -> None:
+    """`edit` saves what the editor leaves."""
+    apiserver.apply(DEMO)
+    said = k.run("edit", "configmap", "front", "-n", "shop", KUBE_EDITOR="sed -i s/hello/welcome/")
+    assert said == "configmap/front edited\n"
+    assert apiserver.get("ConfigMap", "front", namespace="shop")["data"]["greeting"] == "welcome"
+
+
+@pytest.mark.parametrize(
+    ("kind", "patch"),
+    [
+        ("merge", '{"metadata": {"labels": {"tier": "one"}}}'),
+        ("strategic", '{"metadata": {"labels": {"tier": "one"}}}'),
+        ("json", '[{"op": "add", "path": "/metadata/labels", "value": {"tier": "one"}}]'),
+    ],
+)
+def test_patch(apiserver: Server, k: Kubectl, kind: str, patch: str) -> None:
+    """`patch` of each type changes the object."""
+    apiserver.apply(CLUSTER)
+    said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", f"--type={kind}", "-p", patch)
+    assert said == "resourceclaim.resource.k8s.io/shared-gpu patched\n"
+    assert apiserver.get("resourceclaims", "shared-gpu", namespace="ml")["metadata"]["labels"] == {"tier": "one"}
+
+
+def test_patch_is_validated(apiserver: Server, k: Kubectl) -> None:
+    """What may not change is refused in the real server's words."""
+    apiserver.apply(CLUSTER)
+    said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", "--type=merge", "-p", '{"spec": null}', status=1)
+    assert said.startswith('The ResourceClaim "shared-gpu" is invalid: spec: Invalid value:')
+    assert said.endswith("field is immutable\n")
+
+
+def test_replace(apiserver: Server, k: Kubectl) -> None:
+    """`replace` stores the whole object; a stale resourceVersion is a conflict."""
+    apiserver.apply(DEMO)
+    stale = k.run("get", "configmap", "front", "-n", "shop", "-o", "yaml")
+    assert k.run("replace", "-f", "-", stdin=stale.replace("hello", "welcome")) == "configmap/front replaced\n"
+    assert "(Conflict)" in k.run("replace", "-f", "-", stdin=stale.replace("hello", "bye"), status=1)
+    forced = stale.replace("hello", "anew")
+    assert k.run("replace", "--force", "-f", "-", stdin=forced).endswith("configmap/front replaced\n")
+
+
+def test_label_and_annotate(apiserver: Server, k: Kubectl) -> None:
+    """`label` and `annotate` add, refuse to overwrite, and remove."""
+    apiserver.apply(CLUSTER)
+    assert k.run("label", "node", "node-1", "gpu=small") == "node/node-1 labeled\n"
+    assert "already has a value (small)" in k.run("label", "node", "node-1", "gpu=large", status=1)
+    assert k.run("label", "node", "node-1", "gpu-") == "node/node-1 unlabeled\n"
+    assert k.run("annotate", "node", "--all", "seen=yes").count(" annotated\n") == 2
+    assert k.json("get", "node", "node-2")["metadata"]["annotations"]["seen"] == "yes"
+
+
+def test_delete(apiserver: Server, k: Kubectl) -> None:
+    """`delete` removes by name, by file and by selector, and says so."""
+    apiserver.apply(CLUSTER)
+    said = k.run("delete", "deviceclass", "gpu.example.com")
+    assert said.startswith('deviceclass.resource.k8s.io "gpu.example.com" deleted')
+    said = k.run("delete", "pods", "-n", "ml", "-l", "app=infer", "--force", "--grace-period=0")
+    assert said.count("deleted") == 2
+    k.run("delete", "-f", CLUSTER, "--ignore-not-found", "--wait=false", "--grace-period=0", "--force")
+    assert apiserver.list("nodes") == []
+
+
+def test_wait(apiserver: Server, k: Kubectl) -> None:
+    """`wait` ends when what it waits for happens."""
+    apiserver.apply(CLUSTER)
+    waiting = k.open("wait", "resourceclaim/shared-gpu", "-n", "ml", "--for=delete", "--timeout=30s")
+    done = k.open("wait", "resourceclaim/shared-gpu", "-n", "ml", "--for=jsonpath={.spec}", "--timeout=30s")
+    assert done.communicate(timeout=40)[0] == "resourceclaim.resource.k8s.io/shared-gpu condition met\n"
+    apiserver.delete("resourceclaims", "shared-gpu", namespace="ml")
+    waiting.communicate(timeout=40)
+    assert waiting.returncode == 0
+
+
+def test_watch(apiserver: Server, k: Kubectl) -> None:
+    """`get --watch` prints what is there, and each change as it happens."""
+    apiserver.apply(CLUSTER)
+    watching = k.open("get", "resourceclaims", "-n", "ml", "--watch", "--output-watch-events", "--no-headers")
+    guard = threading.Timer(40, watching.kill)
+    guard.start()
+    try:
+        assert watching.stdout.readline().split()[:2] == ["ADDED", "shared-gpu"]
+        k.run("create", "-n", "ml", "-f", CLAIM)
+        assert watching.stdout.readline().split()[:2] == ["ADDED", "gpu"]
+        k.run("label", "-n", "ml", "resourceclaim", "gpu", "a=b")
+        assert watching.stdout.readline().split()[:2] == ["MODIFIED", "gpu"]
+        k.run("delete", "-n", "ml", "resourceclaim", "gpu")
+        assert watching.stdout.readline().split()[:2] == ["DELETED", "gpu"]
+    finally:
+        guard.cancel()
+        watching.kill()
+        watching.communicate()
+
+
+def test_api_resources(k: Kubectl) -> None:
+    """`api-resources` and `api-versions` list what the release serves."""
+    lines = k.run("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
+    assert [line.split() for line in lines] == [
+        ["deviceclasses", "resource.k8s.io/v1beta1", "false", "DeviceClass"],
+        ["resourceclaims", "resource.k8s.io/v1beta1", "true", "ResourceClaim"],
+        ["resourceclaimtemplates", "resource.k8s.io/v1beta1", "true", "ResourceClaimTemplate"],
+        ["resourceslices", "resource.k8s.io/v1beta1", "false", "ResourceSlice"],
+    ]
+    assert "resource.k8s.io/v1alpha3" in k.run("api-versions").split()
+
+
+@pytest.mark.parametrize(
+    ("args", "wanted"),
+    [
+        (("namespace", "made"), "namespace/made"),
+        (("configmap", "made", "--from-literal=a=1"), "configmap/made"),
+        (("secret", "generic", "made", "--from-literal=a=1"), "secret/made"),
+        (("serviceaccount", "made"), "serviceaccount/made"),
+        (("deployment", "made", "--image=registry.example.com/a:1"), "deployment.apps/made"),
+    ],
+    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+)
+def test_create_from_flags(k: Kubectl, args: tuple[str, ...], wanted: str) -> None:
+    """`create KIND`, whose requests are protobuf, makes the object it would print."""
+    printed = k.json("create", *args, "--dry-run=client")
+    assert k.run("create", *args) == f"{wanted} created\n"
+    stored = k.json("get", wanted)
+    assert stored["metadata"]["name"] == "made"
+    for key in ("data", "type"):
+        assert stored.get(key) == printed.get(key) or key not in printed
+    if "spec" in printed:
+        assert stored["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.com/a:1"
