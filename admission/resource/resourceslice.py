@@ -39,7 +39,7 @@ _SEMVER = re.compile(  # semver.org, 2.0.0
 _FIXED = (("pool", "name"), ("driver",), ("nodeName",))
 
 
-def validate_spec(spec: Obj, old: Obj | None, path: Path, limits: Limits) -> Errors:
+def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
     """A spec, and the one that it replaces."""
     items, where = spec.get("devices") or (), path.child("devices")
     return [

@@ -2,6 +2,9 @@
 
 Which objects are valid is said in `admission.resource`. Fields behind a feature gate are dropped before validation
 while the gate is off, unless the stored object uses the feature already (KEP-4381).
+
+On update the real server validates most of an object two or three times, and clients count the causes of a Status:
+the `_update_…` functions repeat what it repeats.
 """
 
 from __future__ import annotations
@@ -31,8 +34,11 @@ from understudy.apiserver.types import Obj
 
 SPEC, STATUS = Path("spec"), Path("status")
 
+# The version whose form is the internal one, and whether v1alpha3 differs from it.
+_VERSIONS = {"1.31": ("v1alpha3", False), "1.32": ("v1beta1", True)}
+
 # What a write of the status leaves as it is.
-_OUTSIDE_STATUS = (
+_METADATA_OUTSIDE_STATUS = (
     "deletionTimestamp",
     "generation",
     "selfLink",
@@ -42,65 +48,87 @@ _OUTSIDE_STATUS = (
     "ownerReferences",
 )
 
+ValidateSpec = Callable[[Obj, Path, Limits], Errors]
+Validate = Callable[[Obj, Context], Errors]
+ValidateUpdate = Callable[[Obj, Obj, Context], Errors]
+
 
 def rules(release: str) -> dict[str, Rules]:
     """The rules of the kinds that a release has, by name."""
-    internal, alpha = _VERSIONS[release]
-    slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha else {}
+    internal, alpha_differs = _VERSIONS[release]
+    slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
     found = {
-        "ResourceClaim": replace(_CLAIM, internal=internal, row=_claim_row(Limits.of(release))),
-        "ResourceClaimTemplate": replace(_TEMPLATE, internal=internal),
-        "DeviceClass": replace(_CLASS, internal=internal),
-        "ResourceSlice": replace(_SLICE, internal=internal, conversions=slices),
+        "ResourceClaim": replace(_CLAIM, row=_claim_row(Limits.of(release))),
+        "ResourceClaimTemplate": _TEMPLATE,
+        "DeviceClass": _CLASS,
+        "ResourceSlice": replace(_SLICE, conversions=slices),
     }
     if release == "1.31":
-        found["PodSchedulingContext"] = replace(_SCHEDULING, internal=internal)
-    return found
+        found["PodSchedulingContext"] = _SCHEDULING
+    return {name: replace(kind, internal=internal) for name, kind in found.items()}
 
 
-# The version whose form is the internal one, and whether v1alpha3 differs from it.
-_VERSIONS = {"1.31": ("v1alpha3", False), "1.32": ("v1beta1", True)}
+# --- what the kinds share ---------------------------------------------------------------------------------------------
 
 
-# --- metadata -----------------------------------------------------------------------------------------------------
+def _spec_and_finalizers(validate: ValidateSpec) -> Validate:
+    """What is asked of an object besides the metadata that the registry validates."""
+    return lambda obj, ctx: [
+        *meta.finalizer_names(obj["metadata"]),
+        *validate(obj["spec"], SPEC, Limits.of(ctx.release)),
+    ]
 
 
-def _created(obj: Obj, ctx: Context) -> Errors:
-    """What kinds ask of the metadata besides what the registry validates."""
-    return meta.finalizer_names(obj["metadata"])
+def _everything(validate: ValidateSpec, namespaced: bool) -> Validate:
+    """An update is validated as if the object was created, first of all."""
+    others = _spec_and_finalizers(validate)
+    return lambda obj, ctx: [
+        *meta.validate(obj["metadata"], namespaced=namespaced, release=ctx.release),
+        *others(obj, ctx),
+    ]
 
 
-def _validated_again(obj: Obj, ctx: Context, namespaced: bool) -> Errors:
-    return meta.validate(obj["metadata"], namespaced=namespaced, release=ctx.release) + _created(obj, ctx)
+def _metadata_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return [
+        *meta.validate_update(obj["metadata"], old["metadata"], release=ctx.release),
+        *meta.finalizer_names(obj["metadata"]),
+    ]
 
 
-def _replaced(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return [*meta.validate_update(obj["metadata"], old["metadata"], release=ctx.release), *_created(obj, ctx)]
+def _update_fixed(validate: ValidateSpec, go_name: str) -> ValidateUpdate:
+    """Updates of kinds whose spec cannot be changed."""
+    everything = _everything(validate, namespaced=True)
+
+    def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+        limits, spec = Limits.of(ctx.release), obj["spec"]
+        return [
+            *everything(obj, ctx),
+            *_metadata_update(obj, old, ctx),
+            *resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits),
+            *validate(spec, SPEC, limits.stored),
+        ]
+
+    return update
 
 
-def _keep_outside_status(obj: Obj, old: Obj) -> None:
+def _keep_status(obj: Obj, old: Obj) -> None:
+    restore(obj, old, "status")
+
+
+def _keep_all_but_status(obj: Obj, old: Obj) -> None:
     restore(obj, old, "spec")
-    restore(obj["metadata"], old["metadata"], *_OUTSIDE_STATUS)
+    restore(obj["metadata"], old["metadata"], *_METADATA_OUTSIDE_STATUS)
 
 
 def _first_generation(obj: Obj) -> None:
     obj["metadata"]["generation"] = 1
 
 
-def _next_generation(obj: Obj, old: Obj, changed: bool) -> None:
-    if changed:
-        obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+def _next_generation(obj: Obj, old: Obj) -> None:
+    obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-# --- ResourceClaim ------------------------------------------------------------------------------------------------
-
-
-def _default_claim(obj: Obj, ctx: Context) -> None:
-    _default_requests(obj["spec"])
-
-
-def _default_template(obj: Obj, ctx: Context) -> None:
-    _default_requests(obj["spec"].get("spec") or {})
+# --- ResourceClaim ----------------------------------------------------------------------------------------------------
 
 
 def _default_requests(spec: Obj) -> None:
@@ -112,7 +140,7 @@ def _default_requests(spec: Obj) -> None:
         if request["allocationMode"] == EXACT_COUNT and not request.get("count"):
             request["count"] = 1
         if admin_access is not None:
-            request["adminAccess"] = admin_access  # the last one, as in Go
+            request["adminAccess"] = admin_access  # the last field, as in Go
 
 
 def _prepare_claim(obj: Obj, ctx: Context) -> None:
@@ -121,33 +149,19 @@ def _prepare_claim(obj: Obj, ctx: Context) -> None:
 
 
 def _prepare_claim_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    restore(obj, old, "status")
+    _keep_status(obj, old)
     gated.drop_from_claim(obj, old, ctx.gates)
 
 
 def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
-    _keep_outside_status(obj, old)
+    _keep_all_but_status(obj, old)
     gated.drop_deallocated(obj, old, ctx.gates)
     gated.drop_from_claim(obj, old, ctx.gates)
 
 
-def _validate_claim(obj: Obj, ctx: Context) -> Errors:
-    return _created(obj, ctx) + resourceclaim.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release))
-
-
-def _validate_claim_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    limits = Limits.of(ctx.release)
-    return [
-        *_validated_again(obj, ctx, namespaced=True),
-        *resourceclaim.validate_spec(obj["spec"], SPEC, limits),
-        *_replaced(obj, old, ctx),
-        *resourceclaim.validate_unchanged(obj["spec"], old["spec"], resourceclaim.SPEC, SPEC, limits),
-        *resourceclaim.validate_spec(obj["spec"], SPEC, limits.stored),
-    ]
-
-
 def _validate_claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return _replaced(obj, old, ctx) + resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
+    found = resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
+    return [*_metadata_update(obj, old, ctx), *found]
 
 
 def _claim_row(limits: Limits) -> Callable[[Obj], list[Any]]:
@@ -155,62 +169,43 @@ def _claim_row(limits: Limits) -> Callable[[Obj], list[Any]]:
 
 
 _CLAIM = Rules(
-    defaults=_default_claim,
+    defaults=lambda obj, ctx: _default_requests(obj["spec"]),
     strategy=Strategy(
         prepare_for_create=_prepare_claim,
         prepare_for_update=_prepare_claim_update,
-        validate=_validate_claim,
-        validate_update=_validate_claim_update,
+        validate=_spec_and_finalizers(resourceclaim.validate_spec),
+        validate_update=_update_fixed(resourceclaim.validate_spec, resourceclaim.SPEC),
+        meta_updates=0,
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
         prepare_for_update=_prepare_claim_status,
         validate_update=_validate_claim_status,
+        meta_updates=0,
         reset_fields=SPEC_RESET,
     ),
     deleted=True,
 )
 
 
-# --- ResourceClaimTemplate ----------------------------------------------------------------------------------------
-
-
-def _prepare_template(obj: Obj, ctx: Context) -> None:
-    gated.drop_from_template(obj, None, ctx.gates)
-
-
-def _prepare_template_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    gated.drop_from_template(obj, old, ctx.gates)
-
-
-def _validate_template(obj: Obj, ctx: Context) -> Errors:
-    return _created(obj, ctx) + resourceclaimtemplate.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release))
-
-
-def _validate_template_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    limits, spec = Limits.of(ctx.release), obj["spec"]
-    return [
-        *_validated_again(obj, ctx, namespaced=True),
-        *resourceclaimtemplate.validate_spec(spec, SPEC, limits),
-        *_replaced(obj, old, ctx),
-        *resourceclaim.validate_unchanged(spec, old["spec"], resourceclaimtemplate.SPEC, SPEC, limits),
-        *resourceclaimtemplate.validate_spec(spec, SPEC, limits.stored),
-    ]
-
+# --- ResourceClaimTemplate --------------------------------------------------------------------------------------------
 
 _TEMPLATE = Rules(
-    defaults=_default_template,
+    defaults=lambda obj, ctx: _default_requests(obj["spec"].get("spec") or {}),
     strategy=Strategy(
-        prepare_for_create=_prepare_template,
-        prepare_for_update=_prepare_template_update,
-        validate=_validate_template,
-        validate_update=_validate_template_update,
+        prepare_for_create=lambda obj, ctx: gated.drop_from_template(obj, None, ctx.gates),
+        prepare_for_update=lambda obj, old, ctx: gated.drop_from_template(obj, old, ctx.gates),
+        validate=_spec_and_finalizers(resourceclaimtemplate.validate_spec),
+        validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
+        meta_updates=0,
     ),
     deleted=True,
 )
 
 
-# --- DeviceClass --------------------------------------------------------------------------------------------------
+# --- DeviceClass ------------------------------------------------------------------------------------------------------
+
+_validate_whole_class = _everything(deviceclass.validate_spec, namespaced=False)
 
 
 def _prepare_class(obj: Obj, ctx: Context) -> None:
@@ -220,21 +215,17 @@ def _prepare_class(obj: Obj, ctx: Context) -> None:
 
 def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
     gated.drop_from_class(obj, old, ctx.gates)
-    _next_generation(obj, old, not same(obj["spec"], old["spec"]))
+    if not same(obj["spec"], old["spec"]):
+        _next_generation(obj, old)
 
 
-def _validate_class(obj: Obj, ctx: Context) -> Errors:
-    return _created(obj, ctx) + deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release))
-
-
-def _validate_class_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    limits = Limits.of(ctx.release)
-    unchanged = same(obj["spec"].get("config"), old["spec"].get("config"))
+def _update_class(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    limits, spec = Limits.of(ctx.release), obj["spec"]
+    stored = same(spec.get("config"), old["spec"].get("config"))
     return [
-        *_validated_again(obj, ctx, namespaced=False),
-        *deviceclass.validate_spec(obj["spec"], SPEC, limits),
-        *_replaced(obj, old, ctx),
-        *deviceclass.validate_spec(obj["spec"], SPEC, limits.stored if unchanged else limits),
+        *_validate_whole_class(obj, ctx),
+        *_metadata_update(obj, old, ctx),
+        *deviceclass.validate_spec(spec, SPEC, limits.stored if stored else limits),
     ]
 
 
@@ -242,59 +233,51 @@ _CLASS = Rules(
     strategy=Strategy(
         prepare_for_create=_prepare_class,
         prepare_for_update=_prepare_class_update,
-        validate=_validate_class,
-        validate_update=_validate_class_update,
+        validate=_spec_and_finalizers(deviceclass.validate_spec),
+        validate_update=_update_class,
+        meta_updates=0,
     ),
     deleted=True,
 )
 
 
-# --- ResourceSlice ------------------------------------------------------------------------------------------------
+# --- ResourceSlice ----------------------------------------------------------------------------------------------------
 
 
-def _converted_capacity(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
+def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
     """Slices with another form of their devices' capacities."""
 
-    def basic(device: Obj) -> Obj:
-        capacity = {name: convert(value) for name, value in device["capacity"].items()}
-        return {**device, "capacity": capacity}
-
     def device(found: Obj) -> Obj:
-        return {**found, "basic": basic(found["basic"])} if (found.get("basic") or {}).get("capacity") else found
+        basic = found.get("basic") or {}
+        if not basic.get("capacity"):
+            return found
+        capacity = {name: convert(value) for name, value in basic["capacity"].items()}
+        return {**found, "basic": {**basic, "capacity": capacity}}
 
     def slice_(obj: Obj) -> Obj:
-        devices = obj["spec"].get("devices")
-        return {**obj, "spec": {**obj["spec"], "devices": list(map(device, devices))}} if devices else {**obj}
+        spec = obj["spec"]
+        return (
+            {**obj, "spec": {**spec, "devices": list(map(device, spec["devices"]))}} if spec.get("devices") else {**obj}
+        )
 
     return slice_
 
 
-_capacity_values = _converted_capacity(lambda quantity: {"value": quantity})
-_capacity_quantities = _converted_capacity(lambda capacity: capacity["value"])
-_compared = _converted_capacity(lambda capacity: parse(capacity["value"] if isinstance(capacity, dict) else capacity))
+_capacity_values = _with_capacities(lambda quantity: {"value": quantity})
+_capacity_quantities = _with_capacities(lambda capacity: capacity["value"])
 
-
-def _amounts(obj: Obj) -> Obj:
-    """The spec with capacities that can be compared: 1000m is 1."""
-    spec: Obj = _compared(obj)["spec"]
-    return spec
-
-
-def _prepare_slice(obj: Obj, ctx: Context) -> None:
-    _first_generation(obj)
+# Capacities as numbers: 1000m is 1.
+_capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isinstance(value, dict) else value))
 
 
 def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    _next_generation(obj, old, not same(_amounts(obj), _amounts(old)))
+    if not same(_capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]):
+        _next_generation(obj, old)
 
 
-def _validate_slice(obj: Obj, ctx: Context) -> Errors:
-    return _created(obj, ctx) + resourceslice.validate_spec(obj["spec"], None, SPEC, Limits.of(ctx.release))
-
-
-def _validate_slice_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = resourceslice.validate_spec(obj["spec"], old["spec"], SPEC, Limits.of(ctx.release))
-    return _replaced(obj, old, ctx) + found
+def _update_slice(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    found = resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
+    return [*_metadata_update(obj, old, ctx), *found]
 
 
 def _slice_row(obj: Obj) -> list[Any]:
@@ -304,10 +287,11 @@ def _slice_row(obj: Obj) -> list[Any]:
 
 _SLICE = Rules(
     strategy=Strategy(
-        prepare_for_create=_prepare_slice,
+        prepare_for_create=lambda obj, ctx: _first_generation(obj),
         prepare_for_update=_prepare_slice_update,
-        validate=_validate_slice,
-        validate_update=_validate_slice_update,
+        validate=_spec_and_finalizers(resourceslice.validate_spec),
+        validate_update=_update_slice,
+        meta_updates=0,
     ),
     selectable={
         "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
@@ -319,54 +303,40 @@ _SLICE = Rules(
 )
 
 
-# --- PodSchedulingContext (1.31) ----------------------------------------------------------------------------------
+# --- PodSchedulingContext (1.31) --------------------------------------------------------------------------------------
+
+_validate_whole_scheduling = _everything(podschedulingcontext.validate_spec, namespaced=True)
 
 
 def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
     obj["status"] = {}
 
 
-def _prepare_scheduling_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    restore(obj, old, "status")
-
-
-def _prepare_scheduling_status(obj: Obj, old: Obj, ctx: Context) -> None:
-    _keep_outside_status(obj, old)
-
-
-def _validate_scheduling(obj: Obj, ctx: Context) -> Errors:
-    return _created(obj, ctx) + podschedulingcontext.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release))
-
-
-def _validate_scheduling_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    # All of it twice, with what is new for updates between.
-    found = _validated_again(obj, ctx, namespaced=True)
-    found += podschedulingcontext.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release))
-    return [*found, *_replaced(obj, old, ctx), *found]
+def _update_scheduling(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    found = _validate_whole_scheduling(obj, ctx)
+    return [*found, *_metadata_update(obj, old, ctx), *found]
 
 
 def _validate_scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     found = podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
-    return _replaced(obj, old, ctx) + found
-
-
-def _scheduling_row(obj: Obj) -> list[Any]:
-    return [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj)]
+    return [*_metadata_update(obj, old, ctx), *found]
 
 
 _SCHEDULING = Rules(
     strategy=Strategy(
         prepare_for_create=_prepare_scheduling,
-        prepare_for_update=_prepare_scheduling_update,
-        validate=_validate_scheduling,
-        validate_update=_validate_scheduling_update,
+        prepare_for_update=lambda obj, old, ctx: _keep_status(obj, old),
+        validate=_spec_and_finalizers(podschedulingcontext.validate_spec),
+        validate_update=_update_scheduling,
+        meta_updates=0,
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
-        prepare_for_update=_prepare_scheduling_status,
+        prepare_for_update=lambda obj, old, ctx: _keep_all_but_status(obj, old),
         validate_update=_validate_scheduling_status,
+        meta_updates=0,
         reset_fields=SPEC_RESET,
     ),
-    row=_scheduling_row,
+    row=lambda obj: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj)],
     deleted=True,
 )
