@@ -50,11 +50,11 @@ class Raw:
         return _SPACE_OR_STRING.sub(lambda match: match[1] or b"", self.source)
 
 
-class RawObject(Raw, dict[str, Any]):
+class RawObject(Raw, dict[str, Any]):  # type: ignore[misc]  # dict and list cannot be hashed, a spelling can
     """A JSON object with its bytes."""
 
 
-class RawArray(Raw, list[Any]):
+class RawArray(Raw, list[Any]):  # type: ignore[misc]
     """A JSON array with its bytes."""
 
 
