@@ -1,0 +1,114 @@
+"""Objects as tables and as metadata only (meta.k8s.io), which clients ask for with `as=` in Accept.
+
+Columns are those of the real server (`schemas/RELEASE/resources.json`); cells come from the `row` of a kind's rules.
+https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from understudy.apiserver import printing
+from understudy.apiserver.call import Call, Query
+from understudy.apiserver.errors import StatusError, bad_request
+from understudy.apiserver.gotext import go_quote
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.negotiation import Output
+from understudy.apiserver.schema import INTERNAL
+from understudy.apiserver.types import Obj
+
+METADATA, OBJECT, NONE = "Metadata", "Object", "None"
+PARTIAL, PARTIAL_LIST = "PartialObjectMetadata", "PartialObjectMetadataList"
+
+# Cells of a kind without a row of its own, by column; other columns stay <none>.
+ANY_KIND: Mapping[str, Callable[[Obj], Any]] = {
+    "Name": printing.name,
+    "Age": printing.age,
+    "Created At": lambda obj: obj["metadata"].get("creationTimestamp"),
+}
+
+
+def table(
+    kind: Kind,
+    version: str,
+    objects: Sequence[Obj],
+    *,
+    versioned: Sequence[Obj],
+    call: Call,
+    form: Output,
+    metadata: Obj | None = None,
+    columns: bool = True,
+) -> Obj:
+    """A Table of `objects`, which are in the internal form; `versioned` are the same in the request's version, with
+    kind and apiVersion. metadata: the list's; without it, that of the one object. columns: a watch sends them with
+    its first event only. Raises StatusError (400) for an unknown includeObject."""
+    include = include_object(call.query)
+    definitions = kind.columns.get(version, [])
+    row = kind.rules.row or _any_row(definitions)
+    if metadata is None:
+        found = objects[0]["metadata"].get("resourceVersion")
+        metadata = {"resourceVersion": found} if found else {}
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{form.target_version}",
+        "metadata": metadata,
+        "columnDefinitions": definitions if columns else None,
+        "rows": [
+            {"cells": row(obj), "object": _included(shown, include, form.target_version)}
+            for obj, shown in zip(objects, versioned, strict=True)
+        ],
+    }
+
+
+def include_object(query: Query) -> str:
+    """What rows hold beside their cells: Metadata, Object or None. Raises StatusError (400)."""
+    asked = query.get("includeObject") or METADATA
+    if asked not in (METADATA, OBJECT, NONE):
+        raise bad_request(
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(asked)}: "
+            "must be 'Metadata', 'Object', 'None', or empty"
+        )
+    return asked
+
+
+def _included(obj: Obj, include: str, version: str) -> Obj | None:
+    if include == NONE:
+        return None
+    return obj if include == OBJECT else partial(obj, version)
+
+
+def _any_row(columns: Sequence[Obj]) -> printing.Row:
+    cells = [ANY_KIND.get(column["name"], _none) for column in columns]
+    return lambda obj: [cell(obj) for cell in cells]
+
+
+def _none(_: Obj) -> str:
+    return printing.NONE
+
+
+def partial(obj: Obj, version: str) -> Obj:
+    """The object's metadata alone."""
+    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+
+
+def partial_list(objects: Sequence[Obj], version: str, metadata: Obj) -> Obj:
+    """The metadata of every object; of none, the real server says null."""
+    items = [partial(obj, version) for obj in objects]
+    return {
+        "kind": PARTIAL_LIST,
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": metadata,
+        "items": items or None,
+    }
+
+
+def check_conversion(form: Output, kind: Kind, *, listing: bool) -> None:
+    """Raises StatusError (406) where an object's form is wanted of a list, or a list's of an object. The text names
+    the Go type of the kind's internal form."""
+    if form.target != (PARTIAL if listing else PARTIAL_LIST):
+        return
+    go_type = f"*{kind.struct(INTERNAL).go}" + ("List" if listing else "")
+    what = f"a list ({go_type})" if listing else f"not a list ({go_type})"
+    message = f"you requested {form.target}, but the requested object is {what}"
+    raise StatusError(406, "NotAcceptable", message)

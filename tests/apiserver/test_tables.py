@@ -1,0 +1,123 @@
+"""Tables and metadata-only forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.call import Call, Query
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.negotiation import Output
+from understudy.apiserver.releases import Release
+from understudy.apiserver.tables import check_conversion, partial, partial_list, table
+
+TABLE = Output(target="Table", target_version="v1")
+OLD = {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}
+
+
+def of(group: str, name: str) -> Kind:
+    kind = Release.of("1.32").kind(group, name)
+    assert kind is not None
+    return kind
+
+
+def get(query: str = "") -> Call:
+    return Call("GET", "/", query, {}, b"", Query(query))
+
+
+def claim(**more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a", **OLD}, "spec": {"devices": {}}, **more}
+
+
+def typed(obj: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1beta1", **obj}
+
+
+def rows(query: str = "") -> list[Any]:
+    obj = claim()
+    kind = of("resource.k8s.io", "ResourceClaim")
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(query), form=TABLE, metadata={})
+    return list(found["rows"])
+
+
+def test_one_object() -> None:
+    """A table of one object has the columns of its kind and the object's resource version."""
+    obj = claim()
+    kind = of("resource.k8s.io", "ResourceClaim")
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(), form=TABLE)
+    assert list(found) == ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"]
+    assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert found["metadata"] == {"resourceVersion": "7"}
+    assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "State", "Age"]
+    assert found["rows"][0]["cells"][0] == "a"
+
+
+def test_what_rows_hold() -> None:
+    """includeObject: metadata unless told otherwise."""
+    metadata = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a", **OLD}}
+    assert rows()[0]["object"] == rows("includeObject=Metadata")[0]["object"] == metadata
+    assert rows("includeObject=Object")[0]["object"] == typed(claim())
+    assert rows("includeObject=None")[0]["object"] is None
+    with pytest.raises(StatusError, match='includeObject: Invalid value: "Bad": must be '):
+        rows("includeObject=Bad")
+
+
+def test_an_old_table() -> None:
+    """v1beta1 of meta.k8s.io is said in the table and in its rows."""
+    form = Output(target="Table", target_version="v1beta1")
+    obj = claim()
+    kind = of("resource.k8s.io", "ResourceClaim")
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(), form=form)
+    assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
+
+
+def test_empty_and_later_tables() -> None:
+    """No rows is an empty list; columns that a watch has sent are null."""
+    kind = of("", "ConfigMap")
+    found = table(
+        kind, "v1", [], versioned=[], call=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
+    )
+    assert found["rows"] == []
+    assert found["columnDefinitions"] is None
+    assert found["metadata"] == {"resourceVersion": "9"}
+
+
+@pytest.mark.parametrize("kind", Release.of("1.32").kinds, ids=lambda kind: f"{kind.group}/{kind.name}")
+def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
+    """A bare object can be printed, with as many cells as there are columns."""
+    for version, columns in kind.columns.items():
+        obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
+        found = table(kind, version, [obj], versioned=[obj], call=get(), form=TABLE)
+        assert len(found["rows"][0]["cells"]) == len(columns)
+
+
+def test_metadata_only() -> None:
+    """A list of metadata keeps the list's own; an empty one has null for items."""
+    one = partial(typed(claim()), "v1")
+    assert one == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": claim()["metadata"]}
+    found = partial_list([typed(claim())], "v1beta1", {"resourceVersion": "9", "continue": "x"})
+    assert found["metadata"] == {"resourceVersion": "9", "continue": "x"}
+    assert found["items"][0]["apiVersion"] == found["apiVersion"] == "meta.k8s.io/v1beta1"
+    assert partial_list([], "v1", {})["items"] is None
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "target", "listing", "message"),
+    [
+        ("", "ConfigMap", "PartialObjectMetadataList", False, "the requested object is not a list (*core.ConfigMap)"),
+        ("", "ConfigMap", "PartialObjectMetadata", True, "the requested object is a list (*core.ConfigMapList)"),
+        ("resource.k8s.io", "ResourceClaim", "PartialObjectMetadata", True, "a list (*resource.ResourceClaimList)"),
+        ("apps", "Deployment", "PartialObjectMetadataList", False, "not a list (*apps.Deployment)"),
+    ],
+)
+def test_lists_of_objects_and_objects_of_lists(group: str, name: str, target: str, listing: bool, message: str) -> None:
+    """Neither can be had; the error names the Go type."""
+    form = Output(target=target, target_version="v1")
+    with pytest.raises(StatusError) as refused:
+        check_conversion(form, of(group, name), listing=listing)
+    assert refused.value.code == 406
+    assert refused.value.message.startswith(f"you requested {target}, but ")
+    assert refused.value.message.endswith(message)
+    check_conversion(form, of(group, name), listing=not listing)
