@@ -93,9 +93,9 @@ def _sum(total: dict[str, Quantity], amounts: dict[str, str] | None) -> list[str
     asked = []
     for name in COMPUTE:
         amount = parse((amounts or {}).get(name, "0"))
-        if amount.sign > 0:
+        if amount.value > 0:
             asked.append(name)
-            total[name] = total[name].add(amount) if name in total else amount
+            total[name] = total[name] + amount if name in total else amount
     return asked
 
 

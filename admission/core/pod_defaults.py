@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from understudy.admission.gates import Gates
+from understudy.apiserver.quantity import parse
 from understudy.apiserver.types import Obj
 
 SPEC = {
@@ -68,6 +69,18 @@ def pull_policy(image: str) -> str:
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
+def round_amounts(amounts: dict[str, str] | None) -> None:
+    """Resource amounts are kept to thousandths, rounded up."""
+    for name, amount in (amounts or {}).items():
+        if amount.endswith(("n", "u")) and amounts is not None:
+            amounts[name] = str(parse(amount).round_up(-3))
+
+
+def round_resources(resources: Obj | None) -> None:
+    for key in ("limits", "requests"):
+        round_amounts((resources or {}).get(key))
+
+
 def pod(obj: Obj, gates: Gates) -> None:
     """Defaults of a Pod."""
     spec = obj.setdefault("spec", {})
@@ -97,6 +110,8 @@ def pod_spec(spec: Obj, gates: Gates) -> None:
             spec[key] = value
     set_absent(spec, "securityContext", {})
     _mirror_service_account(spec)
+    round_amounts(spec.get("overhead"))
+    round_resources(spec.get("resources"))
     for volume in spec.get("volumes") or []:
         _volume(volume, gates)
     for kind in KINDS_OF_CONTAINERS:
@@ -138,6 +153,7 @@ def _mirror_service_account(spec: Obj) -> None:
 
 def _container(container: Obj) -> None:
     fill(container, CONTAINER)
+    round_resources(container.get("resources"))
     fill(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
     for port in container.get("ports") or []:
         fill(port, {"protocol": "TCP"})
@@ -190,7 +206,13 @@ def _volume(volume: Obj, gates: Gates) -> None:
         fill(image, {"pullPolicy": pull_policy(image.get("reference", ""))})
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:
-        set_absent(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+        claim_spec(claim.setdefault("spec", {}))
+
+
+def claim_spec(spec: Obj) -> None:
+    """Defaults of the spec of a persistent volume claim."""
+    set_absent(spec, "volumeMode", "Filesystem")
+    round_resources(spec.get("resources"))
 
 
 def _volume_items(volume: Obj) -> None:

@@ -86,7 +86,7 @@ def _default_job(job: Obj, ctx: Context) -> None:
     set_absent(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
     found = at(spec, "template", "metadata", "labels")
     if found and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(found)
+        job["metadata"]["labels"] = found  # one map for both, as the real server has it: see _select_by_uid
     set_absent(spec, "completionMode", "NonIndexed")
     set_absent(spec, "suspend", False)
     policy = spec.get("podFailurePolicy")
@@ -113,11 +113,14 @@ def _select_by_uid(job: Obj, ctx: Context) -> None:
     if spec.get("manualSelector"):
         return
     template = spec.setdefault("template", {}).setdefault("metadata", {})
-    found = dict(template.get("labels") or {})
+    given = template.get("labels") or {}
+    found = dict(given)
     for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
         for key in keys:
             found.setdefault(key, value)
     template["labels"] = found
+    if given and metadata.get("labels") is given:
+        metadata["labels"] = dict(found)
     chosen = spec.get("selector") or {}
     labels = chosen.get("matchLabels") or {}
     if UID_LABELS[0] not in labels:

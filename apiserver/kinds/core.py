@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.core import pod_defaults
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep, main, restore, status
 from understudy.apiserver.printing import (
@@ -160,5 +161,10 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             strategy=main("", "v1", "ResourceQuota"), status=status(), row=_quota_cells, deleted=True
         ),
         ("", "ComponentStatus"): Rules(row=_component_cells),
-        ("", "PodTemplate"): Rules(row=_template_cells, deleted=True),
+        ("", "PodTemplate"): Rules(
+            defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
+            strategy=Strategy(generation=True),
+            row=_template_cells,
+            deleted=True,
+        ),
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.core import service_ips
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.core.service_ips import externally_accessible
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import NONE, UNKNOWN, addresses, age, at, field, labels, name
@@ -48,12 +50,6 @@ def _row(service: Obj) -> list[Any]:
     ]
 
 
-def externally_accessible(spec: Obj) -> bool:
-    """Whether traffic from outside the cluster reaches it."""
-    kind = spec.get("type")
-    return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
-
-
 def _defaults(service: Obj, ctx: Context) -> None:
     spec = service.setdefault("spec", {})
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
@@ -83,12 +79,28 @@ def _default_affinity(spec: Obj) -> None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}
 
 
+def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates["ServiceTrafficDistribution"] and at(old, "spec", "trafficDistribution") is None:
+        service["spec"].pop("trafficDistribution", None)
+
+
+def _create(service: Obj, ctx: Context) -> None:
+    _drop(service, None, ctx)
+    service_ips.allocate(service, ctx)
+
+
+def _update(service: Obj, old: Obj, ctx: Context) -> None:
+    _drop(service, old, ctx)
+    service_ips.reallocate(service, old, ctx)
+    service_ips.drop_of_type(service, old)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "Service"): Rules(
             defaults=_defaults,
-            strategy=main("", "v1", "Service", create_on_update=True),
+            strategy=main("", "v1", "Service", _create, prepare_update=_update, create_on_update=True),
             status=status(),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             row=_row,

@@ -73,12 +73,13 @@ def _default_volume(volume: Obj, ctx: Context) -> None:
     found["phase"] = found.get("phase") or "Pending"
     spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
     set_absent(spec, "volumeMode", "Filesystem")
+    pod_defaults.round_amounts(spec.get("capacity"))
     pod_defaults.volume_source(spec)
 
 
 def default_claim(claim: Obj, ctx: Context) -> None:
     """A PersistentVolumeClaim, or a claim template of a stateful set."""
-    set_absent(claim.setdefault("spec", {}), "volumeMode", "Filesystem")
+    pod_defaults.claim_spec(claim.setdefault("spec", {}))
     found = claim.setdefault("status", {})
     found["phase"] = found.get("phase") or "Pending"
 
@@ -96,6 +97,16 @@ def _new_volume(volume: Obj, ctx: Context) -> None:
 
 def _new_claim(claim: Obj, ctx: Context) -> None:
     claim["status"] = {"phase": "Pending"}
+    _one_source(claim["spec"])
+
+
+def _one_source(spec: Obj) -> None:
+    """dataSource and the newer dataSourceRef say the same; a reference across namespaces has no old form."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and new is None:
+        spec["dataSourceRef"] = dict(old)
+    elif new is not None and old is None and not new.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in new.items() if key != "namespace"}
 
 
 def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
@@ -132,6 +143,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "PersistentVolumeClaim",
                 _new_claim,
+                prepare_update=lambda claim, old, ctx: _one_source(claim["spec"]),
                 admit_create=lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"]),
             ),
             status=status(),
