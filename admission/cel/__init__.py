@@ -1,0 +1,18 @@
+"""The expression language of device selectors: CEL as kube-apiserver compiles and evaluates it.
+
+    environment = device_environment("1.32")
+    compiled = compile('device.driver == "dra.example.com"', environment)
+    compiled.error, compiled.cost
+    compiled.evaluate({"driver": "dra.example.com", "attributes": {}, "capacity": {}})
+
+The way of an expression: `tokens` → `parser_celpy` (cel-python's grammar) or `parser_celcpp` (cel-expr-python, if it is
+installed), both over `build` and `macros` → `ast` → `checker` → `validators` → `cost` → `evaluator`. What a parser
+refuses, `syntax` reads again to say what is wrong with it. Names and functions come from `environment`, `declarations`
+and `library`.
+"""
+
+from .compiler import Compiled, compile  # noqa: A004 - named as the field names it
+from .environment import Environment, device_environment
+from .errors import EvaluationError
+
+__all__ = ["Compiled", "Environment", "EvaluationError", "compile", "device_environment"]

@@ -1,0 +1,202 @@
+"""The abstract syntax both parsers produce and every later stage reads.
+
+One expression is a tree of `Node`s. Positions are offsets in code points into the source and follow cel-go: an operator,
+call, selection or aggregate sits at its operator, parenthesis, dot or bracket, a literal or name at its first character.
+The checker writes what it finds (`type`, `overloads`) onto the nodes, so a tree belongs to one compilation.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .types import Type
+
+    Literal = None | bool | int | float | str | bytes
+
+ACCUMULATOR = "__result__"
+"""The name macros give to the variable that a comprehension folds into."""
+
+
+class UnsignedInt(int):
+    """A `uint` literal or value; plain `int` is CEL's signed integer."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{int(self)}u"
+
+
+class Node:
+    """What every expression has: a position, and after checking a type and the overloads a call resolved to."""
+
+    __slots__ = ("overloads", "pos", "type")
+
+    def __init__(self, pos: int) -> None:
+        self.pos = pos
+        self.type: Type | None = None
+        self.overloads: tuple[str, ...] = ()
+
+
+class Const(Node):
+    """A literal: None, bool, int, UnsignedInt, float, str or bytes."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, pos: int, value: Literal) -> None:
+        super().__init__(pos)
+        self.value = value
+
+
+class Ident(Node):
+    """A name; with a leading dot it is looked up in the global scope."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, pos: int, name: str) -> None:
+        super().__init__(pos)
+        self.name = name
+
+
+class Select(Node):
+    """`operand.field`, or the presence test `has(operand.field)`."""
+
+    __slots__ = ("field", "operand", "test_only")
+
+    def __init__(self, pos: int, operand: Node, field: str, test_only: bool = False) -> None:
+        super().__init__(pos)
+        self.operand = operand
+        self.field = field
+        self.test_only = test_only
+
+
+class Call(Node):
+    """A function, operator (`_+_`) or method call; `target` is None unless it is a method."""
+
+    __slots__ = ("args", "function", "target")
+
+    def __init__(self, pos: int, function: str, args: list[Node], target: Node | None = None) -> None:
+        super().__init__(pos)
+        self.function = function
+        self.args = args
+        self.target = target
+
+
+class ListExpr(Node):
+    """`[a, ?b]`; `optional` holds the indices of the `?` elements."""
+
+    __slots__ = ("elements", "optional")
+
+    def __init__(self, pos: int, elements: list[Node], optional: frozenset[int] = frozenset()) -> None:
+        super().__init__(pos)
+        self.elements = elements
+        self.optional = optional
+
+
+class Entry:
+    """One `key: value` of a map, or `field: value` of a message (then `key` is a str). It sits at its colon."""
+
+    __slots__ = ("key", "optional", "pos", "value")
+
+    def __init__(self, pos: int, key: Node, value: Node, optional: bool) -> None:
+        self.pos = pos
+        self.key = key
+        self.value = value
+        self.optional = optional
+
+
+class MapExpr(Node):
+    """`{k: v, ?k: v}`."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, pos: int, entries: list[Entry]) -> None:
+        super().__init__(pos)
+        self.entries = entries
+
+
+class Field:
+    """One `name: value` of a message literal."""
+
+    __slots__ = ("name", "optional", "pos", "value")
+
+    def __init__(self, pos: int, name: str, value: Node, optional: bool) -> None:
+        self.pos = pos
+        self.name = name
+        self.value = value
+        self.optional = optional
+
+
+class StructExpr(Node):
+    """`type.Name{field: value}`."""
+
+    __slots__ = ("fields", "name")
+
+    def __init__(self, pos: int, name: str, fields: list[Field]) -> None:
+        super().__init__(pos)
+        self.name = name
+        self.fields = fields
+
+
+class Fold(Node):
+    """A comprehension: what the macros `all`, `exists`, `map`, `filter`, `cel.bind`, … turn into."""
+
+    __slots__ = ("accu_init", "accu_var", "condition", "iter_range", "iter_var", "iter_var2", "result", "step")
+
+    def __init__(
+        self,
+        pos: int,
+        iter_range: Node,
+        iter_var: str,
+        accu_var: str,
+        accu_init: Node,
+        condition: Node,
+        step: Node,
+        result: Node,
+        iter_var2: str = "",
+    ) -> None:
+        super().__init__(pos)
+        self.iter_range = iter_range
+        self.iter_var = iter_var
+        self.iter_var2 = iter_var2
+        self.accu_var = accu_var
+        self.accu_init = accu_init
+        self.condition = condition
+        self.step = step
+        self.result = result
+
+
+class Missing(Node):
+    """Stands where a macro was misused; never survives to the checker, since an error was reported."""
+
+    __slots__ = ()
+
+
+def children(node: Node) -> list[Node]:
+    """The direct sub-expressions in source order (a call's target before its arguments)."""
+    match node:
+        case Select():
+            return [node.operand]
+        case Call():
+            return [*([node.target] if node.target else ()), *node.args]
+        case ListExpr():
+            return node.elements
+        case MapExpr():
+            return [part for entry in node.entries for part in (entry.key, entry.value)]
+        case StructExpr():
+            return [field.value for field in node.fields]
+        case Fold():
+            return [node.iter_range, node.accu_init, node.condition, node.step, node.result]
+    return []
+
+
+def qualified_name(node: Node) -> str | None:
+    """`a.b.c` if the node is a plain chain of selections from a name, else None."""
+    parts: list[str] = []
+    while isinstance(node, Select) and not node.test_only:
+        parts.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    parts.append(node.name)
+    return ".".join(reversed(parts))

@@ -1,0 +1,121 @@
+"""From text to a program: parse, check, validate, estimate, plan; in that order, each stage only if the last was clean."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+from . import cost, evaluator, syntax
+from .ast import Node
+from .build import Builder
+from .checker import check
+from .environment import Environment
+from .errors import EvaluationError, Report
+from .macros import MACROS
+from .tokens import scan
+from .validators import validate
+
+MAX_COST = 2**64 - 1
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One compiled expression.
+
+    `error` is the detail validation prints, None if the expression compiled: `compilation failed: …`, `must evaluate to
+    bool or the unknown type, not …` (kind "invalid", shown as `Invalid value: "<expression>": <error>`) or `program
+    instantiation failed: …` (kind "internal", shown as `Internal error: <error>`). `cost` is the worst-case estimate,
+    which is the largest 64-bit number if there was an error.
+
+    What the caller does, in this order (source: `validateCELSelector` of `pkg/apis/resource/validation`), from 1.32 on:
+    more than 10240 bytes of UTF-8 are `Too long: may not be more than 10240 bytes` and are not compiled; an error is
+    reported as above; a `cost` over 1 000 000 is `Forbidden: too complex, exceeds cost limit`. 1.31 has neither limit.
+    """
+
+    expression: str
+    error: str | None = None
+    error_kind: Literal["", "invalid", "internal"] = ""
+    cost: int = MAX_COST
+    program: Callable[[Mapping[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
+
+    def evaluate(self, device: Mapping[str, Any]) -> bool:
+        """Does the device match? Raises `EvaluationError` with cel-go's text if that cannot be said.
+
+        `device` is `{"driver": str, "attributes": {name: {"int"|"bool"|"string"|"version": value}}, "capacity": {name:
+        quantity}}`; names are qualified (`domain/name`) or belong to the driver's domain.
+        """
+        if self.program is None:
+            raise EvaluationError(f"expression did not compile: {self.error}")
+        result = self.program({"device": evaluator.device_value(device)})
+        if not isinstance(result, bool):
+            raise EvaluationError(evaluator.not_a_bool(result))
+        return result
+
+
+@lru_cache(4096)
+def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A001 - named as the field names it
+    """Compile an expression. Never raises for any text; results are cached. Safe to call from several threads."""
+    try:
+        return _compile(expression, environment)
+    except RecursionError:
+        return _with_deep_stack(lambda: _compile(expression, environment))
+
+
+def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
+    """Run in a thread of its own with room for thousands of nested nodes."""
+    outcome: list[Compiled] = []
+    limit, size = sys.getrecursionlimit(), threading.stack_size(256 * 1024 * 1024)
+    try:
+        sys.setrecursionlimit(max(limit, 100_000))
+        thread = threading.Thread(target=lambda: outcome.append(work()))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(size)
+        sys.setrecursionlimit(limit)
+    return outcome[0]
+
+
+def _compile(expression: str, environment: Environment) -> Compiled:
+    report = Report(expression)
+    tree = parse(expression, report)
+    if tree is not None and not report.errors:
+        check(tree, environment.declarations, report)
+        if not report.errors:
+            validate(tree, report)
+    if tree is None or report.errors:
+        return Compiled(expression, f"compilation failed: {report}", "invalid")
+    assert tree.type is not None
+    if tree.type.kind not in ("bool", "any") or tree.type.nullable:
+        error = f"must evaluate to bool or the unknown type, not {tree.type.declared}"
+        return Compiled(expression, error, "invalid")
+    try:
+        program = evaluator.plan(tree)
+    except evaluator.PlanError as failure:
+        return Compiled(expression, f"program instantiation failed: {failure}", "internal")
+    return Compiled(expression, cost=cost.estimate(tree), program=program)
+
+
+def parse(expression: str, report: Report) -> Node | None:
+    """The tree of an expression, macros expanded; what is wrong with it goes to `report`."""
+    tokens, lexical = scan(expression)
+    builder = Builder(report, MACROS)
+    if not lexical and syntax.surely_shallow(tokens):
+        tree = _quick(tokens, builder)
+        if tree is not None:
+            return tree
+        report.errors.clear()
+    return syntax.parse(tokens, lexical, builder)
+
+
+def _quick(tokens: Any, builder: Builder) -> Node | None:
+    from . import parser_celpy
+
+    try:
+        return parser_celpy.parse(tokens, builder)
+    except parser_celpy.SyntaxMismatch:
+        return None

@@ -1,0 +1,65 @@
+"""Errors of a compilation, and how they are shown: message, source line, caret."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+MAX_REPORTED = 100
+NOWHERE = -1
+"""The position of errors that concern the expression as a whole."""
+
+
+class EvaluationError(Exception):
+    """An expression could not be evaluated; the text is cel-go's."""
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects (position, message) pairs against one source text."""
+
+    source: str
+    errors: list[tuple[int, str]] = field(default_factory=list)
+
+    def add(self, pos: int, message: str) -> None:
+        """Note an error at an offset in code points, or `NOWHERE`."""
+        self.errors.append((pos, message))
+
+    def __str__(self) -> str:
+        """All errors in the order of the source, at most `MAX_REPORTED` of them."""
+        lines = self.source.split("\n")
+        starts = [0]
+        for line in lines:
+            starts.append(starts[-1] + len(line) + 1)
+        reported = self.errors[:MAX_REPORTED]
+        located = sorted(((_locate(starts, pos), message) for pos, message in reported), key=lambda error: error[0])
+        shown = [_show(lines, line, column, message) for (line, column), message in located]
+        if len(self.errors) > MAX_REPORTED:
+            shown.append(f"{len(self.errors) - MAX_REPORTED} more errors were truncated")
+        return "\n".join(shown)
+
+
+def _locate(starts: list[int], pos: int) -> tuple[int, int]:
+    """(line from 1, column from 0); an empty source has its end before the first column, as upstream counts."""
+    if pos == NOWHERE:
+        return -1, -1
+    if len(starts) == 2 and starts[1] == 1:
+        return 1, -1
+    low, high = 0, len(starts) - 1
+    while low < high - 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if starts[middle] <= pos else (low, middle)
+    return low + 1, pos - starts[low]
+
+
+_MAX_SNIPPET = 16384
+
+
+def _show(lines: list[str], line: int, column: int, message: str) -> str:
+    text = f"ERROR: <input>:{line}:{column + 1}: {message}"
+    if lines == [""] or not 1 <= line <= len(lines) or len(lines[line - 1].encode(errors="replace")) > _MAX_SNIPPET:
+        return text
+    source = lines[line - 1].replace("\t", " ")
+    # Full-width dots under wide characters keep the caret below its column.
+    dots = "".join("\uff0e" if ord(char) > 127 else "." for char in source[: max(column, 0)])
+    caret = "\uff3e" if 0 <= column < len(source) and ord(source[column]) > 127 else "^"
+    return f"{text}\n | {source}\n | {dots}{caret}"

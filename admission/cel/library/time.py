@@ -1,0 +1,129 @@
+"""Accessors of timestamps and durations."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+from ..errors import EvaluationError
+from ..values import INT_MAX, INT_MIN, Duration, Timestamp, Value
+
+DECLARATIONS = """
+getDate
+    timestamp_to_day_of_month_1_based: timestamp.() -> int
+    timestamp_to_day_of_month_1_based_with_tz: timestamp.(string) -> int
+getDayOfMonth
+    timestamp_to_day_of_month: timestamp.() -> int
+    timestamp_to_day_of_month_with_tz: timestamp.(string) -> int
+getDayOfWeek
+    timestamp_to_day_of_week: timestamp.() -> int
+    timestamp_to_day_of_week_with_tz: timestamp.(string) -> int
+getDayOfYear
+    timestamp_to_day_of_year: timestamp.() -> int
+    timestamp_to_day_of_year_with_tz: timestamp.(string) -> int
+getFullYear
+    timestamp_to_year: timestamp.() -> int
+    timestamp_to_year_with_tz: timestamp.(string) -> int
+getHours
+    timestamp_to_hours: timestamp.() -> int
+    timestamp_to_hours_with_tz: timestamp.(string) -> int
+    duration_to_hours: duration.() -> int
+getMilliseconds
+    timestamp_to_milliseconds: timestamp.() -> int
+    timestamp_to_milliseconds_with_tz: timestamp.(string) -> int
+    duration_to_milliseconds: duration.() -> int
+getMinutes
+    timestamp_to_minutes: timestamp.() -> int
+    timestamp_to_minutes_with_tz: timestamp.(string) -> int
+    duration_to_minutes: duration.() -> int
+getMonth
+    timestamp_to_month: timestamp.() -> int
+    timestamp_to_month_with_tz: timestamp.(string) -> int
+getSeconds
+    timestamp_to_seconds: timestamp.() -> int
+    timestamp_to_seconds_tz: timestamp.(string) -> int
+    duration_to_seconds: duration.() -> int
+"""
+
+_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+
+# The first and the last second of the years 1 to 9999.
+_EARLIEST, _LATEST = -62135596800, 253402300799
+_RFC3339 = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_duration(text: str) -> int | None:
+    """Nanoseconds of Go's notation for durations (`1h30m`, `-1.5s`), or None."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0
+    total, pos = 0, 0
+    while pos < len(rest) or not rest:
+        part = _PART.match(rest, pos)
+        if part is None or not (part[1] or part[2]):
+            return None
+        unit = _UNITS[part[3]]
+        total += int(part[1] or "0") * unit
+        if part[2]:
+            total += int(part[2][:18]) * unit // 10 ** len(part[2][:18])
+        pos = part.end()
+    total *= sign
+    return total if INT_MIN <= total <= INT_MAX else None
+
+
+def parse_timestamp(text: str) -> Timestamp | None:
+    """A point in time in the notation of RFC 3339, or None."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second = (int(match[n]) for n in range(1, 7))
+    offset = 0
+    if match[9]:
+        if int(match[10]) > 24 or int(match[11]) > 60:
+            return None
+        offset = (int(match[10]) * 60 + int(match[11])) * 60 * (-1 if match[9] == "-" else 1)
+    try:
+        seconds = int((datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH).total_seconds()) - offset
+    except ValueError:
+        return None
+    nanos = int(match[7][:9].ljust(9, "0")) if match[7] else 0
+    return Timestamp(seconds * 10**9 + nanos)
+
+
+def to_duration(value: Value) -> Duration:
+    """`duration(x)` of a string or a number of nanoseconds."""
+    match value:
+        case str():
+            nanos = parse_duration(value)
+            if nanos is None:
+                raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Duration'")
+            return Duration(nanos)
+        case int():
+            return Duration(value)
+    assert isinstance(value, Duration)
+    return value
+
+
+def to_timestamp(value: Value) -> Timestamp:
+    """`timestamp(x)` of a string or a number of seconds."""
+    match value:
+        case str():
+            parsed = parse_timestamp(value)
+            if parsed is None:
+                raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
+            value = parsed
+        case int():
+            value = Timestamp(value * 10**9)
+    assert isinstance(value, Timestamp)
+    return timestamp_in_range(value.nanos)
+
+
+def timestamp_in_range(nanos: int) -> Timestamp:
+    """A result of arithmetic on timestamps, or the overflow error."""
+    if _EARLIEST <= nanos // 10**9 <= _LATEST:
+        return Timestamp(nanos)
+    raise EvaluationError("timestamp overflow")

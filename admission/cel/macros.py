@@ -1,0 +1,178 @@
+"""Macros: calls that are rewritten before checking (`has`, `all`, `map`, `cel.bind`, …).
+
+Everything a macro adds to the tree sits at the call's opening parenthesis, what the user wrote keeps its place; errors
+inside a rewritten call therefore point where upstream's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+
+from .ast import (
+    ACCUMULATOR,
+    Call,
+    Const,
+    Entry,
+    Field,
+    Fold,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Missing,
+    Node,
+    Select,
+    StructExpr,
+)
+
+
+class MacroError(Exception):
+    """A macro was used wrongly: `pos` and the message."""
+
+    def __init__(self, pos: int, message: str) -> None:
+        super().__init__(message)
+        self.pos = pos
+
+
+Macro = Callable[[int, Node | None, list[Node]], Node | None]
+"""(position, target, arguments) → the rewritten tree, or None to leave the call alone."""
+
+MacroKey = tuple[str, int, bool]
+"""(function name, number of arguments, is it a method)."""
+
+
+def _accu(pos: int) -> Ident:
+    return Ident(pos, ACCUMULATOR)
+
+
+def _simple_name(arg: Node, message: str) -> str:
+    if not isinstance(arg, Ident):
+        raise MacroError(arg.pos, message)
+    return arg.name
+
+
+def _has(pos: int, _target: Node | None, args: list[Node]) -> Node:
+    arg = args[0]
+    if not isinstance(arg, Select):
+        raise MacroError(arg.pos, "invalid argument to has() macro")
+    return Select(pos, arg.operand, arg.field, test_only=True)
+
+
+def _all(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "argument must be a simple name")
+    condition = Call(pos, "@not_strictly_false", [_accu(pos)])
+    step = Call(pos, "_&&_", [_accu(pos), args[1]])
+    return _fold(pos, target, name, Const(pos, True), condition, step, _accu(pos))
+
+
+def _exists(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "argument must be a simple name")
+    condition = Call(pos, "@not_strictly_false", [Call(pos, "!_", [_accu(pos)])])
+    step = Call(pos, "_||_", [_accu(pos), args[1]])
+    return _fold(pos, target, name, Const(pos, False), condition, step, _accu(pos))
+
+
+def _exists_one(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "argument must be a simple name")
+    one_more = Call(pos, "_+_", [_accu(pos), Const(pos, 1)])
+    step = Call(pos, "_?_:_", [args[1], one_more, _accu(pos)])
+    result = Call(pos, "_==_", [_accu(pos), Const(pos, 1)])
+    return _fold(pos, target, name, Const(pos, 0), Const(pos, True), step, result)
+
+
+def _map(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "argument is not an identifier")
+    step: Node = Call(pos, "_+_", [_accu(pos), ListExpr(pos, [args[-1]])])
+    if len(args) == 3:
+        step = Call(pos, "_?_:_", [args[1], step, _accu(pos)])
+    return _fold(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accu(pos))
+
+
+def _filter(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "argument is not an identifier")
+    step = Call(pos, "_+_", [_accu(pos), ListExpr(pos, [args[0]])])
+    step = Call(pos, "_?_:_", [args[1], step, _accu(pos)])
+    return _fold(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accu(pos))
+
+
+def _fold(pos: int, target: Node | None, name: str, init: Node, condition: Node, step: Node, result: Node) -> Fold:
+    assert target is not None
+    return Fold(pos, target, name, ACCUMULATOR, init, condition, step, result)
+
+
+_UNUSED = "#unused"
+
+
+def _let(pos: int, name: str, value: Node, body: Node) -> Fold:
+    """`let name = value in body`, as a fold over nothing."""
+    return Fold(pos, ListExpr(pos, []), _UNUSED, name, value, Const(pos, False), Ident(pos, name), body)
+
+
+def _bind(pos: int, target: Node | None, args: list[Node]) -> Node | None:
+    if not isinstance(target, Ident) or target.name != "cel":
+        return None
+    name = _simple_name(args[0], "cel.bind() variable names must be simple identifiers")
+    return _let(pos, name, args[1], args[2])
+
+
+def _opt_map(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "optMap() variable name must be a simple identifier")
+    return _if_present(pos, target, name, args[1], wrap=True)
+
+
+def _opt_flat_map(pos: int, target: Node | None, args: list[Node]) -> Node:
+    name = _simple_name(args[0], "optFlatMap() variable name must be a simple identifier")
+    return _if_present(pos, target, name, args[1], wrap=False)
+
+
+def _if_present(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
+    assert target is not None
+    value = Call(pos, "value", [], _copied_to(pos, target))
+    bound: Node = _let(pos, name, value, body)
+    if wrap:
+        bound = Call(pos, "optional.of", [bound])
+    return Call(pos, "_?_:_", [Call(pos, "hasValue", [], target), bound, Call(pos, "optional.none", [])])
+
+
+def _copied_to(pos: int, node: Node) -> Node:
+    """A deep copy in which every node sits at `pos`."""
+    twin = copy(node)
+    twin.pos = pos
+    match twin:
+        case Select():
+            twin.operand = _copied_to(pos, twin.operand)
+        case Call():
+            twin.target = _copied_to(pos, twin.target) if twin.target else None
+            twin.args = [_copied_to(pos, arg) for arg in twin.args]
+        case ListExpr():
+            twin.elements = [_copied_to(pos, element) for element in twin.elements]
+        case MapExpr():
+            twin.entries = [
+                Entry(pos, _copied_to(pos, entry.key), _copied_to(pos, entry.value), entry.optional)
+                for entry in twin.entries
+            ]
+        case StructExpr():
+            twin.fields = [Field(pos, f.name, _copied_to(pos, f.value), f.optional) for f in twin.fields]
+        case Fold():
+            for part in ("iter_range", "accu_init", "condition", "step", "result"):
+                setattr(twin, part, _copied_to(pos, getattr(twin, part)))
+    return twin
+
+
+MACROS: dict[MacroKey, Macro] = {
+    ("has", 1, False): _has,
+    ("all", 2, True): _all,
+    ("exists", 2, True): _exists,
+    ("exists_one", 2, True): _exists_one,
+    ("map", 2, True): _map,
+    ("map", 3, True): _map,
+    ("filter", 2, True): _filter,
+    ("bind", 3, True): _bind,
+    ("optMap", 2, True): _opt_map,
+    ("optFlatMap", 2, True): _opt_flat_map,
+}
+
+
+def missing(pos: int) -> Missing:
+    """The placeholder for a misused macro."""
+    return Missing(pos)

@@ -1,0 +1,49 @@
+"""Regular expressions as Go has them: RE2, through google-re2, with Go's words for what is wrong with a pattern."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+
+class PatternError(ValueError):
+    """The pattern is not a regular expression; the text is Go's."""
+
+
+# What RE2 says in C++ and what Go says about the same mistake.
+_GO_WORDS = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "invalid repetition size": "invalid repeat count",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+    "trailing \\": "trailing backslash at end of expression",
+}
+
+
+@lru_cache(1024)
+def compile_pattern(pattern: str) -> Any:
+    """A compiled pattern of google-re2. Raises `PatternError`."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(pattern, options=options)
+    except re2.error as error:
+        raise PatternError(_in_go_words(str(error.args[0]), pattern)) from None
+
+
+def _in_go_words(message: Any, pattern: str) -> str:
+    text = message.decode() if isinstance(message, bytes) else str(message)
+    if text.startswith("b'") or text.startswith('b"'):
+        text = text[2:-1]
+    words, colon, fragment = text.partition(": ")
+    go = _GO_WORDS.get(words, words)
+    if words in ("missing )", "missing ]"):
+        fragment = pattern if words == "missing )" else fragment
+    if go.startswith("trailing"):
+        fragment = ""
+    return f"error parsing regexp: {go}: `{fragment}`"

@@ -1,0 +1,91 @@
+"""The tokens of CEL, split exactly as upstream's lexer splits them, errors included.
+
+A lexer error names the text it could not make sense of up to and including the character that ended the attempt;
+scanning goes on behind that character. Hence `a & b` complains about `'& '`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+EOF: Final = "<EOF>"
+
+
+class Token(NamedTuple):
+    """`kind` is the quoted text of punctuation and keywords, else IDENTIFIER, NUM_INT, STRING, …; EOF has no text."""
+
+    kind: str
+    text: str
+    pos: int
+
+
+_ESCAPE = r"\\(?:[abfnrtv\"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
+_STRING = "|".join(
+    (
+        rf'"""(?:{_ESCAPE}|[^\\])*?"""',
+        rf"'''(?:{_ESCAPE}|[^\\])*?'''",
+        rf'"(?:{_ESCAPE}|[^\\"\n\r])*"',
+        rf"'(?:{_ESCAPE}|[^\\'\n\r])*'",
+        r'[rR]"""[\s\S]*?"""',
+        r"[rR]'''[\s\S]*?'''",
+        r'[rR]"[^"\n\r]*"',
+        r"[rR]'[^'\n\r]*'",
+    )
+)
+_EXPONENT = r"[eE][+-]?[0-9]+"
+
+_TOKEN = re.compile(
+    rf"""
+    (?P<space>[\t\ \r\n\f]+|//[^\n]*)
+  | (?P<BYTES>[bB](?:{_STRING.replace(" ", "[ ]")}))
+  | (?P<STRING>{_STRING.replace(" ", "[ ]")})
+  | (?P<NUM_FLOAT>[0-9]+\.[0-9]+(?:{_EXPONENT})?|[0-9]+{_EXPONENT}|\.[0-9]+(?:{_EXPONENT})?)
+  | (?P<NUM_UINT>0x[0-9a-fA-F]+[uU]|[0-9]+[uU])
+  | (?P<NUM_INT>0x[0-9a-fA-F]+|[0-9]+)
+  | (?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<punctuation>==|!=|<=|>=|&&|\|\||[<>\[\]{{}}().,\-!?:+*/%])
+    """,
+    re.VERBOSE,
+)
+_KEYWORDS = frozenset(("in", "true", "false", "null"))
+
+# How far an unterminated string literal is understood: escapes and plain characters, then at most a half-read escape.
+_HALF_ESCAPE = r"\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?"
+_OPEN_STRING = {
+    quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*(?:{_HALF_ESCAPE})?") for quote in ('"', "'")
+}
+
+
+def scan(source: str) -> tuple[list[Token], list[tuple[int, str]]]:
+    """All tokens, closed by one EOF token, and the errors as (position, message)."""
+    tokens: list[Token] = []
+    errors: list[tuple[int, str]] = []
+    pos, end, match_at = 0, len(source), _TOKEN.match
+    while pos < end:
+        match = match_at(source, pos)
+        if match is None:
+            stop = _error_end(source, pos)
+            errors.append((pos, f"token recognition error at: '{source[pos:stop]}'"))
+            pos = stop
+            continue
+        kind, text = match.lastgroup or "", match.group()
+        if kind == "punctuation" or (kind == "IDENTIFIER" and text in _KEYWORDS):
+            kind = f"'{text}'"
+        if kind != "space":
+            tokens.append(Token(kind, text, pos))
+        pos = match.end()
+    tokens.append(Token(EOF, "", end))
+    return tokens, errors
+
+
+def _error_end(source: str, pos: int) -> int:
+    """Where scanning resumes: behind the character at which the longest attempt failed."""
+    char = source[pos]
+    if char in _OPEN_STRING:
+        match = _OPEN_STRING[char].match(source, pos)
+        assert match is not None
+        failed = match.end()
+    else:
+        failed = pos + 1 if char in "&|=" else pos
+    return min(failed + 1, len(source))

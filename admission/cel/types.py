@@ -1,0 +1,251 @@
+"""CEL's types and the rules by which one may stand for another.
+
+`Type` is immutable. `unify` is the checker's assignability: a `Bindings` maps free type variables to what they were
+found to be. A type prints in two ways, as upstream does: `text` in the checker's messages (`any`, `null`, `timestamp`),
+`declared` where a program's result type is named (`google.protobuf.Any`, `null_type`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+
+class Type:
+    """One type. `kind` is one of the names in the constructors below; `name` tells types of a kind apart."""
+
+    __slots__ = ("declared", "generic", "kind", "name", "nullable", "params", "text")
+
+    def __init__(
+        self, kind: str, name: str, params: tuple[Type, ...] = (), *, text: str = "", nullable: bool = False
+    ) -> None:
+        self.kind = kind
+        self.name = name
+        self.params = params
+        self.nullable = nullable
+        self.generic = kind == "param" or any(param.generic for param in params)
+        own = f"wrapper({name})" if nullable else name
+        if params:
+            self.text = f"{name}({', '.join(param.text for param in params)})"
+            self.declared = f"{name}({', '.join(param.declared for param in params)})"
+        else:
+            self.text = text or own
+            self.declared = own
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+ANY: Final = Type("any", "google.protobuf.Any", text="any")
+BOOL: Final = Type("bool", "bool")
+BYTES: Final = Type("bytes", "bytes")
+DOUBLE: Final = Type("double", "double")
+DURATION: Final = Type("duration", "google.protobuf.Duration", text="duration")
+DYN: Final = Type("dyn", "dyn")
+ERROR: Final = Type("error", "*error*", text="!error!")
+INT: Final = Type("int", "int")
+NULL: Final = Type("null", "null_type", text="null")
+STRING: Final = Type("string", "string")
+TIMESTAMP: Final = Type("timestamp", "google.protobuf.Timestamp", text="timestamp")
+TYPE: Final = Type("type", "type")
+UINT: Final = Type("uint", "uint")
+
+SIMPLE: Final[Mapping[str, Type]] = {
+    "any": ANY,
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "duration": DURATION,
+    "dyn": DYN,
+    "int": INT,
+    "null": NULL,
+    "string": STRING,
+    "timestamp": TIMESTAMP,
+    "type": TYPE,
+    "uint": UINT,
+}
+
+
+@lru_cache(4096)
+def list_of(element: Type) -> Type:
+    return Type("list", "list", (element,))
+
+
+@lru_cache(4096)
+def map_of(key: Type, value: Type) -> Type:
+    return Type("map", "map", (key, value))
+
+
+@lru_cache(4096)
+def type_of(param: Type) -> Type:
+    return Type("type", "type", (param,))
+
+
+@lru_cache(4096)
+def optional_of(param: Type) -> Type:
+    return Type("opaque", "optional_type", (param,))
+
+
+@lru_cache(4096)
+def opaque(name: str, params: tuple[Type, ...] = ()) -> Type:
+    return Type("opaque", name, params)
+
+
+@lru_cache(4096)
+def struct(name: str) -> Type:
+    return Type("struct", name)
+
+
+@lru_cache(4096)
+def variable(name: str) -> Type:
+    """A type parameter: `A` in a declaration, `_var3` once a call has instantiated it."""
+    return Type("param", name)
+
+
+@lru_cache(64)
+def wrapper(of: Type) -> Type:
+    """The nullable form of a primitive, as `google.protobuf.Int64Value` has it."""
+    return Type(of.kind, of.name, nullable=True)
+
+
+def is_dyn(type_: Type) -> bool:
+    return type_.kind in ("dyn", "any")
+
+
+def is_dyn_or_error(type_: Type) -> bool:
+    return type_.kind in ("dyn", "any", "error")
+
+
+def unwrap_optional(type_: Type) -> tuple[Type, bool]:
+    """(the type inside, True) for an optional, else (the type, False)."""
+    if type_.kind == "opaque" and type_.name == "optional_type":
+        return type_.params[0], True
+    return type_, False
+
+
+def same(one: Type, other: Type) -> bool:
+    """Identical, down to the names of type parameters; a wrapper counts as what it wraps."""
+    return one is other or (
+        one.kind == other.kind
+        and one.name == other.name
+        and len(one.params) == len(other.params)
+        and all(map(same, one.params, other.params))
+    )
+
+
+def equivalent(one: Type, other: Type) -> bool:
+    """Like `same`, but any two type parameters are alike."""
+    return one is other or (
+        one.kind == other.kind
+        and (one.kind == "param" or one.name == other.name)
+        and len(one.params) == len(other.params)
+        and all(map(equivalent, one.params, other.params))
+    )
+
+
+Bindings = dict[str, Type]
+"""Free type variables (by their text) and the types they stand for."""
+
+_NULLABLE_KINDS = frozenset(("opaque", "struct", "any", "duration", "timestamp"))
+
+
+def unify(bindings: Bindings, sources: Sequence[Type], targets: Sequence[Type]) -> Bindings | None:
+    """The bindings under which every source is assignable to its target, or None."""
+    if len(sources) != len(targets):
+        return None
+    if not any(t.generic for t in sources) and not any(t.generic for t in targets):
+        return bindings if all(_assignable(bindings, s, t) for s, t in zip(sources, targets, strict=True)) else None
+    trial = dict(bindings)
+    return trial if all(_assignable(trial, s, t) for s, t in zip(sources, targets, strict=True)) else None
+
+
+def _assignable(bindings: Bindings, source: Type, target: Type) -> bool:
+    if target.kind == "param":
+        valid, known = _substitutes(bindings, source, target)
+        if valid or known:
+            return valid
+    if source.kind == "param":
+        return _substitutes(bindings, target, source)[0]
+    if is_dyn_or_error(source) or is_dyn_or_error(target):
+        return True
+    if source.kind == "null" or target.kind == "null":
+        other = target if source.kind == "null" else source
+        return other.kind in _NULLABLE_KINDS or other.nullable or other.kind == "null"
+    if source.kind == "type":
+        return target.kind == "type"
+    if source.kind != target.kind or source.name != target.name:
+        return False
+    return len(source.params) == len(target.params) and all(
+        _assignable(bindings, s, t) for s, t in zip(source.params, target.params, strict=True)
+    )
+
+
+def _substitutes(bindings: Bindings, type_: Type, var: Type) -> tuple[bool, bool]:
+    """(may `var` stand for `type_`, was `var` bound before); binds it if so."""
+    if type_.kind == "param" and same(type_, var):
+        return True, True
+    bound = bindings.get(var.text)
+    if bound is None:
+        if _occurs_not(bindings, var, type_):
+            bindings[var.text] = type_
+            return True, False
+        return False, False
+    if type_.kind == bound.kind and same(type_, bound):
+        return True, True
+    if _assignable(bindings, type_, bound):
+        wider = most_general(type_, bound)
+        if _occurs_not(bindings, var, wider):
+            bindings[var.text] = wider
+        return True, True
+    return False, True
+
+
+def _occurs_not(bindings: Bindings, var: Type, within: Type) -> bool:
+    if same(var, within):
+        return False
+    if within.kind == "param":
+        bound = bindings.get(within.text)
+        return bound is None or _occurs_not(bindings, var, bound)
+    return all(_occurs_not(bindings, var, param) for param in within.params)
+
+
+def most_general(one: Type, other: Type) -> Type:
+    """Of two types that unify, the one that says less."""
+    return one if _at_most_as_specific(one, other) else other
+
+
+def _at_most_as_specific(one: Type, other: Type) -> bool:
+    if is_dyn(one) or one.kind == "param":
+        return True
+    if is_dyn(other) or other.kind == "param" or one.kind != other.kind:
+        return False
+    if one.kind == "type":
+        return True
+    if one.kind in ("opaque", "list", "map"):
+        return (
+            one.name == other.name
+            and len(one.params) == len(other.params)
+            and all(map(_at_most_as_specific, one.params, other.params))
+        )
+    return same(one, other)
+
+
+def substitute(bindings: Bindings, type_: Type, free_to_dyn: bool = False) -> Type:
+    """The type with bound variables replaced; what stays free becomes `dyn` if asked."""
+    if not type_.generic:
+        return type_
+    bound = bindings.get(type_.text)
+    if bound is not None:
+        return substitute(bindings, bound, free_to_dyn)
+    if type_.kind == "param":
+        return DYN if free_to_dyn else type_
+    params = tuple(substitute(bindings, param, free_to_dyn) for param in type_.params)
+    match type_.kind:
+        case "list":
+            return list_of(params[0])
+        case "map":
+            return map_of(params[0], params[1])
+        case "type":
+            return type_of(params[0])
+    return optional_of(params[0]) if type_.name == "optional_type" else opaque(type_.name, params)

@@ -1,0 +1,147 @@
+"""The values an evaluation works on, and the comparisons CEL defines between them.
+
+Python's own types serve where they can: None, bool, int (CEL's int), `UnsignedInt`, float, str, bytes, list. A map is a
+dict whose keys went through `map_key`, because Python takes `True` and `1` for the same key and CEL does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from . import types
+from .ast import UnsignedInt
+from .errors import EvaluationError
+from .types import Type
+
+Value = Any
+"""Any of the Python types named above, or one of the classes below or of a library."""
+
+INT_MIN: Final = -(2**63)
+INT_MAX: Final = 2**63 - 1
+UINT_MAX: Final = 2**64 - 1
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time in nanoseconds, at most about 292 years."""
+
+    nanos: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Timestamp:
+    """Nanoseconds since 1970, in the years 1 to 9999."""
+
+    nanos: int
+
+
+class Optional:
+    """An optional value; `NONE` is the one without."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+
+NONE: Final = Optional(None)
+
+
+class _BoolKey:
+    __slots__ = ("value",)
+
+    def __init__(self, value: bool) -> None:
+        self.value = value
+
+
+_TRUE, _FALSE = _BoolKey(True), _BoolKey(False)
+
+
+def map_key(key: Value) -> Any:
+    """The form in which a value is a key of the dict behind a map."""
+    if key is True:
+        return _TRUE
+    if key is False:
+        return _FALSE
+    return key
+
+
+def map_keys(entries: dict[Any, Value]) -> Iterator[Value]:
+    """The keys of a map as values."""
+    for key in entries:
+        yield key.value if type(key) is _BoolKey else key
+
+
+def type_name(value: Value) -> str:
+    """The run-time type's name, as `no such overload` messages have it."""
+    return type_of(value).name
+
+
+def type_of(value: Value) -> Type:
+    """The run-time type of a value: what `type(x)` answers."""
+    if (found := _TYPES.get(type(value))) is not None:
+        return found
+    own: Type = getattr(value, "cel_type", types.DYN)
+    return own
+
+
+_TYPES: Final[dict[type, Type]] = {
+    bool: types.BOOL,
+    bytes: types.BYTES,
+    dict: types.map_of(types.DYN, types.DYN),
+    float: types.DOUBLE,
+    int: types.INT,
+    list: types.list_of(types.DYN),
+    str: types.STRING,
+    type(None): types.NULL,
+    Duration: types.DURATION,
+    Optional: types.opaque("optional_type"),
+    Timestamp: types.TIMESTAMP,
+    Type: types.TYPE,
+    UnsignedInt: types.UINT,
+}
+
+_NUMBERS = (int, float)
+
+
+def is_number(value: Value) -> bool:
+    """int, uint or double; bool is none."""
+    return isinstance(value, _NUMBERS) and value is not True and value is not False
+
+
+def equal(one: Value, other: Value) -> bool:
+    """CEL equality: numbers by value across types, everything else only within its type."""
+    kind = type(one)
+    if kind is str or kind is bool or kind is bytes or one is None:
+        return kind is type(other) and bool(one == other)
+    if is_number(one):
+        return is_number(other) and bool(one == other)
+    if kind is not type(other):
+        return False
+    if kind is list:
+        return len(one) == len(other) and all(map(equal, one, other))
+    if kind is dict:
+        return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
+    if kind is Optional:
+        if one is NONE or other is NONE:
+            return one is other
+        return equal(one.value, other.value)
+    if kind is Type:
+        return bool(one.name == other.name)
+    return bool(one == other)
+
+
+def in_range(value: int) -> int:
+    """A result of signed arithmetic, or the overflow error."""
+    if INT_MIN <= value <= INT_MAX:
+        return value
+    raise EvaluationError("integer overflow")
+
+
+def unsigned_in_range(value: int) -> UnsignedInt:
+    """A result of unsigned arithmetic, or the overflow error."""
+    if 0 <= value <= UINT_MAX:
+        return UnsignedInt(value)
+    raise EvaluationError("unsigned integer overflow")
