@@ -1,0 +1,113 @@
+"""Every example in the README works as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str, *, tests: bool = False) -> pytest.MarkDecorator:
+    """The code blocks of a language; those with `tests` are files of pytest tests, the others are not."""
+    found = [code for name, code in BLOCKS if name == language and tests == ("def test_" in code)]
+    assert found
+    first = [
+        next(line for line in code.splitlines() if re.match(r"\S*(async )?def|from|\$|python3", line)) for code in found
+    ]
+    return pytest.mark.parametrize(
+        "code", [pytest.param(code, id=line[:60]) for code, line in zip(found, first, strict=True)]
+    )
+
+
+@blocks("python", tests=True)
+def test_tests(pytester: pytest.Pytester, code: str) -> None:
+    """A test in the README passes in a project that holds nothing else."""
+    shutil.copy(ROOT / "fixtures" / "gpu-cluster-v1alpha3.yaml", pytester.path / "world.yaml")
+    pytester.makepyfile(code)
+    options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "--strict-markers")
+    pytester.runpytest(*options).assert_outcomes(passed=1)
+
+
+@blocks("python")
+def test_scripts(code: str) -> None:
+    """A script in the README runs in a checkout, without a warning."""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True, timeout=60)
+
+
+@pytest.fixture
+def port() -> str:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return str(free.getsockname()[1])
+
+
+@pytest.fixture
+def programs(kubectl: str, tmp_path: Path) -> Iterator[dict[str, str]]:
+    """An environment in which `understudy` and `kubectl` are the ones under test."""
+    (tmp_path / "kubectl").symlink_to(kubectl)
+    path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    return {"PATH": path, "HOME": str(tmp_path)}
+
+
+@blocks("console")
+def test_sessions(code: str, port: str, programs: dict[str, str]) -> None:
+    """The commands of a session print what stands below them; ages may differ. A server gets a port of its own."""
+    started = []
+    try:
+        for command, wanted in steps(code.replace("8001", port)):
+            if command.endswith("&"):
+                argv = [*shlex.split(command.removesuffix("&")), "--port", port]
+                server = subprocess.Popen(argv, cwd=ROOT, env=programs, stdout=subprocess.PIPE, text=True)
+                started.append(server)
+                guard = threading.Timer(30, server.kill)
+                guard.start()
+                printed = server.stdout.readline()
+                guard.cancel()
+            else:
+                done = subprocess.run(command, shell=True, cwd=ROOT, env=programs, capture_output=True, text=True)
+                printed = done.stdout + done.stderr
+            assert ageless(printed) == ageless(wanted), command
+    finally:
+        for server in started:
+            server.terminate()
+            server.communicate(timeout=30)
+
+
+def steps(session: str) -> Iterator[tuple[str, str]]:
+    """(command, what it prints) of a session whose prompt is "$ "."""
+    for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
+        command, _, printed = part.partition("\n")
+        yield command, printed
+
+
+def ageless(text: str) -> str:
+    return re.sub(r" +\d+m?s$", " <age>", text, flags=re.MULTILINE)
+
+
+def test_commands_for_a_fresh_machine() -> None:
+    """The README has two of them, each on one line; .ci/run executes both."""
+    commands = [code.strip() for name, code in BLOCKS if name == "sh"]
+    ends = (r"\.venv/bin/understudy serve --load fixtures/\S+", r"\.venv/bin/pytest")
+    assert len(commands) == 2
+    for command, end in zip(commands, ends, strict=True):
+        assert re.fullmatch(r"python3 -m venv \.venv && \.venv/bin/pip install [^\n]+ && " + end, command)
+
+
+def test_files_that_it_names() -> None:
+    """What the README says is in the repository is there."""
+    text = (ROOT / "README.md").read_text()
+    named = re.findall(r"(?<![\w./-])(?:scripts|fixtures|tests|\.ci)/[\w./-]*\w", text)
+    assert named
+    assert [name for name in named if not (ROOT / name).exists()] == []
