@@ -26,6 +26,12 @@ from understudy.apiserver.types import Obj
 UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 
+# Who deletes a job without saying what becomes of its pods is told that they stay.
+PRESERVED = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
+
 
 def _completions(job: Obj) -> str:
     done = at(job, "status", "succeeded", default=0)
@@ -137,6 +143,8 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             status=status(),
             selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
             row=_job_row,
+            orphans=PRESERVED,
+            unknown_field='field label "{label}" not supported for Job',
         ),
         ("batch", "CronJob"): Rules(
             defaults=_default_cron_job,

@@ -50,6 +50,11 @@ def _update_namespace(namespace: Obj, old: Obj, ctx: Context) -> None:
     restore(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
 
 
+def _terminate(namespace: Obj, ctx: Context) -> None:
+    """A deleted namespace stays until its finalizers, too, are gone from its spec."""
+    namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
+
+
 def _endpoints_cell(endpoints: Obj) -> str:
     subsets = endpoints.get("subsets") or []
     if not subsets:
@@ -126,6 +131,8 @@ NAMESPACES = Rules(
     selectable={"status.phase": field("status", "phase")},
     row=row(field("status", "phase")),
     deleted=True,
+    terminate=_terminate,
+    pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
 # PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
 NAMESPACE_FINALIZE = Strategy(prepare_for_update=keep("status"), reset_fields={"": (("status",),)})

@@ -132,5 +132,6 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             selectable=SELECTABLE,
             row=pod_table.row,
             deleted=True,
+            grace=delete_grace,
         )
     }
