@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import micro
 import uvloop
 
 CONNECTIONS = 4
@@ -488,6 +489,8 @@ def main() -> None:
     if not args.only:
         print("\nstart-up")
         start_up(3 if args.quick else 9)
+        print("\nin one process")
+        micro.main(args.quick)
 
 
 if __name__ == "__main__":

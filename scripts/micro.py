@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Times the parts of a request in this process, without HTTP: decoding, validation, CEL, managed fields, whole verbs.
+
+scripts/micro.py [--quick]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import timeit
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from understudy.admission.cel import compiler
+from understudy.admission.cel.environment import device_environment
+from understudy.admission.gates import Gates
+from understudy.apiserver import bootstrap, writes
+from understudy.apiserver.api import Api
+from understudy.apiserver.authentication import Authenticator
+from understudy.apiserver.call import Call, Query
+from understudy.apiserver.decode import decode_json
+from understudy.apiserver.dispatch import Dispatcher
+from understudy.apiserver.kind import Context, Kind
+from understudy.apiserver.registry import Registry
+from understudy.apiserver.releases import Release
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.apiserver.versions import to_internal, typed
+
+GROUP, VERSION = "resource.k8s.io", "v1beta1"
+CLAIMS = f"/apis/{GROUP}/{VERSION}/namespaces/default/resourceclaims"
+SELECTOR = (
+    'device.driver == "gpu.example.com" && device.attributes["gpu.example.com"].model.startsWith("large") && '
+    'device.capacity["gpu.example.com"].memory.compareTo(quantity("40Gi")) >= 0'
+)
+ATTRIBUTES = {"model": {"string": "large-80"}, "index": {"int": 1}, "uuid": {"string": "GPU-1"}, "ecc": {"bool": True}}
+
+
+def claim(name: str) -> dict[str, Any]:
+    selector = {"cel": {"expression": SELECTOR}}
+    request = {"name": "gpu", "deviceClassName": "gpu.example.com", "selectors": [selector], "count": 2}
+    constraint = {"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"}
+    spec = {"devices": {"requests": [request], "constraints": [constraint]}}
+    metadata = {"name": name, "namespace": "default", "labels": {"app": "bench", "tier": "one"}}
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+
+
+def slice_of(devices: int) -> dict[str, Any]:
+    basic = {"attributes": ATTRIBUTES, "capacity": {"memory": {"value": "80Gi"}}}
+    spec = {
+        "driver": "gpu.example.com",
+        "nodeName": "node-1",
+        "pool": {"name": "node-1", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"gpu-{n}", "basic": basic} for n in range(devices)],
+    }
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "ResourceSlice", "metadata": {"name": "slice"}, "spec": spec}
+
+
+class Timing:
+    def __init__(self, quick: bool) -> None:
+        self.rounds, self.seconds = (3, 0.05) if quick else (7, 0.2)
+
+    def show(self, what: str, work: Callable[[], Any]) -> float:
+        """Prints and returns the median, in microseconds."""
+        timer = timeit.Timer(work)
+        number = 1
+        while timer.timeit(number) < self.seconds:
+            number *= 4
+        took = [1e6 * seconds / number for seconds in timer.repeat(self.rounds, number)]
+        print(f"{what:52s} {statistics.median(took):10.1f} µs  (best {min(took):.1f})")
+        return statistics.median(took)
+
+
+def parts(timing: Timing, api: Api) -> None:
+    """Decoding, validation and CEL."""
+    context = Context(api.release.name, api.gates, VERSION)
+    for what, sent in {"a claim": claim("claim"), "a slice of 128 devices": slice_of(128)}.items():
+        kind = kind_of(api, sent)
+        struct, body = kind.struct(VERSION), json.dumps(sent).encode()
+        timing.show(f"decode {what}, {len(body)} bytes", partial(decode_json, body, struct))
+        obj = typed(kind, VERSION, decode_json(body, struct)[0])
+        kind.rules.defaults(obj, context)
+        stored = to_internal(kind, VERSION, obj)
+        assert kind.rules.strategy.validate(stored, context) == []
+        timing.show(f"validate {what}", partial(kind.rules.strategy.validate, stored, context))
+    environment = device_environment(api.release.name)
+    timing.show("CEL: compile, check, estimate", partial(compiler.compile.__wrapped__, SELECTOR, environment))
+    compiled = compiler.compile(SELECTOR, environment)
+    timing.show("CEL: compile again, from the cache", partial(compiler.compile, SELECTOR, environment))
+    device = {"driver": "gpu.example.com", "attributes": ATTRIBUTES, "capacity": {"memory": "80Gi"}}
+    assert compiled.evaluate(device) is True
+    timing.show("CEL: evaluate", partial(compiled.evaluate, device))
+
+
+def kind_of(api: Api, obj: dict[str, Any]) -> Kind:
+    kind = api.release.kind(GROUP, obj["kind"])
+    assert kind is not None
+    return kind
+
+
+def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
+    """Whole requests, from dispatch to the answer's bytes."""
+
+    def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
+        headers = {"Accept": "application/json", "Content-Type": media}
+        call = Call(method, path, query, headers, b"" if body is None else json.dumps(body).encode(), Query(query))
+        answering = dispatcher(call).__await__()
+        try:
+            next(answering)
+        except StopIteration as done:
+            answer = done.value
+        else:
+            raise AssertionError("a store in memory never waits")
+        assert answer.status in (200, 201), answer.body
+        return answer
+
+    request("POST", CLAIMS, claim("claim"))
+    timing.show("GET a claim", partial(request, "GET", f"{CLAIMS}/claim"))
+    merge, ticks = "application/strategic-merge-patch+json", iter(range(10**9))
+
+    def patched() -> None:
+        request("PATCH", f"{CLAIMS}/claim", {"metadata": {"labels": {"tick": str(next(ticks))}}}, merge)
+
+    created = partial(request, "POST", CLAIMS, claim("other"), query="dryRun=All")
+    for what, work in {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}.items():
+        whole = timing.show(what, work)
+        with patch.object(writes.Writer, "own", lambda *_: None):
+            without = timing.show(f"{what}, without managed fields", work)
+        print(f"{'':52s} {100 * (whole - without) / whole:9.0f} %   for managed fields")
+
+
+async def prepared() -> tuple[Api, Dispatcher]:
+    release = Release.of("1.32")
+    api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
+    await bootstrap.fill(api)
+    return api, Dispatcher(api, Authenticator(None), "127.0.0.1:0")
+
+
+def main(quick: bool) -> None:
+    timing = Timing(quick)
+    api, dispatcher = asyncio.run(prepared())
+    parts(timing, api)
+    verbs(timing, dispatcher)
+
+
+if __name__ == "__main__":
+    main("--quick" in sys.argv)
