@@ -207,12 +207,13 @@ def _flows(now: str) -> Iterable[Obj]:
         if method:
             spec["distinguisherMethod"] = {"type": method}
         spec["rules"] = [{"subjects": subjects, **rules}]
+        found = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
         condition = {
             "type": "Dangling",
             "status": "False",
             "lastTransitionTime": now,
             "reason": "Found",
-            "message": f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists',
+            "message": found,
         }
         metadata = {"generation": 1, "annotations": _AUTO}
         yield _object(_FLOW, "FlowSchema", name, metadata=metadata, spec=spec, status={"conditions": [condition]})
