@@ -31,8 +31,8 @@ class Gates:
 
     def __init__(self, known: Mapping[str, tuple[str, bool]]) -> None:
         self._known = known
-        self._on = {name: default or name == DRA for name, (_, default) in known.items()}
         self.revision = 0
+        self._on = self._defaults()
 
     @staticmethod
     def of(release: str, changes: Mapping[str, bool] | None = None) -> Gates:
@@ -46,7 +46,7 @@ class Gates:
         return self._on.get(name, False)
 
     def set(self, changes: Mapping[str, bool]) -> None:
-        """Turns gates on and off, AllAlpha and AllBeta before the others. Raises UnknownGateError, then nothing changed."""
+        """Turns gates on and off, AllAlpha and AllBeta before the others. Raises UnknownGateError, nothing changed."""
         unknown = [name for name in changes if name not in self._known]
         if unknown:
             raise UnknownGateError(unknown)
@@ -56,6 +56,14 @@ class Gates:
                 wanted |= {name: changes[every] for name, (s, _) in self._known.items() if s == stage}
         self._on |= wanted | dict(changes)
         self.revision += 1
+
+    def _defaults(self) -> dict[str, bool]:
+        return {name: default or name == DRA for name, (_, default) in self._known.items()}
+
+    def reset(self, changes: Mapping[str, bool]) -> None:
+        """The defaults and `changes`, whatever was set before."""
+        self._on = self._defaults()
+        self.set(changes)
 
     def in_force(self) -> dict[str, bool]:
         """Every gate with its state, sorted by name."""

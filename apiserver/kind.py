@@ -84,6 +84,7 @@ class Strategy:
     validate_name: Callable[[str, bool], list[str]] | None = (
         None  # (name, is generateName) -> texts; None: DNS-1123 subdomain
     )
+    meta_updates: int = 0  # how often validate_update reports metadata errors once more, as upstream's validators do
     generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
@@ -108,6 +109,11 @@ class Rules:
     selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
     row          cells of one table row, in the order of the columns in resources.json; None: name and age only
     deleted      whether DELETE answers the object (else a Status)
+    grace        graceful deletion: seconds that an object gets, from those that were asked for (None: nothing was)
+    orphans      deletes its dependents only if told to (jobs): the warning that says so, "" for all other kinds
+    terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
+    pending      whether something else than finalizers holds an object that is being deleted
+    unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
     """
 
     internal: str = ""
@@ -118,6 +124,11 @@ class Rules:
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     row: Callable[[Obj], list[Any]] | None = None
     deleted: bool = False
+    grace: Callable[[Obj, int | None], int] | None = None
+    orphans: str = ""
+    terminate: Callable[[Obj, Context], None] | None = None
+    pending: Callable[[Obj], bool] = lambda obj: False
+    unknown_field: str = "field label not supported: {label}"
 
 
 @dataclass(frozen=True, slots=True)

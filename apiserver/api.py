@@ -1,0 +1,116 @@
+"""What every request handler works with, and what a request is aimed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from understudy.admission.gates import Gates
+from understudy.apiserver import metadata
+from understudy.apiserver.call import Call
+from understudy.apiserver.errors import bad_request
+from understudy.apiserver.kind import Context, Kind, Rules
+from understudy.apiserver.options import ListOptions
+from understudy.apiserver.registry import Registry
+from understudy.apiserver.releases import Release
+from understudy.apiserver.requestinfo import RequestInfo
+from understudy.apiserver.schema import Schemas, Struct
+from understudy.apiserver.selectors import FieldTerm, Selector, SelectorError, parse_fields, parse_labels
+from understudy.apiserver.types import Obj
+from understudy.apiserver.versions import from_internal, to_internal
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A resource, or an object of it, in the version that the path names."""
+
+    info: RequestInfo
+    kind: Kind
+    version: str
+    namespace: str
+    name: str
+    subresource: str
+
+    @property
+    def api_version(self) -> str:
+        return self.kind.gvk(self.version).api_version
+
+    @property
+    def struct(self) -> Struct:
+        return self.kind.struct(self.version)
+
+    @property
+    def rules(self) -> Rules:
+        return self.kind.rules
+
+
+@dataclass(slots=True)
+class Api:
+    """One server's release, gates and store. `authorization` is the mode in force."""
+
+    release: Release
+    gates: Gates
+    registry: Registry
+    authorization: str = "AlwaysAllow"
+    _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
+
+    @property
+    def schemas(self) -> Schemas:
+        return Schemas.of(self.release.name)
+
+    def context(self, call: Call, target: Target) -> Context:
+        return Context(
+            release=self.release.name,
+            gates=self.gates,
+            version=target.version,
+            user=call.user.name if call.user else "",
+            subresource=target.subresource,
+            now=metadata.timestamp(),
+            warnings=call.warnings,
+            lookup=self.registry.lookup,
+        )
+
+    def convert(self, target: Target, obj: Obj, source: str, wanted: str) -> Obj | None:
+        """An object of the target's kind in another API version's form, None for a version that is not served."""
+        if source == wanted:
+            return obj
+        versions = self._versions(target.kind)
+        if source not in versions or wanted not in versions:
+            return None
+        (from_kind, from_version), (to_kind, to_version) = versions[source], versions[wanted]
+        return from_internal(to_kind, to_version, to_internal(from_kind, from_version, obj))
+
+    def _versions(self, kind: Kind) -> dict[str, tuple[Kind, str]]:
+        """By apiVersion, every form in which what is stored as this kind is served; events are so in two groups."""
+        found = self._forms.get(kind)
+        if found is None:
+            same = [k for k in self.release.kinds if k.stored == kind.stored]
+            found = self._forms[kind] = {k.gvk(v).api_version: (k, v) for k in same for v in k.versions}
+        return found
+
+
+def selector_of(target: Target, options: ListOptions | None, labels: str = "", fields: str = "") -> Selector:
+    """The selector of a list, a watch or a deletion of a collection. Raises 400."""
+    if options is not None:
+        labels, fields = options.labels, options.fields
+    try:
+        required, terms = parse_labels(labels), parse_fields(fields)
+    except SelectorError as why:
+        raise bad_request(str(why)) from None
+    for term in terms:
+        _check_label(target, term)
+    if target.info.watch_path and target.name:
+        terms = (*terms, FieldTerm("metadata.name", target.name, True))
+    return Selector(required, terms, target.rules.selectable)
+
+
+def _check_label(target: Target, term: FieldTerm) -> None:
+    label, selectable = term.label, target.rules.selectable
+    if label == "metadata.name" or label in selectable:
+        return
+    if not selectable:
+        if label != "metadata.namespace":
+            only = '"metadata.name", "metadata.namespace"'
+            raise bad_request(f'"{label}" is not a known field selector: only {only}')
+    elif label != "metadata.namespace" or not target.kind.namespaced:
+        text = target.rules.unknown_field.format(label=label, api_version=target.api_version, kind=target.kind.name)
+        raise bad_request(text)

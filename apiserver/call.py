@@ -1,0 +1,75 @@
+"""What passes between the HTTP edge and everything below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl
+
+if TYPE_CHECKING:
+    from understudy.apiserver.watching import EventSource
+
+JSON = "application/json"
+
+
+class Query(dict[str, str]):
+    """A query string's parameters; of a repeated one the first counts, as in Go. `get` answers "" for what is missing."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._all: dict[str, list[str]] = {}
+        if text:
+            for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
+                self.setdefault(name, value)
+                self._all.setdefault(name, []).append(value)
+
+    def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
+        return super().get(name, default)
+
+    def all(self, name: str) -> list[str]:
+        return self._all.get(name, [])
+
+
+@dataclass(slots=True)
+class User:
+    """Who asks. `extra` as in UserInfo."""
+
+    name: str
+    groups: list[str]
+    uid: str = ""
+    extra: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Call:
+    """A request. `headers` looks names up in any case."""
+
+    method: str
+    path: str
+    query_text: str
+    headers: Mapping[str, str]
+    body: bytes
+    query: Query
+    warnings: list[str] = field(default_factory=list)
+    user: User | None = None
+    release: str = ""
+
+
+@dataclass(slots=True)
+class Reply:
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Stream:
+    """A watch: the edge sends what `source` yields until it ends."""
+
+    source: EventSource
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)

@@ -1,0 +1,52 @@
+"""TLS of a server: given files, or a certificate of its own that lasts as long as the server."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from pathlib import Path
+
+PathLike = str | os.PathLike[str]
+NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
+
+
+class Certificates:
+    """False where the server speaks plain HTTP. `authority`: what clients have to trust, base64 of PEM."""
+
+    def __init__(self, self_signed: bool, cert_file: PathLike | None, key_file: PathLike | None) -> None:
+        if bool(cert_file) != bool(key_file):
+            raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+        self._self_signed = self_signed and not cert_file
+        self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
+        self.authority = ""
+        if self._files:
+            self.authority = _encoded(Path(self._files[0]).read_bytes())
+            self.context()  # a file that is none is found out before anything starts
+
+    def __bool__(self) -> bool:
+        return self._self_signed or self._files is not None
+
+    def context(self) -> ssl.SSLContext | None:
+        """None for plain HTTP. Raises ValueError for files that hold no certificate and key."""
+        if not self:
+            return None
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        if self._files:
+            try:
+                context.load_cert_chain(*self._files)
+            except (OSError, ssl.SSLError) as why:
+                raise ValueError(f"cannot read a certificate and key from {' and '.join(self._files)}: {why}") from None
+            return context
+        try:
+            import trustme
+        except ImportError:
+            raise ValueError("a self-signed certificate needs trustme: pip install 'understudy[tls]'") from None
+        authority = trustme.CA()
+        authority.issue_cert(*NAMES).configure_cert(context)
+        self.authority = _encoded(authority.cert_pem.bytes())
+        return context
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

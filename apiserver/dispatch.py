@@ -1,0 +1,150 @@
+"""From a request to its answer: finds the page or the resource that the path names and the function for the verb.
+
+Errors of everything below end here and become a metav1.Status in one place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from understudy.apiserver import deletion, discovery, errors, reads, reviews, subresources, writes
+from understudy.apiserver.api import Api, Target
+from understudy.apiserver.authentication import Authenticator
+from understudy.apiserver.call import Call, Reply, Stream
+from understudy.apiserver.control import Control
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.health import Metrics, health
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.rendering import error_reply, text_reply, warning_headers
+from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
+
+if TYPE_CHECKING:
+    from understudy.apiserver.openapi import OpenAPI
+
+Answer = Reply | Stream
+Handler = Callable[[Api, Call, Target], Awaitable[Answer]]
+
+VERBS: dict[str, Handler] = {
+    "get": reads.get,
+    "list": reads.list_,
+    "watch": reads.watch,
+    "create": writes.create,
+    "update": writes.update,
+    "patch": writes.patch,
+    "delete": deletion.delete,
+    "deletecollection": deletion.delete_collection,
+}
+STATUS: dict[str, Handler] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
+# Verbs that need no name, and those that work on all namespaces at once.
+ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
+EVERYWHERE = ("list", "watch")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+
+
+class Dispatcher:
+    """Answers every request of one server."""
+
+    def __init__(self, api: Api, authenticator: Authenticator, address: str, control: Control | None = None) -> None:
+        self.api = api
+        self.authenticator = authenticator
+        self.control = control
+        self.token = authenticator.any_token
+        self.discovery = discovery.Discovery(api.release, address)
+        self.metrics = Metrics()
+
+    async def __call__(self, call: Call) -> Answer:
+        started = time.perf_counter()
+        call.release = self.api.release.name
+        try:
+            info = request_info(call.method, call.path, call.query)
+        except RequestInfoError as why:
+            return text_reply(500, f"{why}\n")
+        try:
+            call.user = self.authenticator.user(call.headers)
+            answer = await self._resource(call, info) if info.is_resource else await self._page(call)
+        except StatusError as error:
+            answer = error_reply(call, error)
+        if call.warnings:
+            answer.headers += warning_headers(call.warnings)
+        self._observe(call, info, answer, started)
+        return answer
+
+    def _observe(self, call: Call, info: RequestInfo, answer: Answer, started: float) -> None:
+        status = answer.status if isinstance(answer, Reply) else 200
+        scope = "resource" if info.name else "namespace" if info.namespace else "cluster" if info.is_resource else ""
+        dry = "All" if "dryRun" in call.query else ""
+        labels = (info.verb.upper(), info.group, info.version, info.resource, info.subresource, scope, dry)
+        self.metrics.observe(labels, status, time.perf_counter() - started)
+
+    async def _page(self, call: Call) -> Answer:
+        """Everything that is no resource."""
+        if call.path == "/metrics":
+            return self._metrics()
+        answer = health(call) or self.discovery.answer(call)
+        if answer is None and call.path.startswith("/openapi/"):
+            answer = self._openapi.answer(call)
+        if answer is None and self.control is not None:
+            answer = await self.control.answer(call)
+        return answer or discovery.not_found()
+
+    @cached_property
+    def _openapi(self) -> OpenAPI:
+        from understudy.apiserver.openapi import OpenAPI  # only kubectl and generators ask for it
+
+        return OpenAPI(self.api.release)
+
+    def _metrics(self) -> Reply:
+        known = self.api.gates.described()
+        text = self.metrics.text(version=self.api.release.version, gates=known, objects={}, watches={})
+        return Reply(200, text, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+
+    async def _resource(self, call: Call, info: RequestInfo) -> Answer:
+        kind = self._kind(info)
+        if kind is None:
+            if self.api.release.group(info.group) is None or (info.prefix == "api") != (info.group == ""):
+                return discovery.not_found()
+            raise errors.no_such_resource()
+        subresource = info.subresource
+        if call.method not in METHODS:
+            raise errors.method_not_allowed()
+        name, namespace = info.name, info.namespace if kind.namespaced else ""
+        target = Target(info, kind, info.version, namespace, name, subresource)
+        return await self._handler(call, target)(self.api, call, target)
+
+    def _kind(self, info: RequestInfo) -> Kind | None:
+        """The kind of a path, None where there is none at all."""
+        kind = self.api.release.resource(info.group, info.version, info.resource)
+        if kind is None or (info.namespace and not kind.namespaced and kind.resource != "namespaces"):
+            return None
+        if len(info.parts) > 2 and info.subresource not in kind.subresources:
+            return None
+        if kind.namespaced and not info.namespace and len(info.parts) > 1:
+            return None
+        return kind
+
+    def _handler(self, call: Call, target: Target) -> Handler:
+        """Raises 405."""
+        kind, verb = target.kind, target.info.verb
+        if target.subresource:
+            if target.subresource == "status":
+                found = STATUS.get(verb)
+            else:
+                found = subresources.HANDLERS.get((kind.resource, target.subresource), {}).get(verb)
+                found = found or subresources.unsupported(kind.subresources[target.subresource], verb)
+        elif kind.virtual:
+            found = reviews.HANDLERS.get(kind.resource, {}).get(verb)
+        else:
+            found = VERBS.get(verb) if verb in kind.verbs else None
+        named = bool(target.name) or verb in ON_COLLECTIONS
+        everywhere = bool(target.namespace) or not kind.namespaced or verb in EVERYWHERE
+        if (
+            found is None
+            or not named
+            or not everywhere
+            or (verb == "create" and target.name and not target.subresource)
+        ):
+            raise errors.method_not_allowed()
+        return found

@@ -1,0 +1,75 @@
+"""The HTTP edge: aiohttp's requests become Calls, Replies become its responses. Nothing else knows of aiohttp but
+`streams`, which sends watches, and `server`, which listens."""
+
+from __future__ import annotations
+
+import logging
+import traceback
+import uuid
+from collections.abc import Awaitable, Callable
+from urllib.parse import unquote
+
+from aiohttp import web
+
+from understudy.apiserver.call import Call, Query, Reply, Stream
+from understudy.apiserver.errors import internal_error, request_too_large
+from understudy.apiserver.rendering import error_reply
+from understudy.apiserver.streams import Pumps, pump
+
+MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
+log = logging.getLogger("understudy")
+
+Answering = Callable[[Call], Awaitable[Reply | Stream]]
+CACHE = ("Cache-Control", "no-cache, private")
+
+
+def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """aiohttp's handler, the only one there is."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        path, _, query = request.path_qs.partition("?")
+        body = b""
+        if request.body_exists:
+            body = await _body(request)
+        call = Call(request.method, unquote(path) if "%" in path else path, query, request.headers, body, Query(query))
+        try:
+            result = error_reply(call, _TOO_LARGE) if len(body) > MAX_BODY else await answer(call)
+        except Exception:
+            log.error("%s %s failed\n%s", request.method, request.path_qs, traceback.format_exc())
+            result = error_reply(call, internal_error("the server met a bug of its own; its log tells more"))
+        if isinstance(result, Stream):
+            response = await pump(request, result, pumps)
+            log.debug("%s %s %s", request.method, request.path_qs, 200)
+            return response
+        log.debug("%s %s %s", request.method, request.path_qs, result.status)
+        return _response(request.method, result)
+
+    return handle
+
+
+_TOO_LARGE = request_too_large(f"Request entity too large: limit is {MAX_BODY}")
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """All of the body, or more than is allowed of it."""
+    parts, size = [], 0
+    async for chunk in request.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MAX_BODY:
+            break
+    return b"".join(parts)
+
+
+def _response(method: str, reply: Reply) -> web.Response:
+    response = web.Response(body=reply.body if method != "HEAD" else b"", status=reply.status)
+    headers = response.headers
+    headers["Content-Type"] = reply.content_type
+    headers["Audit-Id"] = str(uuid.uuid4())
+    headers["Cache-Control"] = CACHE[1]
+    for name, value in reply.headers:
+        if name == "Warning":
+            headers.add(name, value)
+        else:
+            headers[name] = value
+    return response

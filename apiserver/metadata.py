@@ -1,0 +1,59 @@
+"""The metadata that the server fills in: names, uids, times."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from datetime import UTC, datetime
+from random import SystemRandom
+
+from understudy.apiserver.types import Obj
+
+# No vowels and no look-alikes (k8s.io/apimachinery/pkg/util/rand).
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX = 5
+_LONGEST_BASE = 63 - _SUFFIX
+_random = SystemRandom()
+
+# The order of ObjectMeta's fields.
+ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def generated_name(base: str) -> str:
+    """`base`, shortened so that the name is a label, and five random characters."""
+    return base[:_LONGEST_BASE] + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+
+
+def new_uid() -> str:
+    return str(uuid.uuid4())
+
+
+def timestamp(seconds: float | None = None) -> str:
+    """RFC 3339 in seconds, UTC; now by default."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if seconds is None else seconds))
+
+
+def parse_timestamp(text: str) -> float:
+    """Seconds since the epoch of a canonical timestamp."""
+    return datetime.fromisoformat(text).astimezone(UTC).timestamp()
+
+
+def ordered(metadata: Obj) -> Obj:
+    """The fields in the order of ObjectMeta, so that answers read as the real server's."""
+    return {name: metadata[name] for name in ORDER if name in metadata}

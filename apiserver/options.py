@@ -1,0 +1,192 @@
+"""The options of a request: query parameters and DeleteOptions bodies, decoded and validated as the real server does.
+
+https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-parameters/
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
+from understudy.apiserver import errors
+from understudy.apiserver.call import Call, Query
+from understudy.apiserver.patch.managedfields import validate_field_manager
+
+META = "meta.k8s.io"
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
+
+
+def integer(text: str) -> int:
+    """An int64 as Go parses one. Raises the 400 that says why not."""
+    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return number
+
+
+def boolean(query: Query, name: str) -> bool | None:
+    """None where it is not given; anything but "false" and "0" is true."""
+    if name not in query:
+        return None
+    return query.get(name).lower() not in ("false", "0")
+
+
+def resource_version(text: str) -> int:
+    """0 for none. Raises 500, with the real text, for what is not a number."""
+    if not text:
+        return 0
+    if not re.fullmatch(r"[0-9]+", text, re.ASCII):
+        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
+        raise errors.unknown_error(f'resourceVersion: Invalid value: "{text}": {why}')
+    return int(text)
+
+
+@dataclass(slots=True)
+class ListOptions:
+    labels: str
+    fields: str
+    watch: bool
+    bookmarks: bool
+    version: str
+    match: str
+    timeout: int | None  # seconds
+    limit: int
+    token: str  # of `continue`
+    initial_events: bool | None
+
+
+def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
+    """`watch_list`: whether the gate WatchList is on. Raises 400 and 422."""
+    timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
+    limit = integer(query.get("limit")) if "limit" in query else 0
+    options = ListOptions(
+        labels=query.get("labelSelector"),
+        fields=query.get("fieldSelector"),
+        watch=watch,
+        bookmarks=bool(boolean(query, "allowWatchBookmarks")),
+        version=query.get("resourceVersion"),
+        match=query.get("resourceVersionMatch"),
+        timeout=timeout,
+        limit=max(limit, 0),
+        token=query.get("continue"),
+        initial_events=boolean(query, "sendInitialEvents"),
+    )
+    found = _watch_errors(options, watch_list) if watch else _list_errors(options)
+    if found:
+        raise errors.invalid(META, "ListOptions", "", found)
+    return options
+
+
+def _list_errors(options: ListOptions) -> Errors:
+    found: Errors = []
+    path = Path("resourceVersionMatch")
+    if options.match:
+        if not options.version:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.token:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if options.match not in (EXACT, NOT_OLDER_THAN):
+            found.append(not_supported(path, options.match, [EXACT, NOT_OLDER_THAN, ""]))
+        if options.match == EXACT and options.version == "0":
+            found.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if options.initial_events is not None:
+        found.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_errors(options: ListOptions, watch_list: bool) -> Errors:
+    found: Errors = []
+    path = Path("resourceVersionMatch")
+    if options.initial_events is not None:
+        if options.match != NOT_OLDER_THAN:
+            text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+            found.append(forbidden(path, text))
+        if not watch_list:
+            text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            found.append(forbidden(Path("sendInitialEvents"), text))
+    if options.match:
+        if options.initial_events is None:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(forbidden(path, text))
+        if options.match != NOT_OLDER_THAN:
+            found.append(not_supported(path, options.match, [NOT_OLDER_THAN]))
+        if options.token:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    return found
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """Of create, update and patch. `field_validation` is Strict, Warn or Ignore; `force` None where it is not given."""
+
+    dry_run: bool
+    field_manager: str
+    field_validation: str
+    force: bool | None
+
+
+_CREATE, _UPDATE, _PATCH = "CreateOptions", "UpdateOptions", "PatchOptions"
+_KIND = {"POST": _CREATE, "PUT": _UPDATE, "PATCH": _PATCH}
+_PLAIN = WriteOptions(False, "", WARN, None)
+
+
+def write_options(call: Call, *, apply: bool = False) -> WriteOptions:
+    """Raises 422."""
+    query = call.query
+    if not query and not apply:
+        return _PLAIN
+    options = WriteOptions(
+        dry_run=bool(query.all("dryRun")),
+        field_manager=query.get("fieldManager"),
+        field_validation=query.get("fieldValidation") or WARN,
+        force=boolean(query, "force") if call.method == "PATCH" else None,
+    )
+    found: Errors = []
+    if call.method == "PATCH":
+        if not apply and options.force is not None:
+            found.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
+        if apply and not options.field_manager:
+            found.append(required(Path("fieldManager"), "is required for apply patch"))
+    found += validate_field_manager(options.field_manager, Path("fieldManager"))
+    found += dry_run_errors(query.all("dryRun"))
+    if options.field_validation not in (STRICT, WARN, IGNORE):
+        allowed = ["", IGNORE, STRICT, WARN]
+        found.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
+    if found:
+        raise errors.invalid(META, _KIND[call.method], "", found)
+    return options
+
+
+def dry_run_errors(values: list[str]) -> Errors:
+    if all(value == "All" for value in values):
+        return []
+    return [not_supported(Path("dryRun"), value, ["All"]) for value in values if value != "All"]
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    grace_period: int | None = None  # seconds
+    dry_run: bool = False
+    orphan_dependents: bool | None = None
+    propagation: str | None = None
+    uid: str | None = None
+    version: str | None = None  # resourceVersion precondition
+
+
+def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+    """Raises 422."""
+    found: Errors = []
+    if options.propagation is not None and options.orphan_dependents is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(invalid(Path("propagationPolicy"), options.propagation, text))
+    if options.propagation not in (None, "Foreground", "Background", "Orphan"):
+        allowed = ["Foreground", "Background", "Orphan", "nil"]
+        found.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
+    found += dry_run_errors(dry_run)
+    if found:
+        raise errors.invalid(META, "DeleteOptions", "", found)
+    return options

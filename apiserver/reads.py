@@ -1,0 +1,35 @@
+"""GET of an object and of a list, and watches."""
+
+from __future__ import annotations
+
+from understudy.apiserver.api import Api, Target, selector_of
+from understudy.apiserver.call import Call, Reply, Stream
+from understudy.apiserver.negotiation import LIST, watch_output
+from understudy.apiserver.options import list_options, resource_version
+from understudy.apiserver.rendering import list_reply, object_reply, wanted
+from understudy.apiserver.watching import EventSource
+
+
+async def get(api: Api, call: Call, target: Target) -> Reply:
+    """One object, by `resourceVersion` at least as new as that."""
+    if call.query:
+        api.registry.check_not_older(resource_version(call.query.get("resourceVersion")))
+    entry = await api.registry.get(target.kind, target.namespace, target.name)
+    return object_reply(call, target, entry)
+
+
+async def list_(api: Api, call: Call, target: Target) -> Reply:
+    wanted(call, LIST)
+    options = list_options(call.query, watch=False, watch_list=api.gates["WatchList"])
+    selector = selector_of(target, options)
+    page = await api.registry.list(target.kind, target.namespace, options, selector)
+    return list_reply(call, target, page)
+
+
+async def watch(api: Api, call: Call, target: Target) -> Stream:
+    form = watch_output(call.headers.get("Accept", ""))
+    options = list_options(call.query, watch=True, watch_list=api.gates["WatchList"])
+    selector = selector_of(target, options)
+    source = EventSource(api, call, target, options, selector, form)
+    await source.start()
+    return Stream(source, form.watch_type)

@@ -1,0 +1,450 @@
+"""How objects of any kind are created, read and updated: the algorithms, once.
+
+    create   mutating admission → system metadata → strategy.prepare_for_create → validate → warnings → canonicalize →
+             validating admission → store
+    update   the same around one compare-and-swap loop; PUT, every PATCH and apply differ in their `transform` only
+
+Objects are in the internal form here; requests are decoded, converted and given managed fields by `writes`, deletions
+are in `deletion`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from understudy.admission import meta
+from understudy.admission.field import Errors, Path, invalid
+from understudy.admission.names import path_segment_name, subdomain_name
+from understudy.apiserver import errors, metadata, paging
+from understudy.apiserver.kind import Context, Kind, Strategy
+from understudy.apiserver.options import EXACT, NOT_OLDER_THAN, ListOptions, resource_version
+from understudy.apiserver.releases import Release
+from understudy.apiserver.selectors import Selector
+from understudy.apiserver.storage.base import (
+    CompactedError,
+    Entry,
+    FutureRevisionError,
+    KeyExistsError,
+    RevisionConflictError,
+    Store,
+)
+from understudy.apiserver.types import Obj
+
+# Tries to find a name that is free for generateName.
+_NAME_TRIES = 8
+
+# Where a kind is kept if not under its resource's name (the real server's layout in etcd).
+_KEYS = {
+    ("", "nodes"): "minions",
+    ("", "services"): "services/specs",
+    ("", "endpoints"): "services/endpoints",
+    ("apiextensions.k8s.io", "customresourcedefinitions"): "apiextensions.k8s.io/customresourcedefinitions",
+    ("apiregistration.k8s.io", "apiservices"): "apiregistration.k8s.io/apiservices",
+    ("events.k8s.io", "events"): "events",
+}
+
+
+def prefix_of(kind: Kind, namespace: str = "") -> str:
+    """Under which the objects of a kind are kept, all or those of a namespace."""
+    where = _KEYS.get((kind.group, kind.resource), kind.resource)
+    return f"/registry/{where}/{namespace}/" if namespace else f"/registry/{where}/"
+
+
+def key_of(kind: Kind, namespace: str, name: str) -> str:
+    return prefix_of(kind, namespace) + name
+
+
+# What is stored now (None: nothing) to what is wanted, both internal; may raise StatusError.
+Transform = Callable[[Obj | None], Obj]
+
+
+class Page(NamedTuple):
+    """A list's part. `remaining` None: not told."""
+
+    entries: list[Entry]
+    revision: int
+    token: str
+    remaining: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What is written to: `strategy` is the resource's or its subresource's."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    strategy: Strategy
+    ctx: Context
+    dry_run: bool = False
+
+
+def strategy_of(kind: Kind, subresource: str) -> Strategy:
+    """The strategy of a kind's main resource or of its status."""
+    if subresource != "status":
+        return kind.rules.strategy
+    if kind.rules.status is not None:
+        return kind.rules.status
+    return _GENERIC_STATUS
+
+
+def _keep_spec(obj: Obj, old: Obj, ctx: Context) -> None:
+    """A status write changes the status and metadata only."""
+    for name in [n for n in obj if n not in ("metadata", "status") and n not in old]:
+        del obj[name]
+    for name, value in old.items():
+        if name not in ("metadata", "status"):
+            obj[name] = value
+
+
+_GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("spec",),)})
+
+
+class Registry:
+    """Reads and writes the store of one server."""
+
+    def __init__(self, store: Store, release: Release) -> None:
+        self.store = store
+        self.release = release
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Entry:
+        """Raises 404."""
+        entry = await self.store.get(key_of(kind, namespace, name))
+        if entry is None:
+            raise errors.not_found(kind.group, kind.resource, name)
+        return entry
+
+    def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
+        """An object by the name of its resource, None where there is none. Answers at once, for rules."""
+        kind = next((k for k in self.release.kinds if (k.group, k.resource) == (group, resource)), None)
+        entry = kind and self.store.peek(key_of(kind, namespace, name))
+        return entry.object if entry else None
+
+    async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
+        """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
+        prefix = prefix_of(kind, namespace)
+        limit, start, revision = options.limit, "", 0
+        if options.token:
+            if options.version not in ("", "0"):
+                raise errors.bad_request("specifying resource version is not allowed when using continue")
+            start, revision = paging.decode(options.token)
+            start = prefix + start
+            revision = max(revision, 0)
+        elif options.match == EXACT or (options.version not in ("", "0") and not options.match and limit):
+            revision = self._exact(options)
+        elif options.version:
+            self.check_not_older(resource_version(options.version))
+            if options.version == "0" or options.match == NOT_OLDER_THAN:
+                limit = 0 if options.version == "0" else limit
+        if selector.name:
+            return await self._one(prefix, kind, namespace, selector, revision)
+        try:
+            return await self._page(prefix, start, limit, revision, selector)
+        except CompactedError:
+            raise self._too_old(options, start.removeprefix(prefix)) from None
+        except FutureRevisionError:
+            raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
+
+    async def _page(self, prefix: str, start: str, limit: int, revision: int, selector: Selector) -> Page:
+        found = await self.store.range(prefix, start=start, limit=limit, revision=revision)
+        if selector.everything:
+            token = self._token(prefix, found.entries[-1].key, found.revision) if found.remaining > 0 else ""
+            return Page(found.entries, found.revision, token, found.remaining or None)
+        entries = [e for e in found.entries if selector.matches(e.object)]
+        while found.remaining > 0 and len(entries) < limit:
+            more = found.entries[-1].key + "\0"
+            found = await self.store.range(prefix, start=more, limit=limit, revision=found.revision)
+            for i, entry in enumerate(found.entries):
+                if selector.matches(entry.object):
+                    entries.append(entry)
+                    if len(entries) == limit:
+                        left = len(found.entries) - i - 1 + found.remaining
+                        found = found._replace(entries=found.entries[: i + 1], remaining=left)
+                        break
+        token = self._token(prefix, found.entries[-1].key, found.revision) if found.remaining > 0 else ""
+        return Page(entries, found.revision, token, None)
+
+    @staticmethod
+    def _token(prefix: str, last: str, revision: int) -> str:
+        return paging.encode(last.removeprefix(prefix) + "\0", revision)
+
+    async def _one(self, prefix: str, kind: Kind, namespace: str, selector: Selector, revision: int) -> Page:
+        """A list that asks for one name in one namespace reads one key."""
+        if kind.namespaced and not namespace:
+            found = await self.store.range(prefix, revision=revision)
+            return Page([e for e in found.entries if selector.matches(e.object)], found.revision, "", None)
+        found = await self.store.range(prefix, start=prefix + selector.name, limit=1, revision=revision)
+        entries = [e for e in found.entries if selector.matches(e.object)]
+        return Page(entries, found.revision, "", None)
+
+    def _exact(self, options: ListOptions) -> int:
+        try:
+            return resource_version(options.version)
+        except errors.StatusError as error:
+            raise errors.bad_request(f"invalid resource version: {error.message}") from None
+
+    def check_not_older(self, revision: int) -> None:
+        """Raises 504 for a version that is not there yet."""
+        if revision > self.store.revision:
+            raise too_large(revision, self.store.revision)
+
+    def _too_old(self, options: ListOptions, start: str) -> errors.StatusError:
+        if not options.token:
+            return errors.expired("The resourceVersion for the provided list is too old.")
+        text = (
+            "The provided continue parameter is too old to display a consistent list result. "
+            "You can start a new list without the continue parameter, or use the continue token in this response to "
+            "retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list "
+            "- objects that were created, modified, or deleted between the time the first chunk was returned and now "
+            "may show up in the list."
+        )
+        return errors.expired(text, paging.encode(start, paging.INCONSISTENT))
+
+    # --- creating ---------------------------------------------------------------------------------------------
+
+    async def create(self, write: Write, obj: Obj) -> Entry:
+        """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
+        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        self.admit_namespace(write, str(obj["metadata"].get("name", "")))
+        strategy.admit_create(obj, ctx)
+        generate = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
+        for attempt in range(_NAME_TRIES):
+            last = attempt == _NAME_TRIES - 1
+            try:
+                return await self._create_once(write, self._copied(obj) if generate and not last else obj)
+            except errors.StatusError as error:
+                if not generate or error.reason != "AlreadyExists":
+                    raise
+                name = (error.details or {}).get("name", "")
+        raise errors.generate_name_conflict(kind.group, kind.resource, name)
+
+    @staticmethod
+    def _copied(obj: Obj) -> Obj:
+        return {**obj, "metadata": dict(obj["metadata"])}
+
+    async def _create_once(self, write: Write, obj: Obj) -> Entry:
+        kind = write.kind
+        obj = self.before_create(write, obj)
+        name = obj["metadata"]["name"]
+        key = key_of(kind, write.namespace, name)
+        if write.dry_run:
+            if await self.store.get(key) is not None:
+                raise self._exists(write, key, name)
+            return Entry(key, obj, 0)
+        version = obj["metadata"].pop("resourceVersion", "")
+        if version.isdigit() and int(version):
+            raise errors.unknown_error("resourceVersion should not be set on objects to be created")
+        try:
+            return await self.store.create(key, obj)
+        except KeyExistsError:
+            raise self._exists(write, key, name) from None
+
+    def _exists(self, write: Write, key: str, name: str) -> errors.StatusError:
+        error = errors.already_exists(write.kind.group, write.kind.resource, name)
+        current = self.store.peek(key)
+        if current is not None and "deletionTimestamp" in current.value["metadata"]:
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
+    def before_create(self, write: Write, obj: Obj) -> Obj:
+        """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
+        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        fields = obj["metadata"]
+        fields["creationTimestamp"] = ctx.now
+        fields["uid"] = metadata.new_uid()
+        if fields.get("generateName") and not fields.get("name"):
+            fields["name"] = metadata.generated_name(fields["generateName"])
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
+            fields.pop(name, None)
+        if kind.namespaced:
+            fields["namespace"] = write.namespace
+        else:
+            fields.pop("namespace", None)
+        if strategy.generation:
+            fields["generation"] = 1
+        strategy.prepare_for_create(obj, ctx)
+        fields = obj["metadata"]
+        rule = strategy.validate_name or subdomain_name
+        found = meta.validate(fields, namespaced=kind.namespaced, name=rule, release=ctx.release)
+        found += strategy.validate(obj, ctx)
+        self._raise_invalid(kind, obj, found)
+        found = meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
+        self._raise_invalid(kind, obj, found)
+        strategy.warn_create(obj, ctx)
+        strategy.canonicalize(obj, ctx)
+        strategy.check_create(obj, ctx)
+        obj["metadata"] = metadata.ordered(obj["metadata"])
+        return obj
+
+    @staticmethod
+    def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
+        if found:
+            raise errors.invalid(kind.group, kind.name, str(obj["metadata"].get("name", "")), found)
+
+    def admit_namespace(self, write: Write, name: str) -> None:
+        """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle)."""
+        namespace = write.namespace
+        if not write.kind.namespaced or not namespace:
+            return
+        entry = self.store.peek(f"/registry/namespaces/{namespace}")
+        if entry is None:
+            raise errors.not_found("", "namespaces", namespace)
+        if "deletionTimestamp" in entry.value["metadata"]:
+            kind = write.kind
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = errors.forbidden(kind.group, kind.resource, name, why)
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            error.details = {**(error.details or {}), "causes": [cause]}
+            raise error
+
+    # --- updating ---------------------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        write: Write,
+        transform: Transform,
+        *,
+        uid: str = "",
+        create: bool = False,
+        validate: Callable[[Obj, Obj], None] = lambda new, old: None,
+    ) -> tuple[Entry, bool]:
+        """Stores what `transform` makes of the current object; answers it and whether it was created by that.
+
+        `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
+        `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
+        """
+        key = key_of(write.kind, write.namespace, write.name)
+        while True:
+            current = await self.store.get(key)
+            if uid:
+                _check_uid(write, key, uid, current)
+            try:
+                if current is None:
+                    return await self._create_by_update(write, transform, create), True
+                return await self._replace(write, current, transform, validate), False
+            except RevisionConflictError:
+                continue
+
+    async def _create_by_update(self, write: Write, transform: Transform, create: bool) -> Entry:
+        kind = write.kind
+        if not create and not write.strategy.create_on_update:
+            raise errors.not_found(kind.group, kind.resource, write.name)
+        obj = transform(None)
+        self.admit_namespace(write, write.name)
+        write.strategy.admit_create(obj, write.ctx)
+        return await self._create_once(write, obj)
+
+    async def _replace(
+        self, write: Write, current: Entry, transform: Transform, validate: Callable[[Obj, Obj], None]
+    ) -> Entry:
+        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        old = current.object
+        obj = transform(old)
+        if obj is old:
+            return current
+        strategy.admit_update(obj, old, ctx)
+        self._check_version(write, obj, current)
+        self.before_update(write, obj, old)
+        validate(obj, old)
+        if self.emptied(kind, obj, old):
+            if not write.dry_run:
+                await self.store.delete(current.key, current.revision)
+            return Entry(current.key, obj, current.revision)
+        obj["metadata"].pop("resourceVersion", None)
+        if obj == current.value:
+            return current
+        if write.dry_run:
+            return Entry(current.key, obj, current.revision)
+        return await self.store.update(current.key, obj, current.revision)
+
+    @staticmethod
+    def _check_version(write: Write, obj: Obj, current: Entry) -> None:
+        """The optimistic lock."""
+        text = obj["metadata"].get("resourceVersion", "")
+        if text and not (text.isascii() and text.isdigit()):
+            raise errors.unknown_error(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+        version = int(text or 0)
+        kind = write.kind
+        if version == 0:
+            if not write.strategy.unconditional_update:
+                error = invalid(Path("metadata", "resourceVersion"), 0, "must be specified for an update")
+                raise errors.invalid(kind.group, kind.resource, write.name, [error])
+            obj["metadata"]["resourceVersion"] = str(current.revision)
+        elif version != current.revision:
+            raise errors.modified(kind.group, kind.resource, write.name)
+
+    def before_update(self, write: Write, obj: Obj, old: Obj) -> None:
+        """Keeps what cannot change, prepares, validates and canonicalizes. Raises 422."""
+        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        fields, before = obj["metadata"], old["metadata"]
+        _keep(fields, before, "generation")
+        strategy.prepare_for_update(obj, old, ctx)
+        fields = obj["metadata"]
+        if strategy.generation and _spec_changed(obj, old):
+            fields["generation"] = before.get("generation", 0) + 1
+        if not fields.get("uid"):
+            fields["uid"] = before["uid"]
+        _keep(fields, before, "creationTimestamp")
+        if "deletionTimestamp" in before:
+            fields["deletionTimestamp"] = before["deletionTimestamp"]
+        if "deletionGracePeriodSeconds" in before:
+            fields.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
+        fields.pop("selfLink", None)
+        if kind.namespaced:
+            fields["namespace"] = write.namespace
+        else:
+            fields.pop("namespace", None)
+        found = meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
+        for _ in range(1 + strategy.meta_updates):
+            found += meta.validate_update(fields, before, release=ctx.release)
+        found += strategy.validate_update(obj, old, ctx)
+        self._raise_invalid(kind, obj, found)
+        strategy.warn_update(obj, old, ctx)
+        strategy.canonicalize(obj, ctx)
+        strategy.check_update(obj, old, ctx)
+        obj["metadata"] = metadata.ordered(fields)
+
+    @staticmethod
+    def emptied(kind: Kind, obj: Obj, old: Obj) -> bool:
+        """Whether an update took away what a deletion was waiting for."""
+        if obj["metadata"].get("finalizers") or kind.rules.pending(obj):
+            return False
+        return old["metadata"].get("deletionGracePeriodSeconds", -1) == 0
+
+
+def _keep(fields: Obj, before: Obj, name: str) -> None:
+    if name in before:
+        fields[name] = before[name]
+    else:
+        fields.pop(name, None)
+
+
+def _spec_changed(obj: Obj, old: Obj) -> bool:
+    """Whether anything but metadata and status differs."""
+    ignored = ("metadata", "status", "kind", "apiVersion")
+    return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}
+
+
+def too_large(revision: int, current: int) -> errors.StatusError:
+    """A version that is not there yet; clients wait a second and try again."""
+    message = f"Timeout: Too large resource version: {revision}, current: {current}"
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    return errors.timeout(message, causes=[cause])
+
+
+def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
+    have = current.value["metadata"]["uid"] if current else ""
+    if have != uid:
+        text = (
+            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {have}"
+        )
+        raise errors.conflict(write.kind.group, write.kind.resource, write.name, text)

@@ -1,0 +1,147 @@
+"""Objects, lists and errors as replies, in the form that the client negotiated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from understudy.apiserver.api import Target
+from understudy.apiserver.call import Call, Reply
+from understudy.apiserver.decode import encode
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.negotiation import (
+    JSON,
+    LIST,
+    OBJECT,
+    PROTOBUF,
+    Endpoint,
+    Output,
+    error_output,
+    output,
+    wants_pretty,
+)
+from understudy.apiserver.registry import Page
+from understudy.apiserver.schema import Schemas
+from understudy.apiserver.storage.base import Entry
+from understudy.apiserver.tables import check_conversion, partial, partial_list, table
+from understudy.apiserver.types import Obj
+from understudy.apiserver.versions import encoded, encoded_list, versioned
+
+WARNING = "Warning"
+
+
+def wanted(call: Call, endpoint: Endpoint = OBJECT) -> Output:
+    """What the client wants. Raises 406."""
+    return output(call.headers.get("Accept", ""), endpoint)
+
+
+def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, kind: Kind | None = None) -> Reply:
+    """One stored object."""
+    kind = kind or target.kind
+    form = wanted(call)
+    if form.media_type == JSON and not form.target and not _pretty(call, form):
+        return Reply(status, encoded(entry, kind, target.version) + b"\n", JSON)
+    if form.media_type == PROTOBUF and not form.target:
+        return Reply(status, encoded_protobuf(entry, kind, target.version), PROTOBUF)
+    check_conversion(form, kind, listing=False)
+    obj = versioned(entry, kind, target.version)
+    if form.target == "Table":
+        body = table(kind, target.version, [entry.object], versioned=[obj], call=call, form=form)
+        return _reply(call, form, body, status)
+    if form.target.startswith("PartialObjectMetadata"):
+        return _reply(call, form, partial(obj, form.target_version), status)
+    return _reply(call, form, obj, status)
+
+
+def list_reply(call: Call, target: Target, page: Page) -> Reply:
+    """A list of stored objects."""
+    kind, version = target.kind, target.version
+    form = wanted(call, LIST)
+    check_conversion(form, kind, listing=True)
+    metadata: Obj = {"resourceVersion": str(page.revision)}
+    if page.token:
+        metadata["continue"] = page.token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    if form.media_type == JSON and not form.target and not _pretty(call, form):
+        return Reply(200, encoded_list(kind, version, metadata, page.entries), JSON)
+    objects = [versioned(entry, kind, version) for entry in page.entries]
+    if form.target == "Table":
+        internal = [entry.object for entry in page.entries]
+        return _reply(
+            call, form, table(kind, version, internal, versioned=objects, call=call, form=form, metadata=metadata)
+        )
+    if form.target:
+        return _reply(call, form, partial_list(objects, form.target_version, metadata))
+    api_version = kind.gvk(version).api_version
+    body = {"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata, "items": objects}
+    return _reply(call, form, body)
+
+
+def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
+    """An entry's object in a version as protobuf, in its envelope."""
+    from understudy.apiserver.protobuf import encode as encode_protobuf
+
+    key = ("protobuf", kind.group, version)
+    found: bytes | None = entry.cache.get(key)
+    if found is None:
+        found = entry.cache[key] = encode_protobuf(versioned(entry, kind, version), kind.struct(version))
+    return found
+
+
+def value_reply(call: Call, body: Obj, status: int = 200, endpoint: Endpoint = OBJECT) -> Reply:
+    """An object that is not stored: a Status, a review, a scale."""
+    return _reply(call, wanted(call, endpoint), body, status)
+
+
+def error_reply(call: Call, error: StatusError) -> Reply:
+    """The one place where an error becomes an answer."""
+    form = error_output(call.headers.get("Accept", ""))
+    reply = _reply(call, form, error.status(), error.code)
+    if error.retry_after is not None:
+        reply.headers.append(("Retry-After", str(error.retry_after)))
+    return reply
+
+
+def text_reply(status: int, text: str) -> Reply:
+    return Reply(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
+
+
+def _pretty(call: Call, form: Output) -> bool:
+    return form.pretty or wants_pretty(call.query, call.headers.get("User-Agent", ""))
+
+
+def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
+    if form.media_type == JSON:
+        return Reply(status, _json(body, _pretty(call, form)), JSON)
+    if form.media_type == PROTOBUF:
+        from understudy.apiserver.protobuf import encode as encode_protobuf  # most clients read JSON
+
+        struct = Schemas.of(call.release).kind(*_gvk(body))
+        return Reply(status, encode_protobuf(body, struct), PROTOBUF)
+    from understudy.apiserver.goyaml import dump_yaml  # few read YAML
+
+    return Reply(status, dump_yaml(body), form.media_type)
+
+
+def _gvk(body: Obj) -> tuple[str, str, str]:
+    group, _, version = body["apiVersion"].rpartition("/")
+    return group, version, body["kind"]
+
+
+def _json(body: Any, pretty: bool) -> bytes:
+    raw = encode(body)
+    if pretty:
+        return orjson.dumps(orjson.loads(raw), option=orjson.OPT_INDENT_2)
+    return raw + b"\n"
+
+
+def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
+    """RFC 7234 warnings; each text once, in the order they came."""
+    out = []
+    for text in dict.fromkeys(warnings):
+        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+        out.append((WARNING, f'299 - "{escaped}"'))
+    return out

@@ -1,0 +1,69 @@
+"""Kinds that are asked and not stored: access and token reviews, and component statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from understudy.apiserver import bodies
+from understudy.apiserver.api import Api, Target
+from understudy.apiserver.call import Call, Reply, User
+from understudy.apiserver.options import write_options
+from understudy.apiserver.rendering import value_reply
+from understudy.apiserver.types import Obj
+from understudy.apiserver.versions import typed
+
+Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+
+
+def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
+    """A POST that fills in a status."""
+
+    async def handle(api: Api, call: Call, target: Target) -> Reply:
+        options = write_options(call)
+        sent = bodies.read(
+            call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation
+        )
+        bodies.check_kind(sent, target.kind, target.version, api.schemas)
+        obj = typed(target.kind, target.version, sent.obj)
+        return value_reply(call, {**obj, "status": answer(api, call, obj)}, 201)
+
+    return handle
+
+
+def _allowed(api: Api, call: Call, obj: Obj) -> Obj:
+    return {"allowed": api.authorization == "AlwaysAllow"}
+
+
+def _rules(api: Api, call: Call, obj: Obj) -> Obj:
+    every = {"verbs": ["*"]}
+    return {
+        "resourceRules": [{**every, "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{**every, "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
+
+
+def _user_info(user: User) -> Obj:
+    info: Obj = {"username": user.name}
+    if user.uid:
+        info["uid"] = user.uid
+    if user.groups:
+        info["groups"] = user.groups
+    if user.extra:
+        info["extra"] = user.extra
+    return info
+
+
+def _self(api: Api, call: Call, obj: Obj) -> Obj:
+    assert call.user is not None
+    return {"userInfo": _user_info(call.user)}
+
+
+HANDLERS: dict[str, dict[str, Handler]] = {
+    "selfsubjectaccessreviews": {"create": _review(_allowed)},
+    "localsubjectaccessreviews": {"create": _review(_allowed)},
+    "subjectaccessreviews": {"create": _review(_allowed)},
+    "selfsubjectrulesreviews": {"create": _review(_rules)},
+    "selfsubjectreviews": {"create": _review(_self)},
+}

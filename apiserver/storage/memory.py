@@ -1,0 +1,178 @@
+"""A store in memory.
+
+    revision   write             live                past                            log
+    2          create a          a@2                 a: [2]                          [a@2]
+    3          create b          a@2 b@3             a: [2] b: [3]                   [a@2 b@3]
+    4          update a          a@4 b@3             a: [2 4] b: [3]                 [a@2 b@3 a@4]
+    5          delete b          a@4                 a: [2 4] b: [3 5x]              [a@2 b@3 a@4 b@5x]
+    -          compact(4)        a@4                 a: [4] b: [3 5x]                [b@5x]
+
+`live` answers what is there now; `past` keeps of each key every revision that can still be asked for (x: deleted); the
+`log` serves watches that start in the past. A write touches all three and wakes the watches at one point, `_commit`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import islice
+from operator import attrgetter
+
+from sortedcontainers import SortedDict
+
+from understudy.apiserver.storage.base import (
+    CompactedError,
+    Entry,
+    Event,
+    FutureRevisionError,
+    KeyExistsError,
+    Range,
+    RevisionConflictError,
+    Watch,
+)
+from understudy.apiserver.types import Obj
+
+# Writes that are remembered at most; when there are more, the older half is compacted.
+LOG_LIMIT = 100_000
+
+_revision = attrgetter("revision")
+
+
+class _Version:
+    """A key at a revision; `entry` None: deleted."""
+
+    __slots__ = ("entry", "revision")
+
+    def __init__(self, revision: int, entry: Entry | None) -> None:
+        self.revision = revision
+        self.entry = entry
+
+
+def _after(prefix: str) -> str:
+    """The first key behind all keys with that prefix, which ends with a slash."""
+    return prefix[:-1] + chr(ord(prefix[-1]) + 1)
+
+
+class MemoryStore:
+    """Implements `Store`. No method suspends."""
+
+    def __init__(self, log_limit: int = LOG_LIMIT) -> None:
+        self._revision = 1
+        self._compacted = 0  # watches can start here, reads at it or later
+        self._log_limit = log_limit
+        self._live: SortedDict[str, Entry] = SortedDict()
+        self._past: SortedDict[str, list[_Version]] = SortedDict()
+        self._log: list[Event] = []
+        self._watches: set[Watch] = set()
+
+    @property
+    def revision(self) -> int:
+        return self._revision
+
+    async def get(self, key: str) -> Entry | None:
+        return self._live.get(key)
+
+    def peek(self, key: str) -> Entry | None:
+        """`get` for callers that cannot wait."""
+        return self._live.get(key)
+
+    async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
+        if revision > self._revision:
+            raise FutureRevisionError
+        if revision and revision < self._compacted:
+            raise CompactedError(self._compacted)
+        first, behind = max(prefix, start), _after(prefix)
+        if not revision or revision == self._revision:
+            keys = self._live.irange(first, behind, (True, False))
+            entries = [self._live[key] for key in (islice(keys, limit) if limit else keys)]
+            remaining = 0
+            if limit and len(entries) == limit:
+                remaining = self._live.bisect_left(behind) - self._live.bisect_left(first) - limit
+            return Range(entries, self._revision, remaining)
+        found = []
+        for key in self._past.irange(first, behind, (True, False)):
+            versions = self._past[key]
+            at = bisect_right(versions, revision, key=_revision) - 1
+            if at >= 0 and (entry := versions[at].entry) is not None:
+                found.append(entry)
+        entries = found[:limit] if limit else found
+        return Range(entries, revision, len(found) - len(entries))
+
+    async def create(self, key: str, value: Obj) -> Entry:
+        if key in self._live:
+            raise KeyExistsError
+        entry = Entry(key, value, self._revision + 1)
+        self._commit(Event(False, entry, None))
+        return entry
+
+    async def update(self, key: str, value: Obj, expected: int) -> Entry:
+        current = self._expect(key, expected)
+        entry = Entry(key, value, self._revision + 1)
+        self._commit(Event(False, entry, current))
+        return entry
+
+    async def delete(self, key: str, expected: int) -> Entry:
+        current = self._expect(key, expected)
+        entry = Entry(key, current.value, self._revision + 1)
+        self._commit(Event(True, entry, current))
+        return entry
+
+    def _expect(self, key: str, expected: int) -> Entry:
+        current = self._live.get(key)
+        if current is None or current.revision != expected:
+            raise RevisionConflictError(current)
+        return current
+
+    def _commit(self, event: Event) -> None:
+        """The one place where anything changes."""
+        entry = event.entry
+        self._revision = entry.revision
+        if event.deleted:
+            del self._live[entry.key]
+        else:
+            self._live[entry.key] = entry
+        version = _Version(entry.revision, None if event.deleted else entry)
+        versions = self._past.get(entry.key)
+        if versions is None:
+            self._past[entry.key] = [version]
+        else:
+            versions.append(version)
+        self._log.append(event)
+        if len(self._log) > self._log_limit:
+            self._forget(self._log[len(self._log) // 2].revision)
+        for watch in self._watches:
+            if entry.key.startswith(watch.prefix):
+                watch.offer(event)
+
+    def watch(self, prefix: str, after: int, *, limit: int = 10_000) -> Watch:
+        if after < self._compacted:
+            raise CompactedError(self._compacted)
+        watch = Watch(prefix, limit)
+        start = bisect_right(self._log, after, key=_revision)
+        watch.queue.extend(event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
+        self._watches.add(watch)
+        return watch
+
+    def unwatch(self, watch: Watch) -> None:
+        self._watches.discard(watch)
+
+    async def compact(self, revision: int) -> None:
+        if revision > self._revision:
+            raise FutureRevisionError
+        self._forget(revision)
+
+    def _forget(self, revision: int) -> None:
+        if revision <= self._compacted:
+            return
+        self._compacted = revision
+        touched = bisect_right(self._log, revision, key=_revision)
+        for event in islice(self._log, touched):
+            versions = self._past.get(event.entry.key)
+            if versions is None:
+                continue
+            at = max(bisect_right(versions, revision, key=_revision) - 1, 0)
+            del versions[:at]
+            if versions[0].entry is None and versions[0].revision <= revision:
+                del versions[0]
+            if not versions:
+                del self._past[event.entry.key]
+        del self._log[:touched]

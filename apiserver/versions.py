@@ -1,0 +1,53 @@
+"""Objects in the form of a version, and back: conversion, and the encoded bytes that are made once per revision."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.apiserver.decode import encode
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.storage.base import Entry
+from understudy.apiserver.types import Obj
+
+
+def typed(kind: Kind, version: str, obj: Obj) -> Obj:
+    """`obj`, already in that version's form, with its kind and apiVersion in front."""
+    return {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj}
+
+
+def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
+    """A version's form, with or without kind and apiVersion, as the internal one without them."""
+    bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+    conversion = kind.rules.conversions.get(version)
+    return conversion.to_internal(bare) if conversion else bare
+
+
+def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
+    """The internal form in that of a version, typed."""
+    conversion = kind.rules.conversions.get(version)
+    return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
+
+
+def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
+    """An entry's object in a version. Shared: not to be edited."""
+    key = ("object", kind.group, version)
+    found: Obj | None = entry.cache.get(key)
+    if found is None:
+        found = entry.cache[key] = from_internal(kind, version, entry.object)
+    return found
+
+
+def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
+    """An entry's object in a version as JSON, without a newline at the end."""
+    key = (kind.group, version)
+    found: bytes | None = entry.cache.get(key)
+    if found is None:
+        found = entry.cache[key] = encode(versioned(entry, kind, version))
+    return found
+
+
+def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
+    """A list as JSON, joined from what its entries are already encoded as."""
+    head = encode({"kind": f"{kind.name}List", "apiVersion": kind.gvk(version).api_version, "metadata": metadata})
+    items = b",".join([encoded(entry, kind, version) for entry in entries])
+    return head[:-1] + b',"items":[' + items + b"]}\n"

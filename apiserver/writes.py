@@ -1,0 +1,251 @@
+"""POST, PUT and PATCH of objects: from a body to what the registry stores.
+
+PUT, the four kinds of patches and apply differ in how they get from the current object to the wanted one; the registry
+does the rest for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from understudy.apiserver import bodies, errors
+from understudy.apiserver.api import Api, Target
+from understudy.apiserver.call import Call, Reply
+from understudy.apiserver.kind import Context, Strategy
+from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
+from understudy.apiserver.options import IGNORE, WriteOptions, write_options
+from understudy.apiserver.patch import managedfields
+from understudy.apiserver.patching import PATCHERS
+from understudy.apiserver.registry import Transform, Write, strategy_of
+from understudy.apiserver.rendering import object_reply, wanted
+from understudy.apiserver.types import Obj
+from understudy.apiserver.versions import from_internal, to_internal, typed
+
+DUPLICATE_OWNERS = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+
+
+class Writer:
+    """One write of an object through the API: what its steps share."""
+
+    def __init__(self, api: Api, call: Call, target: Target, options: WriteOptions) -> None:
+        self.api = api
+        self.call = call
+        self.target = target
+        self.options = options
+        self.ctx = api.context(call, target)
+        self.strategy: Strategy = strategy_of(target.kind, target.subresource)
+        self.agent = call.headers.get("User-Agent", "")
+
+    def write(self, name: str) -> Write:
+        target = self.target
+        return Write(target.kind, target.namespace, name, self.strategy, self.ctx, self.options.dry_run)
+
+    @property
+    def reset(self) -> tuple[tuple[str, ...], ...]:
+        """The fields that this request cannot change, which nobody comes to own by it."""
+        fields = self.strategy.reset_fields
+        return fields.get(self.target.version, fields.get("", ()))
+
+    def convert(self, obj: Obj, source: str, wanted: str) -> Obj | None:
+        return self.api.convert(self.target, obj, source, wanted)
+
+    def own(self, live: Obj | None, obj: Obj) -> None:
+        """Records in `obj` who owns what. Both in the version of the request, typed."""
+        owners = managedfields.on_update(
+            live,
+            obj,
+            struct=self.target.struct,
+            api_version=self.target.api_version,
+            manager=managedfields.manager_name(self.options.field_manager, self.agent),
+            subresource=self.target.subresource,
+            now=self.ctx.now,
+            reset=self.reset,
+            convert=self.convert,
+        )
+        set_managed_fields(obj, owners)
+
+    def live(self, current: Obj) -> Obj:
+        return from_internal(self.target.kind, self.target.version, current)
+
+    def internal(self, obj: Obj) -> Obj:
+        out = to_internal(self.target.kind, self.target.version, obj)
+        out["metadata"] = dict(out["metadata"])
+        return out
+
+    def default(self, obj: Obj) -> None:
+        self.target.rules.defaults(obj, self.ctx)
+
+
+def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
+    fields = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+    if owners:
+        fields["managedFields"] = owners
+    obj["metadata"] = fields
+
+
+async def create(api: Api, call: Call, target: Target) -> Reply:
+    """POST to a collection."""
+    wanted(call)
+    options = write_options(call)
+    writer = Writer(api, call, target, options)
+    sent = bodies.read(call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation)
+    bodies.check_kind(sent, target.kind, target.version, api.schemas)
+    obj = typed(target.kind, target.version, sent.obj | {"metadata": sent.obj.get("metadata") or {}})
+    check_namespace(obj, target)
+    writer.default(obj)
+    unique_owners(obj, writer.ctx)
+    writer.own(None, obj)
+    entry = await api.registry.create(writer.write(""), writer.internal(obj))
+    return object_reply(call, target, entry, 201)
+
+
+async def update(api: Api, call: Call, target: Target) -> Reply:
+    """PUT of an object or its status."""
+    wanted(call)
+    options = write_options(call)
+    writer = Writer(api, call, target, options)
+
+    def read() -> Obj:
+        sent = bodies.read(
+            call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation
+        )
+        bodies.check_kind(sent, target.kind, target.version, api.schemas)
+        obj = typed(target.kind, target.version, sent.obj | {"metadata": sent.obj.get("metadata") or {}})
+        check_namespace(obj, target)
+        check_name(obj, target)
+        writer.default(obj)
+        unique_owners(obj, writer.ctx)
+        return obj
+
+    first = [read()]
+    uid = str(first[0]["metadata"].get("uid", ""))
+
+    def transform(current: Obj | None) -> Obj:
+        obj = first.pop() if first else read()
+        writer.own(writer.live(current) if current else None, obj)
+        return writer.internal(obj)
+
+    entry, created = await api.registry.update(writer.write(target.name), transform, uid=uid)
+    return object_reply(call, target, entry, 201 if created else 200)
+
+
+async def patch(api: Api, call: Call, target: Target) -> Reply:
+    """PATCH of an object or its status, in any of the four forms."""
+    media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
+    wanted(call)
+    options = write_options(call, apply=media == APPLY_PATCH)
+    writer = Writer(api, call, target, options)
+    if media == APPLY_PATCH:
+        transform = _applying(writer)
+    else:
+        transform = _patching(writer, PATCHERS[media](call.body, options.field_validation))
+    entry, created = await api.registry.update(
+        writer.write(target.name), transform, create=media == APPLY_PATCH and not target.subresource
+    )
+    return object_reply(call, target, entry, 201 if created else 200)
+
+
+def _patching(writer: Writer, patched: Callable[[Obj, Any, str, Context], Obj]) -> Transform:
+    target = writer.target
+
+    def transform(current: Obj | None) -> Obj:
+        if current is None:
+            raise errors.not_found(target.kind.group, target.kind.resource, target.name)
+        live = writer.live(current)
+        obj = patched(live, target.struct, writer.options.field_validation, writer.ctx)
+        check_type(obj, target)
+        writer.default(obj)
+        writer.own(live, obj)
+        check_namespace(obj, target)
+        check_name(obj, target)
+        unique_owners(obj, writer.ctx)
+        return writer.internal(obj)
+
+    return transform
+
+
+def _applying(writer: Writer) -> Transform:
+    from understudy.apiserver.patch import apply
+
+    target, options = writer.target, writer.options
+    patch = apply.parse(writer.call.body, options.field_validation)
+    if options.field_validation != IGNORE:
+        writer.call.warnings += patch.warnings
+
+    def transform(current: Obj | None) -> Obj:
+        live = writer.live(current) if current else None
+        obj = apply.apply(
+            live,
+            patch.obj,
+            struct=target.struct,
+            api_version=target.api_version,
+            manager=options.field_manager,
+            force=bool(options.force),
+            subresource=target.subresource,
+            now=writer.ctx.now,
+            reset=writer.reset,
+            convert=writer.convert,
+        )
+        if current is not None and obj is live:
+            return current
+        writer.default(obj)
+        check_namespace(obj, target)
+        check_name(obj, target)
+        unique_owners(obj, writer.ctx)
+        if current is None and obj["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found"
+            raise errors.conflict(target.kind.group, target.kind.resource, target.name, why)
+        return writer.internal(obj)
+
+    return transform
+
+
+def check_type(obj: Obj, target: Target) -> None:
+    """A patch cannot make an object another kind."""
+    sent = bodies.Sent(obj, str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
+    if sent.kind != target.kind.name or sent.api_version != target.api_version:
+        raise errors.bad_request(
+            f"unable to decode the patched object as {target.kind.name} of {target.api_version}: "
+            f"it is {sent.kind} of {sent.api_version}"
+        )
+
+
+def check_namespace(obj: Obj, target: Target) -> None:
+    """The body's namespace is the path's, or none."""
+    fields = obj["metadata"]
+    if not target.kind.namespaced:
+        return
+    if not fields.get("namespace"):
+        obj["metadata"] = {**fields, "namespace": target.namespace}
+    elif fields["namespace"] != target.namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def check_name(obj: Obj, target: Target) -> None:
+    name = obj["metadata"].get("name", "")
+    if not name:
+        raise errors.bad_request(
+            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != target.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+
+
+def unique_owners(obj: Obj, ctx: Context) -> None:
+    """Takes repeated owner references out, with a warning."""
+    owners = obj["metadata"].get("ownerReferences")
+    if not owners or len(owners) < 2:
+        return
+    kept: list[Obj] = []
+    repeated: dict[str, None] = {}
+    for owner in owners:
+        if owner in kept:
+            repeated[owner.get("uid", "")] = None
+        else:
+            kept.append(owner)
+    if repeated:
+        ctx.warn(DUPLICATE_OWNERS.format(uids=", ".join(repeated)))
+        obj["metadata"] = {**obj["metadata"], "ownerReferences": kept}
