@@ -24,6 +24,15 @@ class Odd(Exception):  # noqa: N818  # a signal, not an error
     """The value needs the exact decoder."""
 
 
+class Sparse(dict[str, Any]):
+    """A struct some of whose lists or maps were empty, but not nil, before they were left out or became null: `empty`
+    has their JSON names. Only error texts that print Go values tell (`godump`)."""
+
+    __slots__ = ("empty",)
+
+    empty: tuple[str, ...]
+
+
 class Source:
     """The text that a value was parsed from, to find the bytes of its raw parts again."""
 
@@ -289,8 +298,15 @@ _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 @cache
 def converter(struct: Struct) -> Convert:
     """The compiled converter of a struct."""
+    stored_as_json = struct.name.startswith(_STORED_AS_JSON)
     entries = [
-        (field.json, _converter_of(field, struct), _is_left_out(field), _missing(field))
+        (
+            field.json,
+            convert_shape(field.type, field.json),
+            _is_left_out(field),
+            isinstance(field.type, (List, Map)) and (field.omitempty or not stored_as_json),
+            _missing(field),
+        )
         for field in struct.fields.values()
     ]
     names = frozenset(struct.fields)
@@ -298,32 +314,38 @@ def converter(struct: Struct) -> Convert:
     def convert(value: Any, source: Source | None) -> Obj:
         if not isinstance(value, dict) or not value.keys() <= names:
             raise Odd
-        out = {}
+        out: Obj = {}
         get = value.get
-        for name, convert_item, left_out, missing in entries:
+        empty: list[str] | None = None
+        for name, convert_item, left_out, hollow, missing in entries:
             item = get(name)
             if item is None:
                 if missing is not None:
                     out[name] = missing()
                 continue
             item = convert_item(item, source)
-            if item or not left_out:
+            if item:
                 out[name] = item
-        return out
+                continue
+            if hollow:
+                empty = [*(empty or ()), name]
+                item = None
+            if not left_out:
+                out[name] = item
+        return _sparse(out, empty) if empty else out
 
     return convert
+
+
+def _sparse(obj: Obj, empty: list[str]) -> Sparse:
+    sparse = Sparse(obj)
+    sparse.empty = tuple(empty)
+    return sparse
 
 
 def _is_left_out(field: Field) -> bool:
     """Whether the field is left out when it is empty: never so a struct, or what a pointer points to."""
     return field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map))
-
-
-def _converter_of(field: Field, struct: Struct) -> Convert:
-    convert = convert_shape(field.type, field.json)
-    if isinstance(field.type, (List, Map)) and not field.omitempty and not struct.name.startswith(_STORED_AS_JSON):
-        return lambda value, source: convert(value, source) or None
-    return convert
 
 
 def _missing(field: Field) -> Callable[[], Any] | None:

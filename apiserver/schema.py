@@ -177,6 +177,10 @@ class Schemas:
             found = self._structs[name] = Struct(self, name)
         return found
 
+    def structs(self, prefix: str, plain: str) -> list[str]:
+        """The full names of the structs called `plain` in the packages whose path begins with `prefix`."""
+        return [name for name in self._types["structs"] if name.startswith(prefix) and name.endswith(f".{plain}")]
+
     def document(self, group: str, version: str) -> dict[str, Any]:
         """The schemas of a group-version's OpenAPI document, by OpenAPI name."""
         path = f"apis__{group}__{version}" if group else f"api__{version}"
