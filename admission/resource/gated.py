@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.admission.gates import Gates
 from understudy.admission.resource import allocation
 from understudy.admission.resource.allocation import DeviceID
+from understudy.admission.resource.limits import Limits
+from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
 ADMIN_ACCESS = "DRAAdminAccess"  # KEP-5018
@@ -17,28 +18,28 @@ DEVICE_STATUS = "DRAResourceClaimDeviceStatus"  # KEP-4817
 CONTROL_PLANE = "DRAControlPlaneController"  # KEP-3063
 
 
-def drop_from_claim(claim: Obj, old: Obj | None, gates: Gates) -> None:
-    _drop_admin_access(_admin_access_places(claim), _admin_access_places(old), gates)
-    if not gates[DEVICE_STATUS] and not _reports_devices(old):
+def drop_from_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
+    _drop_admin_access(_admin_access_places(claim), _admin_access_places(old), ctx)
+    if not ctx.gates[DEVICE_STATUS] and not _reports_devices(old):
         claim.get("status", {}).pop("devices", None)
-    if not gates[CONTROL_PLANE]:
+    if not ctx.gates[CONTROL_PLANE]:
         _drop_controller(claim, old)
 
 
-def drop_from_template(template: Obj, old: Obj | None, gates: Gates) -> None:
+def drop_from_template(template: Obj, old: Obj | None, ctx: Context) -> None:
     before = _requests(old["spec"].get("spec")) if old else []
-    _drop_admin_access(_requests(template["spec"].get("spec")), before, gates)
+    _drop_admin_access(_requests(template["spec"].get("spec")), before, ctx)
 
 
-def drop_from_class(class_: Obj, old: Obj | None, gates: Gates) -> None:
-    if not gates[CONTROL_PLANE] and (old is None or old["spec"].get("suitableNodes") is None):
+def drop_from_class(class_: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates[CONTROL_PLANE] and (old is None or old["spec"].get("suitableNodes") is None):
         class_["spec"].pop("suitableNodes", None)
 
 
-def drop_deallocated(claim: Obj, old: Obj, gates: Gates) -> None:
+def drop_deallocated(claim: Obj, old: Obj, ctx: Context) -> None:
     """What drivers reported of devices that are taken from the claim goes with them."""
     status, before = claim.get("status") or {}, old.get("status") or {}
-    if not gates[DEVICE_STATUS] and not _reports_devices(old):
+    if not ctx.gates[DEVICE_STATUS] and not _reports_devices(old):
         return
     gone = set(allocation.allocated(before)) - set(allocation.allocated(status))
     left = [entry for entry in status.get("devices") or () if DeviceID.of(entry) not in gone]
@@ -60,8 +61,10 @@ def _admin_access_places(claim: Obj | None) -> list[Obj]:
     return [*_requests(claim.get("spec")), *allocation.results(claim.get("status") or {})] if claim else []
 
 
-def _drop_admin_access(places: Sequence[Obj], old: Sequence[Obj], gates: Gates) -> None:
-    if gates[ADMIN_ACCESS] or any(place.get("adminAccess") is not None for place in old):
+def _drop_admin_access(places: Sequence[Obj], old: Sequence[Obj], ctx: Context) -> None:
+    if ctx.gates[ADMIN_ACCESS] or not Limits.of(ctx.release).gates_admin_access:
+        return
+    if any(place.get("adminAccess") is not None for place in old):
         return
     for place in places:
         if "adminAccess" in place:

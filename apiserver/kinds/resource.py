@@ -145,18 +145,18 @@ def _default_requests(spec: Obj) -> None:
 
 def _prepare_claim(obj: Obj, ctx: Context) -> None:
     obj["status"] = {}
-    gated.drop_from_claim(obj, None, ctx.gates)
+    gated.drop_from_claim(obj, None, ctx)
 
 
 def _prepare_claim_update(obj: Obj, old: Obj, ctx: Context) -> None:
     _keep_status(obj, old)
-    gated.drop_from_claim(obj, old, ctx.gates)
+    gated.drop_from_claim(obj, old, ctx)
 
 
 def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
     _keep_all_but_status(obj, old)
-    gated.drop_deallocated(obj, old, ctx.gates)
-    gated.drop_from_claim(obj, old, ctx.gates)
+    gated.drop_deallocated(obj, old, ctx)
+    gated.drop_from_claim(obj, old, ctx)
 
 
 def _validate_claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -193,8 +193,8 @@ _CLAIM = Rules(
 _TEMPLATE = Rules(
     defaults=lambda obj, ctx: _default_requests(obj["spec"].get("spec") or {}),
     strategy=Strategy(
-        prepare_for_create=lambda obj, ctx: gated.drop_from_template(obj, None, ctx.gates),
-        prepare_for_update=lambda obj, old, ctx: gated.drop_from_template(obj, old, ctx.gates),
+        prepare_for_create=lambda obj, ctx: gated.drop_from_template(obj, None, ctx),
+        prepare_for_update=lambda obj, old, ctx: gated.drop_from_template(obj, old, ctx),
         validate=_spec_and_finalizers(resourceclaimtemplate.validate_spec),
         validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
         meta_updates=0,
@@ -210,11 +210,11 @@ _validate_whole_class = _everything(deviceclass.validate_spec, namespaced=False)
 
 def _prepare_class(obj: Obj, ctx: Context) -> None:
     _first_generation(obj)
-    gated.drop_from_class(obj, None, ctx.gates)
+    gated.drop_from_class(obj, None, ctx)
 
 
 def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    gated.drop_from_class(obj, old, ctx.gates)
+    gated.drop_from_class(obj, old, ctx)
     if not same(obj["spec"], old["spec"]):
         _next_generation(obj, old)
 

@@ -1,0 +1,137 @@
+"""Whatever is sent: it is decided on, never a crash; and what was accepted once is accepted as it is."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from understudy.admission import meta
+from understudy.admission.validate import Validator
+from understudy.apiserver.decode import DecodeError, decode_json, encode
+from understudy.apiserver.kind import Kind
+
+from .objects import STATUS, objects
+
+GATES = {"1.31": {"DRAControlPlaneController": True}, "1.32": {"DRAAdminAccess": True}}
+RELEASES = [("1.31", "v1alpha3"), ("1.32", "v1alpha3"), ("1.32", "v1beta1")]
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 300),
+    st.sampled_from(["", "a", "A", "-a", "a/b", "a/b/c", "é", "10.0.0.1/99", "1Gi", "x" * 70, "x" * 300, "\u0130.com"]),
+    st.text(max_size=8),
+)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=5
+)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """(container, key) of everything inside a value."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        yield value, key
+        yield from places(inner)
+
+
+@st.composite
+def mangled(draw: st.DrawFn, obj: dict[str, Any]) -> dict[str, Any]:
+    """A valid object after a few changes: something else, nothing, the same again and again."""
+    obj = copy.deepcopy(obj)
+    for _ in range(draw(st.integers(0, 4))):
+        container, key = draw(st.sampled_from(list(places(obj))))
+        match draw(st.sampled_from(["replace", "remove", "repeat", "add"])):
+            case "replace":
+                container[key] = draw(values)
+            case "remove":
+                del container[key]
+            case "repeat" if isinstance(container, list):
+                container += [copy.deepcopy(container[key])] * draw(st.sampled_from([1, 40]))
+            case _ if isinstance(container, dict):
+                container[draw(st.sampled_from(["", "a/b", "é", "x" * 70]) | st.text(max_size=5))] = draw(values)
+        if not obj:
+            break
+    return obj
+
+
+def examples() -> list[Any]:
+    return [
+        pytest.param(release, version, obj, id=f"{release}-{version}-{kind}")
+        for release, version in RELEASES
+        for kind, obj in objects(version).items()
+    ]
+
+
+@pytest.mark.parametrize(("release", "version", "obj"), examples())
+def test_the_examples_are_valid(release: str, version: str, obj: dict[str, Any]) -> None:
+    assert list(Validator.of(release, GATES[release]).findings(obj)) == []
+
+
+@pytest.mark.parametrize(("release", "version", "obj"), examples())
+@given(data=st.data())
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_anything_is_decided_on(release: str, version: str, obj: dict[str, Any], data: st.DataObject) -> None:
+    """Validators return errors for mangled objects. What they accept is valid, and the same, as an update of itself."""
+    validator = Validator.of(release, GATES[release])
+    kind = validator.release.kind("resource.k8s.io", obj["kind"])
+    assert kind is not None
+    try:
+        decoded, _ = decode_json(encode(data.draw(mangled(obj))), kind.struct(version))
+    except DecodeError:
+        return
+    if not validator.errors(kind, version, copy.deepcopy(decoded)):
+        assert_stays_valid(validator, kind, version, decoded)
+
+
+def stored(validator: Validator, kind: Kind, version: str, decoded: dict[str, Any]) -> dict[str, Any]:
+    """What creation makes of a decoded object."""
+    ctx = validator.context(version)
+    obj = validator.internal(kind, version, decoded, ctx)
+    obj["metadata"] |= {"uid": "u", "resourceVersion": "1", "namespace": "default" if kind.namespaced else ""}
+    kind.rules.strategy.prepare_for_create(obj, ctx)
+    return obj
+
+
+def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: dict[str, Any]) -> None:
+    old = stored(validator, kind, version, decoded)
+    new = copy.deepcopy(old)
+    ctx, strategy = validator.context(version), kind.rules.strategy
+    strategy.prepare_for_update(new, old, ctx)
+    assert new == old
+    assert meta.validate_update(new["metadata"], old["metadata"], release=ctx.release) == []
+    errors = strategy.validate_update(new, old, ctx)
+    assert [error for error in errors if not error.field.startswith("metadata.n")] == []
+
+
+@pytest.mark.parametrize(("release", "version"), RELEASES)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+def test_any_status_is_decided_on(release: str, version: str, data: st.DataObject) -> None:
+    """The same for the status of a claim: accepted statuses can be written again."""
+    validator = Validator.of(release, GATES[release] | ({"DRAResourceClaimDeviceStatus": True} if release != "1.31" else {}))
+    kind = validator.release.kind("resource.k8s.io", "ResourceClaim")
+    assert kind is not None
+    assert kind.rules.status is not None
+    claim = objects(version)["ResourceClaim"]
+    old = stored(validator, kind, version, decode_json(encode(claim), kind.struct(version))[0])
+    status = data.draw(mangled(STATUS))
+    try:
+        decoded, _ = decode_json(encode(claim | {"status": status}), kind.struct(version))
+    except DecodeError:
+        return
+    ctx, strategy = validator.context(version), kind.rules.status
+    new = validator.internal(kind, version, decoded, ctx)
+    new["metadata"] = copy.deepcopy(old["metadata"])
+    strategy.prepare_for_update(new, old, ctx)
+    if strategy.validate_update(new, old, ctx):
+        return
+    again = copy.deepcopy(new)
+    strategy.prepare_for_update(again, new, ctx)
+    assert again == new
+    assert strategy.validate_update(again, new, ctx) == []

@@ -1,0 +1,69 @@
+"""What real servers said to objects of resource.k8s.io that were to be created: accepted, or refused for these causes."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.admission.validate import Validator
+from understudy.apiserver.decode import decode_json
+
+RECORDINGS = Path(__file__).parent.parent / "recordings" / "validation"
+PATH = re.compile(r"/apis/resource\.k8s\.io/(?P<version>\w+)/(?:namespaces/(?P<namespace>[^/]+)/)?(?P<resource>\w+)\?")
+POINTER = re.compile(r"0x[0-9a-f]{8,16}")
+
+ON = {
+    "1.31": {},
+    "1.31-classic": {"DRAControlPlaneController": True},
+    "1.32-defaults": {},
+    "1.32": {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True},
+}
+
+
+def creations(folder: str) -> Iterator[tuple[str, re.Match[str], bytes, Any]]:
+    """(case, path, body, answer) of each POST that got as far as validation."""
+    for file in sorted((RECORDINGS / folder).glob("*.jsonl.xz")):
+        with lzma.open(file, "rt", encoding="utf-8") as lines:
+            for line in map(json.loads, lines):
+                request, answer = line.get("request", {}), line.get("response", {})
+                path = PATH.match(request.get("path", "") + "?")
+                if request.get("method") == "POST" and path and answer["status"] in (201, 422):
+                    body = request["body"]
+                    text = body if isinstance(body, str) else json.dumps(body)
+                    yield f"{file.name}: {line['case']}", path, text.replace("<time>", "2026-01-01T00:00:00Z").encode(), answer
+
+
+def causes(answer: Any) -> Counter[tuple[str, str, str]]:
+    if answer["status"] == 201:
+        return Counter()
+    found = answer["body"]["details"].get("causes", ())
+    return Counter((cause["reason"], cause["field"], cause["message"]) for cause in found)
+
+
+@pytest.mark.parametrize("folder", ON)
+def test_creations_are_decided_as_recorded(folder: str) -> None:
+    """Every object is accepted or refused as it was, with the same causes, each as often."""
+    validator = Validator.of(folder.partition("-")[0], ON[folder])
+    wrong = []
+    for case, path, body, answer in creations(folder):
+        kind = validator.release.resource("resource.k8s.io", path["version"], path["resource"])
+        assert kind is not None
+        wanted = causes(answer)
+        if any(field in ("fieldManager", "fieldValidation", "dryRun") for _, field, _ in wanted):
+            continue  # of the query
+        obj, _ = decode_json(body, kind.struct(path["version"]))
+        obj.setdefault("metadata", {})["namespace"] = path["namespace"] or ""
+        found = Counter(
+            (error.reason, error.field, POINTER.sub("<pointer>", error.message))
+            for error in validator.errors(kind, path["version"], obj)
+        )
+        if found != wanted:
+            wrong.append((case, found - wanted, wanted - found))
+    assert not wrong
