@@ -63,7 +63,7 @@ class Strategy:
     prepare_for_create/_update  reset what clients may not set, drop gated fields; before validation
     validate, validate_update   every error found, never only the first; metadata is validated by the registry
     warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
-    admit_create                mutating admission: after managed fields, before prepare (priority, tolerations, …); may raise StatusError
+    admit_create                mutating admission, after managed fields, before prepare; may raise StatusError
     check_create                validating admission, after validation; may raise StatusError (403)
     canonicalize                after validation, before storing
     """
@@ -106,6 +106,7 @@ class Rules:
     conversions  by version, for those whose form differs from the internal one
     defaults     fills in a decoded object of any version (in place, in that version's form)
     strategy     of the resource; `status` of its status subresource (None: the generic one)
+    subresources strategies of further subresources that write the object itself: {"finalize": …}
     selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
     row          cells of one table row, in the order of the columns in resources.json; None: name and age only
     deleted      whether DELETE answers the object (else a Status)
@@ -121,6 +122,7 @@ class Rules:
     defaults: Callable[[Obj, Context], None] = _nothing
     strategy: Strategy = field(default_factory=Strategy)
     status: Strategy | None = None
+    subresources: Mapping[str, Strategy] = field(default_factory=dict)
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
     row: Callable[[Obj], list[Any]] | None = None
     deleted: bool = False
@@ -134,7 +136,7 @@ class Rules:
 @dataclass(frozen=True, slots=True)
 class Subresource:
     """A part of a resource with a path of its own. `kind` is what its body is: the resource's kind for status, another
-    for scale, binding, token; in discovery group and version stand only if `foreign`."""
+    for scale, binding, token. Unless it is `foreign`, its group and version are those of the resource."""
 
     name: str
     kind: GroupVersionKind
@@ -188,6 +190,10 @@ class Kind:
 
     def gvk(self, version: str) -> GroupVersionKind:
         return GroupVersionKind(self.group, version, self.name)
+
+    def subresource_kind(self, sub: Subresource, version: str) -> GroupVersionKind:
+        """What the body of a subresource is, in a version of this kind."""
+        return sub.kind if sub.foreign else GroupVersionKind(self.group, version, sub.kind.kind)
 
     def struct(self, version: str) -> Struct:
         """The shape of its objects in a version. Raises KeyError for one that the release does not know."""

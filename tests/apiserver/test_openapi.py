@@ -1,0 +1,201 @@
+"""OpenAPI: index, documents, hashes, and v2 in both forms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy.apiserver.call import Call, Query, Reply
+from understudy.apiserver.openapi import OpenAPI
+from understudy.apiserver.openapi_v2 import encode, schema
+from understudy.apiserver.releases import Release
+
+DOCUMENTS = {name: OpenAPI(Release.of(name)) for name in ("1.31", "1.32")}
+PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
+
+
+def ask(path: str, query: str = "", release: str = "1.32", **headers: str) -> Reply:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    reply = DOCUMENTS[release].answer(Call("GET", path, query, named, b"", Query(query)))
+    assert reply is not None
+    return reply
+
+
+def read(reply: Reply) -> Any:
+    assert reply.status == 200
+    return orjson.loads(reply.body)
+
+
+def index() -> Any:
+    return read(ask("/openapi/v3"))["paths"]
+
+
+@pytest.mark.parametrize("release", ["1.31", "1.32"])
+def test_the_index(release: str) -> None:
+    """Every group, version and page, sorted; as text, without an ETag."""
+    reply = ask("/openapi/v3", release=release)
+    found = read(reply)["paths"]
+    assert (reply.content_type, reply.headers) == ("text/plain; charset=utf-8", [])
+    assert list(found)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(found)[4:6]]
+    assert list(found) == sorted(found)
+    assert list(found)[-2:] == ["openid/v1/jwks", "version"]
+    groups = Release.of(release).groups
+    versions = {f"apis/{group.name}/{version}" for group in groups if group.name for version in group.versions}
+    assert versions < set(found)
+    assert found["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
+
+
+def test_every_document() -> None:
+    """All that the index names can be read at the URL that it gives."""
+    for name, where in index().items():
+        path, _, query = where["serverRelativeURL"].partition("?")
+        document = read(ask(path, query))
+        assert document["openapi"] == "3.0.0", name
+        assert document["paths"], name
+
+
+def test_hashes() -> None:
+    """The right hash may be kept for ever, a stale one redirects, none at all promises nothing."""
+    path, _, query = index()["apis/apps/v1"]["serverRelativeURL"].partition("?")
+    right, stale, none = ask(path, query), ask(path, "hash=ABC"), ask(path)
+    etag = dict(right.headers)["ETag"]
+    assert etag == f'"{query.removeprefix("hash=")}"'
+    assert dict(right.headers)["Cache-Control"] == "public, immutable"
+    assert dict(right.headers)["Expires"].endswith("UTC")
+    assert (stale.status, stale.body, dict(stale.headers)["Location"]) == (301, b"", f"{path}?{query}")
+    assert dict(none.headers) == {"ETag": etag, "Vary": "Accept"}
+    again = ask(path, If_None_Match=f"W/{etag}")
+    assert (again.status, again.body, dict(again.headers)["ETag"]) == (304, b"", etag)
+
+
+def test_a_hash_tells_what_is_served() -> None:
+    """Switching a resource off changes the document and its hash, and no other."""
+    less = OpenAPI(Release.of("1.32").served({"apps/v1/daemonsets": False}))
+    changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS["1.32"].hashes[name]}
+    assert changed == {"apis/apps/v1"}
+    assert not [path for path in less.document("apis/apps/v1")["paths"] if "daemonsets" in path]
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "status"),
+    [
+        (DRA, "application/*", 200),
+        (DRA, "application/json;as=whatever", 200),
+        (DRA, "text/html", 406),
+        (DRA + "/", "*/*", 404),
+        ("/openapi/v3/apis/nothing", "*/*", 404),
+        ("/openapi/v2", "text/html", 406),
+        ("/openapi/v2", "application/*", 200),
+    ],
+)
+def test_negotiation(path: str, accept: str, status: int) -> None:
+    """Refusals have no body at all."""
+    reply = ask(path, Accept=accept)
+    assert reply.status == status
+    if status != 200:
+        assert (reply.body, reply.content_type) == (b"", "")
+
+
+def test_paths_of_a_namespaced_resource() -> None:
+    """What kubectl reads: kind and action of every operation, and the parameters of PATCH."""
+    paths = read(ask(DRA))["paths"]
+    one = paths["/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims/{name}"]
+    assert set(one) == {"get", "put", "patch", "delete", "parameters"}
+    assert one["patch"]["operationId"] == "patchResourceV1beta1NamespacedResourceClaim"
+    assert one["patch"]["x-kubernetes-action"] == "patch"
+    kind = {"group": "resource.k8s.io", "version": "v1beta1", "kind": "ResourceClaim"}
+    assert one["patch"]["x-kubernetes-group-version-kind"] == kind
+    named = [parameter["name"] for parameter in one["patch"]["parameters"]]
+    assert named == ["dryRun", "fieldManager", "fieldValidation", "force"]
+    assert "application/apply-patch+yaml" in one["patch"]["requestBody"]["content"]
+    everywhere = paths["/apis/resource.k8s.io/v1beta1/resourceclaims"]
+    assert everywhere["get"]["operationId"] == "listResourceV1beta1ResourceClaimForAllNamespaces"
+    many = paths["/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims"]
+    assert many["delete"]["operationId"] == "deleteResourceV1beta1CollectionNamespacedResourceClaim"
+    assert "/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims/{name}/status" in paths
+
+
+def test_paths_of_subresources() -> None:
+    """A subresource says the kind of its body."""
+    paths = read(ask("/openapi/v3/apis/apps/v1"))["paths"]
+    scale = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]["get"]
+    assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+    assert scale["operationId"] == "readAppsV1NamespacedDeploymentScale"
+
+
+def test_references_lead_somewhere() -> None:
+    """Whatever a document refers to is in it."""
+    for name in index():
+        document = DOCUMENTS["1.32"].document(name)
+        known = document.get("components", {}).get("schemas", {})
+        text = orjson.dumps(document).decode()
+        named = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
+        assert named <= set(known), name
+
+
+@pytest.mark.parametrize(("release", "version"), [("1.31", "v1alpha3"), ("1.32", "v1alpha3"), ("1.32", "v1beta1")])
+def test_every_type_of_dra_is_described(release: str, version: str) -> None:
+    """Each type and field of resource.k8s.io has words of its own for kubectl explain."""
+    schemas = DOCUMENTS[release].document(f"apis/resource.k8s.io/{version}")["components"]["schemas"]
+    ours = {name: shape for name, shape in schemas.items() if ".api.resource.v" in name}
+    assert len(ours) > 20
+    for name, shape in ours.items():
+        assert shape["description"].endswith("."), name
+        for field, inner in shape["properties"].items():
+            assert inner["description"].endswith("."), (name, field)
+
+
+def test_v2_schemas() -> None:
+    """References stand alone, unions are strings, defaults go."""
+    shape = {
+        "type": "object",
+        "properties": {
+            "metadata": {"description": "x", "default": {}, "allOf": [{"$ref": "#/components/schemas/a.Meta"}]},
+            "port": {"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]},
+            "default": {"type": "array", "items": {"type": "string", "default": ""}},
+            "limits": {"type": "object", "additionalProperties": {"$ref": "#/components/schemas/a.Q"}},
+        },
+    }
+    assert schema(shape) == {
+        "type": "object",
+        "properties": {
+            "metadata": {"description": "x", "$ref": "#/definitions/a.Meta"},
+            "port": {"format": "int-or-string", "type": "string"},
+            "default": {"type": "array", "items": {"type": "string"}},
+            "limits": {"type": "object", "additionalProperties": {"$ref": "#/definitions/a.Q"}},
+        },
+    }
+
+
+def test_v2_json() -> None:
+    """One document for all; kubectl looks for what a PATCH consumes."""
+    reply = ask("/openapi/v2")
+    document = read(reply)
+    assert (document["swagger"], document["info"]) == ("2.0", {"title": "Kubernetes", "version": "1.32"})
+    assert len(document["definitions"]) > 500
+    patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
+    assert "application/strategic-merge-patch+json" in patch["consumes"]
+    assert patch["parameters"][0]["in"] == "body"
+    assert ask("/openapi/v2", If_None_Match=dict(reply.headers)["ETag"]).status == 304
+
+
+def test_v2_protobuf() -> None:
+    """The whole document can be encoded, under either name of the type; the answer has the one without @."""
+    reply = ask("/openapi/v2", Accept=PROTOBUF)
+    assert reply.content_type == PROTOBUF.replace("@", ".")
+    assert reply.body.startswith(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.32")
+    assert b"io.k8s.api.resource.v1beta1.ResourceClaim" in reply.body
+
+
+def test_protobuf_by_hand() -> None:
+    """Field numbers of gnostic's messages: Definitions > NamedSchema > Schema with properties and an extension."""
+    document = {"definitions": {"a.B": {"type": "object", "properties": {"c": {"$ref": "#/d"}}, "x-k": ["v"]}}}
+    named = b"\x0a\x01c\x12\x05\x0a\x03#/d"
+    properties = b"\xca\x01" + bytes([len(named) + 2]) + b"\x0a" + bytes([len(named)]) + named
+    extension = b"\x0a\x03x-k\x12\x08\x12\x06" + b'["v"]\n'
+    inner = b"\xb2\x01\x08\x0a\x06object" + properties + b"\xfa\x01" + bytes([len(extension)]) + extension
+    entry = b"\x0a\x03a.B\x12" + bytes([len(inner)]) + inner
+    assert encode(document) == b"\x4a" + bytes([len(entry) + 2]) + b"\x0a" + bytes([len(entry)]) + entry
