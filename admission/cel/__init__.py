@@ -11,8 +11,8 @@ refuses, `syntax` reads again to say what is wrong with it. Names and functions 
 and `library`.
 """
 
-from .compiler import Compiled, compile  # noqa: A004 - named as the field names it
-from .environment import Environment, device_environment
-from .errors import EvaluationError
+from understudy.admission.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it
+from understudy.admission.cel.environment import Environment, device_environment
+from understudy.admission.cel.errors import EvaluationError
 
 __all__ = ["Compiled", "Environment", "EvaluationError", "compile", "device_environment"]

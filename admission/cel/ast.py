@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .types import Type
+    from understudy.admission.cel.types import Type
 
     Literal = None | bool | int | float | str | bytes
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
-from .tokens import EOF
+from understudy.admission.cel.tokens import EOF
 
 EPSILON = "ε"
 """In a set of tokens: the end of the rule can be reached."""

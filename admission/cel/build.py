@@ -9,10 +9,10 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from .ast import Call, Const, Ident, Missing, Node, UnsignedInt
-from .errors import Report
-from .macros import Macro, MacroError, MacroKey
-from .tokens import Token
+from understudy.admission.cel.ast import Call, Const, Ident, Missing, Node, UnsignedInt
+from understudy.admission.cel.errors import Report
+from understudy.admission.cel.macros import Macro, MacroError, MacroKey
+from understudy.admission.cel.tokens import Token
 
 RESERVED = frozenset(
     [

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from . import types
-from .ast import (
+from understudy.admission.cel import types
+from understudy.admission.cel.ast import (
     Call,
     Const,
     Fold,
@@ -25,11 +25,11 @@ from .ast import (
     children,
     qualified_name,
 )
-from .types import BOOL, DYN, ERROR, INT, Type
+from understudy.admission.cel.types import BOOL, DYN, ERROR, INT, Type
 
 if TYPE_CHECKING:
-    from .declarations import Declarations, Function, Overload
-    from .errors import Report
+    from understudy.admission.cel.declarations import Declarations, Function, Overload
+    from understudy.admission.cel.errors import Report
 
 _LITERALS: Mapping[type, Type] = {
     bool: BOOL,

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from . import cost, evaluator, syntax
-from .ast import Node
-from .build import Builder
-from .checker import check
-from .environment import Environment
-from .errors import EvaluationError, Report
-from .macros import MACROS
-from .tokens import scan
-from .validators import validate
+from understudy.admission.cel import cost, evaluator, syntax
+from understudy.admission.cel.ast import Node
+from understudy.admission.cel.build import Builder
+from understudy.admission.cel.checker import check
+from understudy.admission.cel.environment import Environment
+from understudy.admission.cel.errors import EvaluationError, Report
+from understudy.admission.cel.macros import MACROS
+from understudy.admission.cel.tokens import scan
+from understudy.admission.cel.validators import validate
 
 MAX_COST = 2**64 - 1
 
@@ -50,10 +50,9 @@ class Compiled:
         """
         if self.program is None:
             raise EvaluationError(f"expression did not compile: {self.error}")
-        result = self.program({"device": evaluator.device_value(device)})
-        if not isinstance(result, bool):
-            raise EvaluationError(evaluator.not_a_bool(result))
-        return result
+        from understudy.admission.cel.device import as_bool, device_value
+
+        return as_bool(self.program({"device": device_value(device)}))
 
 
 @lru_cache(4096)
@@ -94,7 +93,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
         error = f"must evaluate to bool or the unknown type, not {tree.type.declared}"
         return Compiled(expression, error, "invalid")
     try:
-        program = evaluator.plan(tree)
+        program = evaluator.plan(tree, environment.declarations)
     except evaluator.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(expression, cost=cost.estimate(tree), program=program)
@@ -113,7 +112,7 @@ def parse(expression: str, report: Report) -> Node | None:
 
 
 def _quick(tokens: Any, builder: Builder) -> Node | None:
-    from . import parser_celpy
+    from understudy.admission.cel import parser_celpy
 
     try:
         return parser_celpy.parse(tokens, builder)

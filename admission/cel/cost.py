@@ -8,10 +8,21 @@ in `function_cost.py`). Numbers saturate at 2^64-1, which is how "unknown size" 
 
 from __future__ import annotations
 
-from .ast import ACCUMULATOR, Call, Const, Fold, Ident, ListExpr, MapExpr, Node, Select, StructExpr
-from .function_cost import function_cost
-from .ranges import FREE, ONE, Item, Path, Range, exactly
-from .sizes import device_size
+from understudy.admission.cel.ast import (
+    ACCUMULATOR,
+    Call,
+    Const,
+    Fold,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+)
+from understudy.admission.cel.function_cost import function_cost
+from understudy.admission.cel.ranges import FREE, ONE, Item, Path, Range, exactly
+from understudy.admission.cel.sizes import device_size
 
 _LIST, _MAP, _MESSAGE = exactly(10), exactly(30), exactly(40)
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from . import types
-from .types import Type
+from understudy.admission.cel import types
+from understudy.admission.cel.types import Type
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 
-from .declarations import Declarations, Function, read_functions, read_type
-from .types import TYPE, Type, opaque, struct, type_of, wrapper
+from understudy.admission.cel.declarations import Declarations, Function, read_functions, read_type
+from understudy.admission.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
 
 DEVICE = "kubernetes.DRADevice"
 

@@ -1,6 +1,529 @@
+"""Evaluation: a checked tree becomes one Python closure per node, and the program is the outermost of them.
+
+Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` absorb an error on one side if the other side decides;
+so do `all` and `exists`, which are folds over them. A call whose overload the checker could not settle (an attribute may
+be of any type) chooses by the run-time types of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from understudy.admission.cel import regex
+from understudy.admission.cel.ast import Call, Const, Fold, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+from understudy.admission.cel.declarations import Declarations, Overload
+from understudy.admission.cel.dispatch import guard
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.types import Type
+from understudy.admission.cel.values import NONE, Optional, Value, is_number, map_key, map_keys, type_name
+
+Scope = dict[str, Value]
+Program = Callable[[Scope], Value]
+
+_LIBRARIES = "standard operators time url regex lists optional quantity strings sets network format semver".split()
+_CONVERSIONS = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
+
+
 class PlanError(Exception):
-    pass
+    """The expression is well-typed but cannot be turned into a program; the text is cel-go's."""
 
 
-def plan(tree):
-    return None
+@cache
+def functions() -> Mapping[str, Callable[..., Value]]:
+    """What is behind every overload, by its id."""
+    found: dict[str, Callable[..., Value]] = {}
+    for name in _LIBRARIES:
+        found |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
+    return found
+
+
+def plan(root: Node, declarations: Declarations) -> Program:
+    """The program of a checked tree. Raises `PlanError`, as upstream does for constants that cannot be converted."""
+    return _Planner(declarations).plan(root)
+
+
+class _Planner:
+    def __init__(self, declarations: Declarations) -> None:
+        self._declarations = declarations
+        self._constants: dict[Node, Value] = {}
+
+    def plan(self, node: Node) -> Program:
+        """The closure of a node."""
+        match node:
+            case Const(value=value):
+                self._constants[node] = value
+                return lambda _scope: value
+            case Ident():
+                return self._ident(node.name, node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListExpr():
+                return self._list(node)
+            case MapExpr():
+                return self._map(node)
+            case StructExpr():
+                return self._struct(node)
+            case Fold():
+                return self._fold(node)
+        raise PlanError(f"unsupported expression: {type(node).__name__}")
+
+    # names and fields
+
+    def _ident(self, name: str, node: Node) -> Program:
+        name = name.removeprefix(".")
+        declared = self._declarations.variables.get(name)
+        if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
+            if name in _NO_VALUES:
+                raise PlanError(f"reference to undefined type: {name}")
+            value = declared.params[0] if declared.params else declared
+            return lambda scope: scope[name] if name in scope else value
+        if name == "google.protobuf.NullValue.NULL_VALUE":
+            return lambda _scope: 0
+        return lambda scope: scope[name]
+
+    def _select(self, node: Select) -> Program:
+        from understudy.admission.cel.ast import qualified_name
+
+        name = qualified_name(node)
+        if name is not None and name.removeprefix(".") in self._declarations.variables:
+            return self._ident(name, node)
+        operand, field = self.plan(node.operand), node.field
+        if node.test_only:
+            return lambda scope: _has(operand(scope), field)
+        return lambda scope: _field(operand(scope), field)
+
+    # calls
+
+    def _call(self, node: Call) -> Program:
+        special = _SPECIAL.get(node.function)
+        if special is not None:
+            parts = [self.plan(part) for part in ([node.target] if node.target else []) + node.args]
+            return special(*parts)
+        self._check_pattern(node)
+        arguments = ([node.target] if node.target else []) + node.args
+        parts = [self.plan(part) for part in arguments]
+        call = self._dispatch(node)
+        if node.function in _CONVERSIONS and arguments[0] in self._constants:
+            return self._folded(node, call, self._constants[arguments[0]])
+        if len(parts) == 1:
+            (only,) = parts
+            return lambda scope: call(only(scope))
+        if len(parts) == 2:
+            left, right = parts
+            return lambda scope: call(left(scope), right(scope))
+        return lambda scope: call(*[part(scope) for part in parts])
+
+    def _folded(self, node: Node, call: Callable[..., Value], argument: Value) -> Program:
+        """Conversions of constants happen at once, and their errors are errors of the program."""
+        try:
+            value = call(argument)
+        except EvaluationError as error:
+            raise PlanError(str(error)) from None
+        self._constants[node] = value
+        return lambda _scope: value
+
+    def _check_pattern(self, node: Call) -> None:
+        """A constant pattern is compiled at once."""
+        if node.function not in ("matches", "find", "findAll"):
+            return
+        pattern = node.args[0] if node.target is not None else node.args[1]
+        if isinstance(pattern, Const) and isinstance(pattern.value, str):
+            try:
+                regex.compile_pattern(pattern.value)
+            except regex.PatternError as error:
+                raise PlanError(str(error)) from None
+
+    def _dispatch(self, node: Call) -> Callable[..., Value]:
+        declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
+        chosen: list[tuple[Callable[..., bool], Callable[..., Value]]] = []
+        known = functions()
+        for id_ in node.overloads:
+            if id_ in known:
+                chosen.append((_guards(declared[id_]), known[id_]))
+        name = node.function
+
+        def call(*args: Value) -> Value:
+            for fits, function in chosen:
+                if fits(*args):
+                    return function(*args)
+            raise EvaluationError(no_such_overload(name, args))
+
+        return call
+
+    # aggregates
+
+    def _list(self, node: ListExpr) -> Program:
+        parts = [(self.plan(element), index in node.optional) for index, element in enumerate(node.elements)]
+        if not node.optional:
+            plain = [part for part, _ in parts]
+            return lambda scope: [part(scope) for part in plain]
+
+        def build(scope: Scope) -> Value:
+            out = []
+            for part, optional in parts:
+                value = part(scope)
+                if not optional:
+                    out.append(value)
+                elif (inner := _optional_entry(value)) is not NONE:
+                    out.append(inner.value)
+            return out
+
+        return build
+
+    def _map(self, node: MapExpr) -> Program:
+        parts = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
+
+        def build(scope: Scope) -> Value:
+            out: dict[Any, Value] = {}
+            for key, value, optional in parts:
+                name, found = map_key(key(scope)), value(scope)
+                if optional:
+                    found = _optional_entry(found)
+                    if found is NONE:
+                        out.pop(name, None)
+                        continue
+                    found = found.value
+                out[name] = found
+            return out
+
+        return build
+
+    def _struct(self, node: StructExpr) -> Program:
+        parts = [(field.name, self.plan(field.value)) for field in node.fields]
+        name = node.name
+        fields = self._declarations.fields.get(name, {})
+
+        def build(scope: Scope) -> Value:
+            values = {field: part(scope) for field, part in parts}
+            return _message(name, values, fields)
+
+        return build
+
+    # comprehensions
+
+    def _fold(self, node: Fold) -> Program:
+        range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
+        condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
+        accu, variable = node.accu_var, node.iter_var
+        is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
+
+        def run(scope: Scope) -> Value:
+            values = range_(scope)
+            kind = type(values)
+            if kind is not list and not isinstance(values, dict):
+                raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
+            inner = dict(scope)
+            value = _attempt(init, scope)
+            for item in values if kind is list else list(map_keys(values)):
+                inner[accu] = value
+                inner[variable] = item
+                if not is_constant_true and not condition(inner):
+                    break
+                value = _attempt(step, inner)
+            inner[accu] = value
+            if variable in scope:
+                inner[variable] = scope[variable]
+            else:
+                inner.pop(variable, None)
+            return _unwrapped(result(inner))
+
+        return run
+
+
+# The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
+
+
+class _Held:
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+
+def _attempt(program: Program, scope: Scope) -> Value:
+    try:
+        return program(scope)
+    except EvaluationError as error:
+        return _Held(error)
+
+
+def _unwrapped(value: Value) -> Value:
+    if type(value) is _Held:
+        raise value.error
+    return value
+
+
+def _and(left: Program, right: Program) -> Program:
+    return _absorbing(left, right, decisive=False)
+
+
+def _or(left: Program, right: Program) -> Program:
+    return _absorbing(left, right, decisive=True)
+
+
+def _absorbing(left: Program, right: Program, *, decisive: bool) -> Program:
+    """`&&` (False decides) and `||` (True decides): an error counts only if no side decides."""
+
+    def run(scope: Scope) -> Value:
+        one = _attempt(left, scope)
+        if one is decisive:
+            return one
+        other = _attempt(right, scope)
+        if other is decisive:
+            return other
+        for side in (one, other):
+            if type(side) is _Held:
+                raise side.error
+        if one is (not decisive) and other is (not decisive):
+            return not decisive
+        raise EvaluationError("no such overload")
+
+    return run
+
+
+def _conditional(condition: Program, yes: Program, no: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        chosen = condition(scope)
+        if chosen is True:
+            return yes(scope)
+        if chosen is False:
+            return no(scope)
+        raise EvaluationError("no such overload")
+
+    return run
+
+
+def _not_strictly_false(operand: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        value = _attempt(operand, scope)
+        return value is not False
+
+    return run
+
+
+def _or_else(*, value: bool) -> Callable[[Program, Program], Program]:
+    """`a.or(b)` and `a.orValue(b)`: the right side is looked at only if the left is empty."""
+
+    def make(left: Program, right: Program) -> Program:
+        def run(scope: Scope) -> Value:
+            one = left(scope)
+            if not isinstance(one, Optional):
+                raise EvaluationError("no such overload")
+            if one is NONE:
+                return right(scope)
+            return one.value if value else one
+
+        return run
+
+    return make
+
+
+def _optional_select(operand: Program, field: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        return optional_field(operand(scope), field(scope))
+
+    return run
+
+
+def _index(operand: Program, key: Program) -> Program:
+    return lambda scope: _item(operand(scope), key(scope))
+
+
+_SPECIAL: Mapping[str, Callable[..., Program]] = {
+    "_&&_": _and,
+    "_||_": _or,
+    "_?_:_": _conditional,
+    "@not_strictly_false": _not_strictly_false,
+    "__not_strictly_false__": _not_strictly_false,
+    "or": _or_else(value=False),
+    "orValue": _or_else(value=True),
+    "_?._": _optional_select,
+    "_[?_]": _optional_select,
+    "_[_]": _index,
+}
+
+
+# Access
+
+
+class DefaultMap(dict[Any, Value]):
+    """`device.attributes` and `device.capacity`: what is not there is an empty map, but only when it is looked up."""
+
+    def __missing__(self, key: Any) -> Value:
+        return {}
+
+
+def _item(value: Value, key: Value) -> Value:
+    if isinstance(value, dict):
+        try:
+            return value[map_key(key)]
+        except (KeyError, TypeError):
+            raise EvaluationError(f"no such key: {show_key(key)}") from None
+    if isinstance(value, list):
+        return value[_position(value, key)]
+    if isinstance(value, Optional):
+        return optional_field(value, key)
+    if isinstance(value, Message):
+        return _field(value, key)
+    raise EvaluationError(f"no such key: {show_key(key)}")
+
+
+def _position(values: list[Value], key: Value) -> int:
+    if not is_number(key):
+        raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
+    if key != int(key):
+        raise EvaluationError(f"unsupported index value {show_key(key)} in list")
+    if not 0 <= key < len(values):
+        raise EvaluationError(f"index out of bounds: {int(key)}")
+    return int(key)
+
+
+def _field(value: Value, field: str) -> Value:
+    if isinstance(value, Message):
+        return value.get(field)
+    if isinstance(value, Optional):
+        return optional_field(value, field)
+    return _item(value, field)
+
+
+def _has(value: Value, field: str) -> bool:
+    if isinstance(value, Optional):
+        return value is not NONE and _has(value.value, field)
+    if isinstance(value, DefaultMap):
+        return True
+    if isinstance(value, dict):
+        return field in value
+    if isinstance(value, Message):
+        return field in value.values
+    raise EvaluationError(f"no such key: {field}")
+
+
+def optional_field(value: Value, key: Value) -> Optional:
+    """`a.?b` and `a[?b]`."""
+    if isinstance(value, Optional):
+        if value is NONE:
+            return NONE
+        value = value.value
+    if isinstance(value, DefaultMap):
+        return Optional(value[map_key(key)])
+    if isinstance(value, dict):
+        name = map_key(key)
+        return Optional(value[name]) if name in value else NONE
+    if isinstance(value, list):
+        inside = is_number(key) and key == int(key) and 0 <= key < len(value)
+        return Optional(value[int(key)]) if inside else NONE
+    if isinstance(value, Message):
+        return Optional(value.values[key]) if key in value.values else NONE
+    raise EvaluationError(f"no such key: {show_key(key)}")
+
+
+def _optional_entry(value: Value) -> Optional:
+    if isinstance(value, Optional):
+        return value
+    raise EvaluationError(f"cannot initialize optional entry from non-optional value {value!r}")
+
+
+def show_key(key: Value) -> str:
+    """A key as error messages name it."""
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, float):
+        return f"{key:g}"
+    return f"{int(key)}" if isinstance(key, int) else str(key)
+
+
+# Messages
+
+
+class Message:
+    """A constructed message that has no CEL value of its own, such as `kubernetes.DRADevice{…}`."""
+
+    def __init__(self, name: str, values: Mapping[str, Value], fields: Mapping[str, Type]) -> None:
+        self.name = name
+        self.values = values
+        self.fields = fields
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and (self.name, self.values) == (other.name, other.values)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def get(self, field: str) -> Value:
+        """A field, or its zero value."""
+        if field in self.values:
+            return self.values[field]
+        return {"string": "", "bool": False, "int": 0, "double": 0.0, "bytes": b""}.get(
+            self.fields[field].kind, {} if self.fields[field].kind == "map" else None
+        )
+
+
+def _message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) -> Value:
+    from understudy.admission.cel.library.time import well_known
+
+    short = name.removeprefix("google.protobuf.")
+    if short != name:
+        if short in ("Duration", "Timestamp"):
+            return well_known(short, values)
+        if short.endswith("Value") and "value" in fields:
+            return values.get("value", Message(name, {}, fields).get("value"))
+        if short == "Struct":
+            return values.get("fields", {})
+        if short == "ListValue":
+            return values.get("values", [])
+        if short == "Value":
+            return next(iter(values.values()), None)
+    if name.startswith("kubernetes.") or short != name:
+        return Message(name, values, fields)
+    raise EvaluationError(f"unknown type '{name}'")
+
+
+# Type names that upstream can check but has no run-time value for.
+_NO_VALUES = frozenset(
+    ["kubernetes.DRADevice", "google.protobuf.Struct.FieldsEntry"]
+    + [
+        f"google.protobuf.{name}"
+        for name in (
+            "Any BoolValue BytesValue DoubleValue FloatValue Int32Value Int64Value ListValue StringValue Struct"
+            " UInt32Value UInt64Value Value"
+        ).split()
+    ]
+)
+
+_GO_TYPES = {
+    bool: "types.Bool",
+    bytes: "types.Bytes",
+    float: "types.Double",
+    int: "types.Int",
+    str: "types.String",
+    type(None): "types.Null",
+}
+
+
+@cache
+def _guards(overload: Overload) -> Callable[..., bool]:
+    tests = [guard(arg) for arg in overload.args]
+
+    def fits(*args: Value) -> bool:
+        return len(args) == len(tests) and all(test is None or test(arg) for test, arg in zip(tests, args, strict=True))
+
+    return fits
+
+
+def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
+    """Upstream's words for arguments of the wrong run-time types; they differ between its own and other functions."""
+    if name == "size":
+        return "no such overload: size"
+    if name.startswith(("_", "@", "!", "-")) or name in _TERSE:
+        return "no such overload"
+    return f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})"
+
+
+_TERSE = frozenset(
+    "contains endsWith matches startsWith getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours"
+    " getMilliseconds getMinutes getMonth getSeconds".split()
+)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from .ast import Const
-from .ranges import ANYTHING, FREE, LIMIT, ONE, Item, Range, exactly
-from .sizes import device_size
+from understudy.admission.cel.ast import Const
+from understudy.admission.cel.ranges import ANYTHING, FREE, LIMIT, ONE, Item, Range, exactly
+from understudy.admission.cel.sizes import device_size
 
 Estimate = tuple[Range, Range | None]
 Rule = Callable[[str, Item | None, Sequence[Item]], Estimate | None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 
-from .ast import (
+from understudy.admission.cel.ast import (
     ACCUMULATOR,
     Call,
     Const,

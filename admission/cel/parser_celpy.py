@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from .ast import Call, Const, Entry, Field, Ident, ListExpr, MapExpr, Node, Select, StructExpr
-from .build import Builder
-from .tokens import EOF, Token
+from understudy.admission.cel.ast import Call, Const, Entry, Field, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+from understudy.admission.cel.build import Builder
+from understudy.admission.cel.tokens import EOF, Token
 
 if TYPE_CHECKING:
     from lark import Lark, Tree

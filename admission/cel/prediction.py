@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .atn import Network, State
-from .tokens import EOF, Token
+from understudy.admission.cel.atn import Network, State
+from understudy.admission.cel.tokens import EOF, Token
 
 Stack = tuple[State, ...]
 Config = tuple[State, int, Stack]

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from .ast import Node
-from .types import Type
+from understudy.admission.cel.ast import Node
+from understudy.admission.cel.types import Type
 
 LIMIT: Final = 2**64 - 1
 

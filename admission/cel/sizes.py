@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from .ranges import Path, Range
+from understudy.admission.cel.ranges import Path, Range
 
 MAX_ATTRIBUTES: Final = 32
 MAX_DOMAIN: Final = 63

@@ -11,13 +11,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from .ast import Node
-from .atn import EPSILON, ORDER, Element, State, network
-from .build import Builder
-from .errors import NOWHERE
-from .prediction import NoViableAlternative, Predictor, Stack
-from .syntax_tree import Branch, Leaf, TooDeep, read
-from .tokens import EOF, Token
+from understudy.admission.cel.ast import Node
+from understudy.admission.cel.atn import EPSILON, ORDER, Element, State, network
+from understudy.admission.cel.build import Builder
+from understudy.admission.cel.errors import NOWHERE
+from understudy.admission.cel.prediction import NoViableAlternative, Predictor, Stack
+from understudy.admission.cel.syntax_tree import Branch, Leaf, TooDeep, read
+from understudy.admission.cel.tokens import EOF, Token
 
 MAX_RULE_DEPTH = 250
 _MAX_RECOVERIES = 30

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from .ast import Call, Const, Entry, Field, ListExpr, MapExpr, Missing, Node, Select, StructExpr
-from .build import Builder
-from .tokens import Token
+from understudy.admission.cel.ast import Call, Const, Entry, Field, ListExpr, MapExpr, Missing, Node, Select, StructExpr
+from understudy.admission.cel.build import Builder
+from understudy.admission.cel.tokens import Token
 
 MAX_DEPTH = 250
 

@@ -6,27 +6,32 @@ Upstream runs them only on an expression that type-checks. They concern `duratio
 
 from __future__ import annotations
 
-from . import regex
-from .ast import Call, Const, ListExpr, MapExpr, Node, children
-from .errors import EvaluationError, Report
-from .library import time
-from .types import Type, equivalent
+from understudy.admission.cel import regex
+from understudy.admission.cel.ast import Call, Const, ListExpr, MapExpr, Node, children
+from understudy.admission.cel.errors import EvaluationError, Report
+from understudy.admission.cel.library import time
+from understudy.admission.cel.library.formatting import interpolate, unsuited
+from understudy.admission.cel.types import Type, equivalent
 
 
 def validate(root: Node, report: Report) -> None:
     """Report what is wrong with the literals of a checked tree."""
-    pending = [root]
+    # Inside the arguments of `format`, lists and maps may hold what they like.
+    pending = [(root, False)]
     while pending:
-        node = pending.pop()
+        node, exempt = pending.pop()
         match node:
-            case ListExpr():
+            case ListExpr() if not exempt:
                 _one_type(node, report)
-            case MapExpr():
+            case MapExpr() if not exempt:
                 _one_type_each(node, report)
+            case Call(function="format", target=Const(value=str()), args=[ListExpr()]):
+                _format_clauses(node, report)
             case Call(function="duration" | "timestamp" | "matches" as name, args=[Const() as literal, *_]):
                 if not _acceptable(name, literal):
                     report.add(literal.pos, f"invalid {name} argument")
-        pending.extend(children(node))
+        exempt = exempt or (isinstance(node, Call) and node.function == "format")
+        pending.extend((child, exempt) for child in children(node))
 
 
 def _one_type(node: ListExpr, report: Report) -> None:
@@ -61,6 +66,60 @@ def _typed(node: Node, optional: bool = False) -> Type:
 
 def _mismatch(report: Report, node: Node, wanted: Type, found: Type) -> None:
     report.add(node.pos, f"expected type '{wanted.text}' but found '{found.text}'")
+
+
+class _Misplaced(EvaluationError):
+    """An argument that does not suit its clause."""
+
+    def __init__(self, pos: int, message: str) -> None:
+        super().__init__(message)
+        self.pos = pos
+
+
+def _format_clauses(node: Call, report: Report) -> None:
+    """`"%d".format([x])`: does every argument suit its clause?"""
+    text, arguments = node.target, node.args[0]
+    assert isinstance(text, Const) and isinstance(arguments, ListExpr)
+    try:
+        _, used = interpolate(str(text.value), arguments.elements, _checked)
+    except _Misplaced as error:
+        report.add(error.pos, str(error))
+    except EvaluationError as error:
+        report.add(node.pos, str(error))
+    else:
+        if len(arguments.elements) > used:
+            given = len(arguments.elements)
+            report.add(node.pos, f"too many arguments supplied to string.format (expected {used}, got {given})")
+
+
+_SUITED = {
+    "s": frozenset("list map int uint double bool string timestamp bytes duration type null dyn".split()),
+    "d": frozenset(("int", "uint", "dyn")),
+    "f": frozenset(("double", "string", "dyn")),
+    "e": frozenset(("double", "string", "dyn")),
+    "b": frozenset(("int", "uint", "bool", "dyn")),
+    "x": frozenset(("int", "uint", "string", "bytes", "dyn")),
+    "o": frozenset(("int", "uint", "dyn")),
+}
+
+
+def _checked(clause: str, _precision: int | None, argument: Node) -> str:
+    wrong = _unsuited_part(clause.lower(), argument)
+    if wrong is not None and wrong.type is not None:
+        raise _Misplaced(wrong.pos, str(unsuited(clause, wrong.type.name)))
+    return ""
+
+
+def _unsuited_part(clause: str, argument: Node) -> Node | None:
+    """The argument, or for `%s` the innermost part of a literal, that the clause cannot show."""
+    if argument.type is None or argument.type.kind not in _SUITED[clause]:
+        return argument
+    if clause == "s" and isinstance(argument, (ListExpr, MapExpr)):
+        for part in children(argument):
+            wrong = _unsuited_part(clause, part)
+            if wrong is not None:
+                return wrong
+    return None
 
 
 def _acceptable(function: str, literal: Const) -> bool:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from . import types
-from .ast import UnsignedInt
-from .errors import EvaluationError
-from .types import Type
+from understudy.admission.cel import types
+from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.types import Type
 
 Value = Any
 """Any of the Python types named above, or one of the classes below or of a library."""

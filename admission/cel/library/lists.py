@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.operators import FUNCTIONS as OPERATORS
+from understudy.admission.cel.values import Duration, Value, equal
+
 DECLARATIONS = """
 indexOf
     list_a_index_of_int: list(A).(A) -> int
@@ -40,3 +47,55 @@ sum
     list_double_sum_double: list(double).() -> double
     list_duration_sum_duration: list(duration).() -> duration
 """
+
+
+def _is_sorted(values: list[Value]) -> bool:
+    return all(one <= other for one, other in zip(values, values[1:], strict=False))
+
+
+def _extreme(name: str, better: Callable[[Value, Value], bool]) -> Callable[[list[Value]], Value]:
+    def pick(values: list[Value]) -> Value:
+        if not values:
+            raise EvaluationError(f"{name} called on empty list")
+        best = values[0]
+        for value in values[1:]:
+            if better(value, best):
+                best = value
+        return best
+
+    return pick
+
+
+def _sum(add: str, zero: Value) -> Callable[[list[Value]], Value]:
+    def total(values: list[Value]) -> Value:
+        result = zero
+        for value in values:
+            result = OPERATORS[add](result, value)
+        return result
+
+    return total
+
+
+def _index_of(values: list[Value], wanted: Value) -> int:
+    return next((index for index, value in enumerate(values) if equal(value, wanted)), -1)
+
+
+def _last_index_of(values: list[Value], wanted: Value) -> int:
+    return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], wanted)), -1)
+
+
+_KINDS = "int uint double bool duration timestamp string bytes".split()
+_MIN = _extreme("min", lambda one, other: bool(one < other))
+_MAX = _extreme("max", lambda one, other: bool(one > other))
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "list_a_index_of_int": _index_of,
+    "list_a_last_index_of_int": _last_index_of,
+    **{f"list_{kind}_is_sorted_bool": _is_sorted for kind in _KINDS},
+    **{f"list_{kind}_min_{kind}": _MIN for kind in _KINDS},
+    **{f"list_{kind}_max_{kind}": _MAX for kind in _KINDS},
+    "list_int_sum_int": _sum("add_int64", 0),
+    "list_uint_sum_uint": _sum("add_uint64", UnsignedInt(0)),
+    "list_double_sum_double": _sum("add_double", 0.0),
+    "list_duration_sum_duration": _sum("add_duration_duration", Duration(0)),
+}

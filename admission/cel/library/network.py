@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from typing import ClassVar
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.types import Type, opaque
+from understudy.admission.cel.values import Value
+
 DECLARATIONS = """
 cidr
     string_to_cidr: (string) -> net.CIDR
@@ -40,3 +50,122 @@ string
     ip_to_string: (net.IP) -> string
     cidr_to_string: (net.CIDR) -> string
 """
+
+
+@dataclass(frozen=True, slots=True)
+class IP:
+    """One address."""
+
+    address: IPv4Address | IPv6Address
+    cel_type: ClassVar[Type] = opaque("net.IP")
+
+    @classmethod
+    def parse(cls, text: str) -> IP:
+        """Read an address: no zone, no IPv4 in IPv6 clothing."""
+        return cls(_address(text, f'IP Address "{text}" parse error during conversion from string: '))
+
+
+@dataclass(frozen=True, slots=True)
+class CIDR:
+    """An address with a prefix length; bits behind the prefix are kept."""
+
+    address: IPv4Address | IPv6Address
+    bits: int
+    cel_type: ClassVar[Type] = opaque("net.CIDR")
+
+    @classmethod
+    def parse(cls, text: str) -> CIDR:
+        """Read `10.0.0.0/8`."""
+        fault = "network address parse error during conversion from string: " * 2 + f'netip.ParsePrefix("{text}"): '
+        head, slash, tail = text.rpartition("/")
+        if not slash:
+            raise EvaluationError(f"{fault}no '/'")
+        if "%" in head:
+            raise EvaluationError(f"{fault}IPv6 zones cannot be present in a prefix")
+        address = _address(head, fault, mapped=text)
+        if not re.fullmatch(r"0|[1-9][0-9]{0,2}", tail, re.ASCII):
+            raise EvaluationError(f'{fault}bad bits after slash: "{tail}"')
+        if int(tail) > address.max_prefixlen:
+            raise EvaluationError(f"{fault}prefix length out of range")
+        return cls(address, int(tail))
+
+    def masked(self) -> CIDR:
+        """The block with the bits behind its prefix cleared."""
+        return CIDR(ip_network((self.address, self.bits), strict=False).network_address, self.bits)
+
+    def contains(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether an address lies in the block."""
+        return address.version == self.address.version and address in ip_network(
+            (self.address, self.bits), strict=False
+        )
+
+    def __str__(self) -> str:
+        return f"{self.address}/{self.bits}"
+
+
+def _address(text: str, fault: str, mapped: str = "") -> IPv4Address | IPv6Address:
+    if "%" in text and ":" in text:
+        raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
+    try:
+        address = ip_address(text)
+    except ValueError:
+        raise EvaluationError(f'{fault}ParseAddr("{text}"): unable to parse IP') from None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        raise EvaluationError(f'IPv4-mapped IPv6 address "{mapped or text}" is not allowed')
+    return address
+
+
+def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    def test(text: str) -> bool:
+        try:
+            parse(text)
+        except EvaluationError:
+            return False
+        return True
+
+    return test
+
+
+def _contains_cidr(outer: CIDR, inner: CIDR) -> bool:
+    return outer.bits <= inner.bits and outer.contains(inner.address)
+
+
+def _is_global_unicast(ip: IP) -> bool:
+    address = ip.address
+    return not (
+        address == IPv4Address("255.255.255.255")
+        or address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+    )
+
+
+def _is_link_local_multicast(ip: IP) -> bool:
+    if isinstance(ip.address, IPv4Address):
+        return ip.address.packed[:3] == b"\xe0\x00\x00"
+    return ip.address.packed[0] == 0xFF and ip.address.packed[1] & 0x0F == 2
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "string_to_ip": IP.parse,
+    "is_ip": _parses(IP.parse),
+    "ip_to_string": lambda ip: str(ip.address),
+    "ip_is_canonical": lambda text: str(IP.parse(text).address) == text,
+    "ip_family": lambda ip: ip.address.version,
+    "ip_is_unspecified": lambda ip: ip.address.is_unspecified,
+    "ip_is_loopback": lambda ip: ip.address.is_loopback,
+    "ip_is_link_local_multicast": _is_link_local_multicast,
+    "ip_is_link_local_unicast": lambda ip: ip.address.is_link_local,
+    "ip_is_global_unicast": _is_global_unicast,
+    "string_to_cidr": CIDR.parse,
+    "is_cidr": _parses(CIDR.parse),
+    "cidr_to_string": str,
+    "cidr_ip": lambda cidr: IP(cidr.address),
+    "cidr_prefix_length": lambda cidr: cidr.bits,
+    "cidr_masked": CIDR.masked,
+    "cidr_contains_ip_ip": lambda cidr, ip: cidr.contains(ip.address),
+    "cidr_contains_ip_string": lambda cidr, text: cidr.contains(IP.parse(text).address),
+    "cidr_contains_cidr": _contains_cidr,
+    "cidr_contains_cidr_string": lambda cidr, text: _contains_cidr(cidr, CIDR.parse(text)),
+}

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.values import NONE, Optional, Value
+
 DECLARATIONS = """
 _?._
     select_optional_field: (dyn, string) -> optional_type(V)
@@ -28,3 +33,25 @@ orValue
 value
     optional_value: optional_type(V).() -> V
 """
+
+
+def _of_non_zero(value: Value) -> Optional:
+    if isinstance(value, Optional):
+        return NONE if value is NONE else Optional(value)
+    zero = value is None or value is False or (isinstance(value, (int, float, str, bytes, list, dict)) and not value)
+    return NONE if zero or getattr(value, "nanos", 1) == 0 else Optional(value)
+
+
+def _value(optional: Optional) -> Value:
+    if optional is NONE:
+        raise EvaluationError("optional.none() dereference")
+    return optional.value
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "optional_of": Optional,
+    "optional_ofNonZeroValue": _of_non_zero,
+    "optional_none": lambda: NONE,
+    "optional_value": _value,
+    "optional_hasValue": lambda optional: optional is not NONE,
+}

@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.types import Type, struct
+from understudy.admission.cel.values import INT_MAX, INT_MIN, Value
+
 DECLARATIONS = """
 add
     quantity_add: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity
@@ -28,3 +39,85 @@ sub
     quantity_sub: kubernetes.Quantity.(kubernetes.Quantity) -> kubernetes.Quantity
     quantity_sub_int: kubernetes.Quantity.(int) -> kubernetes.Quantity
 """
+
+_SHAPE = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
+_EXPONENT = re.compile(r"[eE][+-]?[0-9]+", re.ASCII)
+_SUFFIXES = {
+    **{
+        suffix: Fraction(10) ** (3 * power)
+        for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)
+    },
+    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)},
+}
+_LARGEST = Fraction(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Quantity:
+    """A `resource.Quantity` by its value; two notations of one value are equal."""
+
+    value: Fraction
+    cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
+
+    @classmethod
+    def parse(cls, text: str) -> Quantity:
+        """Read `1500m`, `2Gi`, `1e3`, …: rounded up to nano, limited to 2^63-1."""
+        match = _SHAPE.fullmatch(text)
+        if match is None or not text:
+            raise EvaluationError(
+                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+            )
+        number, suffix = match[1], match[2]
+        if _EXPONENT.fullmatch(suffix):
+            factor = Fraction(10) ** max(min(int(suffix[1:]), 1000), -1000)
+        elif suffix in _SUFFIXES:
+            factor = _SUFFIXES[suffix]
+        else:
+            raise EvaluationError("unable to parse quantity's suffix")
+        if not _NUMBER.fullmatch(number):
+            raise EvaluationError("unable to parse numeric part of quantity")
+        exact = Fraction(number if not number.endswith(".") else number[:-1]) * factor
+        nanos = exact * 10**9
+        rounded = Fraction(math.ceil(nanos) if nanos >= 0 else math.floor(nanos), 10**9)
+        return cls(max(min(rounded, _LARGEST), -_LARGEST))
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it fits a signed 64-bit integer."""
+        return self.value.denominator == 1 and INT_MIN <= self.value <= INT_MAX
+
+    def as_integer(self) -> int:
+        """The integer it is, or the error."""
+        if not self.is_integer:
+            raise EvaluationError("cannot convert value to integer")
+        return int(self.value)
+
+
+def _parses(text: str) -> bool:
+    try:
+        Quantity.parse(text)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _sign(value: Fraction) -> int:
+    return (value > 0) - (value < 0)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "string_to_quantity": Quantity.parse,
+    "is_quantity_string": _parses,
+    "quantity_add": lambda one, other: Quantity(one.value + other.value),
+    "quantity_add_int": lambda one, other: Quantity(one.value + other),
+    "quantity_sub": lambda one, other: Quantity(one.value - other.value),
+    "quantity_sub_int": lambda one, other: Quantity(one.value - other),
+    "quantity_compare_to": lambda one, other: _sign(one.value - other.value),
+    "quantity_is_greater_than": lambda one, other: one.value > other.value,
+    "quantity_is_less_than": lambda one, other: one.value < other.value,
+    "quantity_is_integer": lambda quantity: quantity.is_integer,
+    "quantity_get_int": Quantity.as_integer,
+    "quantity_get_float": lambda quantity: float(quantity.value),
+    "quantity_sign": lambda quantity: _sign(quantity.value),
+}

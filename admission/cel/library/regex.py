@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel import regex
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.values import Value
+
 DECLARATIONS = """
 find
     string_find_string: string.(string) -> string
@@ -9,3 +15,27 @@ findAll
     string_find_all_string: string.(string) -> list(string)
     string_find_all_string_int: string.(string, int) -> list(string)
 """
+
+
+def _find(text: str, pattern: str) -> str:
+    try:
+        match = regex.compile_pattern(pattern).search(text)
+    except regex.PatternError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+    return match.group() if match else ""
+
+
+def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    try:
+        compiled = regex.compile_pattern(pattern)
+    except regex.PatternError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+    found = [match.group() for match in compiled.finditer(text)]
+    return found if limit < 0 else found[:limit]
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "string_find_string": _find,
+    "string_find_all_string": _find_all,
+    "string_find_all_string_int": _find_all,
+}

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.types import Type, struct
+from understudy.admission.cel.values import Value
+
 DECLARATIONS = """
 compareTo
     semver_compare_to: kubernetes.Semver.(kubernetes.Semver) -> int
@@ -20,3 +28,104 @@ patch
 semver
     string_to_semver: (string) -> kubernetes.Semver
 """
+
+_DIGITS = frozenset("0123456789")
+_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") | _DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class Semver:
+    """A semantic version; build metadata is kept but does not count in comparisons (semver.org, item 10)."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[int | str, ...]
+    build: tuple[str, ...]
+    cel_type: ClassVar[Type] = struct("kubernetes.Semver")
+
+    @classmethod
+    def parse(cls, text: str) -> Semver:
+        """Read `1.2.3-rc.1+build`, strictly. The errors are those of the library upstream uses."""
+        if not text:
+            raise EvaluationError("Version string empty")
+        parts = text.split(".", 2)
+        if len(parts) != 3:
+            raise EvaluationError("No Major.Minor.Patch elements found")
+        major, minor = _number("Major", parts[0]), _number("Minor", parts[1])
+        patch, plus, build = parts[2].partition("+")
+        patch, dash, pre = patch.partition("-")
+        return cls(
+            major,
+            minor,
+            _number("Patch", patch),
+            tuple(_pre(part) for part in pre.split(".")) if dash else (),
+            tuple(_build(part) for part in build.split(".")) if plus else (),
+        )
+
+    def key(self) -> Any:
+        """Sorts as versions do: a pre-release before the release, numbers before words."""
+        pre = [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.pre]
+        return self.major, self.minor, self.patch, not self.pre, pre
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Semver) and self.key() == other.key()
+
+    def __hash__(self) -> int:
+        return hash((self.major, self.minor, self.patch, self.pre))
+
+
+def _number(name: str, text: str) -> int:
+    if not set(text) <= _DIGITS:
+        raise EvaluationError(f'Invalid character(s) found in {name.lower()} number "{text}"')
+    if len(text) > 1 and text[0] == "0":
+        raise EvaluationError(f'{name} number must not contain leading zeroes "{text}"')
+    if not text:
+        raise EvaluationError('strconv.ParseUint: parsing "": invalid syntax')
+    if int(text[:25]) >= 2**64:
+        raise EvaluationError(f'strconv.ParseUint: parsing "{text}": value out of range')
+    return int(text)
+
+
+def _pre(text: str) -> int | str:
+    if not text:
+        raise EvaluationError("Prerelease is empty")
+    if set(text) <= _DIGITS:
+        if len(text) > 1 and text[0] == "0":
+            raise EvaluationError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
+        return int(text[:25])
+    if set(text) <= _LETTERS:
+        return text
+    raise EvaluationError(f'Invalid character(s) found in prerelease "{text}"')
+
+
+def _build(text: str) -> str:
+    if not text:
+        raise EvaluationError("Build meta data is empty")
+    if not set(text) <= _LETTERS:
+        raise EvaluationError(f'Invalid character(s) found in build meta data "{text}"')
+    return text
+
+
+def _parses(text: str) -> bool:
+    try:
+        Semver.parse(text)
+    except EvaluationError:
+        return False
+    return True
+
+
+def _compare(one: Semver, other: Semver) -> int:
+    return (one.key() > other.key()) - (one.key() < other.key())
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "string_to_semver": Semver.parse,
+    "is_semver_string": _parses,
+    "semver_compare_to": _compare,
+    "semver_is_greater_than": lambda one, other: _compare(one, other) > 0,
+    "semver_is_less_than": lambda one, other: _compare(one, other) < 0,
+    "semver_major": lambda version: version.major,
+    "semver_minor": lambda version: version.minor,
+    "semver_patch": lambda version: version.patch,
+}

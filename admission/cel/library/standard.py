@@ -2,6 +2,25 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel import regex
+from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.time import show_duration, show_timestamp, to_duration, to_timestamp
+from understudy.admission.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    UINT_MAX,
+    Value,
+    in_range,
+    type_name,
+    type_of,
+    unsigned_in_range,
+)
+
 DECLARATIONS = """
 !_
     logical_not: (bool) -> bool
@@ -185,3 +204,141 @@ uint
     int64_to_uint64: (int) -> uint
     string_to_uint64: (string) -> uint
 """
+
+
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_DOUBLE = re.compile(
+    r"[+-]?(?:inf|infinity|nan|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.ASCII | re.IGNORECASE
+)
+_BOOLS = {
+    **dict.fromkeys("1 t T TRUE true True".split(), True),
+    **dict.fromkeys("0 f F FALSE false False".split(), False),
+}
+
+
+def _failed(value: Value, target: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{type_name(value)}' to '{target}'")
+
+
+def _int_of_text(text: str) -> int:
+    if not _INTEGER.fullmatch(text) or len(text) > 40 or not INT_MIN <= int(text) <= INT_MAX:
+        raise _failed(text, "int")
+    return int(text)
+
+
+def _uint_of_text(text: str) -> UnsignedInt:
+    if not text.isascii() or not text.isdigit() or len(text) > 40 or int(text) > UINT_MAX:
+        raise _failed(text, "uint")
+    return UnsignedInt(int(text))
+
+
+def _int_of_double(value: float) -> int:
+    # The bounds themselves are not exact in floating point, so upstream refuses them.
+    if math.isnan(value) or not -(2.0**63) < value < 2.0**63:
+        raise EvaluationError("integer overflow")
+    return int(value)
+
+
+def _uint_of_double(value: float) -> UnsignedInt:
+    if math.isnan(value) or not 0 <= value < 2.0**64:
+        raise EvaluationError("unsigned integer overflow")
+    return UnsignedInt(int(value))
+
+
+def _double_of_text(text: str) -> float:
+    if not _DOUBLE.fullmatch(text):
+        raise _failed(text, "double")
+    return float(text)
+
+
+def _bool_of_text(text: str) -> bool:
+    if text not in _BOOLS:
+        raise _failed(text, "bool")
+    return _BOOLS[text]
+
+
+def _text_of_bytes(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
+
+
+def text_of_double(value: float) -> str:
+    """The shortest decimal that reads back as the value, as Go's `%g` prints it."""
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    text = repr(value)
+    mantissa, _, exponent = f"{value:.17e}".partition("e")
+    if -5 < int(exponent) < 21:
+        return text[:-2] if text.endswith(".0") else (text if "e" not in text else f"{value:f}".rstrip("0").rstrip("."))
+    shortest, _, power = text.partition("e")
+    if not power:
+        digits = shortest.rstrip("0").rstrip(".") if "." in shortest else shortest
+        power = str(len(digits.lstrip("-")) - 1)
+        digits = digits.rstrip("0")
+        shortest = (
+            digits
+            if len(digits.lstrip("-")) == 1
+            else f"{digits[: -len(digits.lstrip('-')) + 1]}.{digits[-len(digits.lstrip('-')) + 1 :]}"
+        )
+    return f"{shortest}e{int(power):+03d}"
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return regex.compile_pattern(pattern).search(text) is not None
+    except regex.PatternError as error:
+        raise EvaluationError(str(error)) from None
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _size(value: Value) -> int:
+    return len(value)
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "matches": _matches,
+    "matches_string": _matches,
+    "contains_string": lambda text, part: part in text,
+    "starts_with_string": lambda text, part: text.startswith(part),
+    "ends_with_string": lambda text, part: text.endswith(part),
+    **dict.fromkeys(
+        "size_bytes bytes_size size_list list_size size_map map_size size_string string_size".split(), _size
+    ),
+    **dict.fromkeys(
+        "bool_to_bool bytes_to_bytes double_to_double duration_to_duration int64_to_int64 string_to_string"
+        " timestamp_to_timestamp to_dyn uint64_to_uint64".split(),
+        _same,
+    ),
+    "type": type_of,
+    "string_to_bool": _bool_of_text,
+    "string_to_bytes": lambda text: text.encode(),
+    "bytes_to_string": _text_of_bytes,
+    "string_to_double": _double_of_text,
+    "int64_to_double": float,
+    "uint64_to_double": float,
+    "int64_to_duration": to_duration,
+    "string_to_duration": to_duration,
+    "duration_to_int64": lambda value: value.nanos,
+    "double_to_int64": _int_of_double,
+    "string_to_int64": _int_of_text,
+    "timestamp_to_int64": lambda value: value.nanos // 10**9,
+    "uint64_to_int64": lambda value: in_range(int(value)),
+    "double_to_uint64": _uint_of_double,
+    "int64_to_uint64": unsigned_in_range,
+    "string_to_uint64": _uint_of_text,
+    "int64_to_timestamp": to_timestamp,
+    "string_to_timestamp": to_timestamp,
+    "bool_to_string": lambda value: "true" if value else "false",
+    "double_to_string": text_of_double,
+    "duration_to_string": show_duration,
+    "int64_to_string": str,
+    "timestamp_to_string": show_timestamp,
+    "uint64_to_string": lambda value: str(int(value)),
+}

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.formatting import quoted, string_format
+from understudy.admission.cel.values import Value
+
 DECLARATIONS = """
 charAt
     string_char_at_int: string.(int) -> string
@@ -34,3 +40,76 @@ trim
 upperAscii
     string_upper_ascii: string.() -> string
 """
+
+_ASCII_LOWER = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+_ASCII_UPPER = {value: key for key, value in _ASCII_LOWER.items()}
+_SPACES = "\t\n\v\f\r \u0085\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise EvaluationError(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _index_of(text: str, part: str, start: int = 0) -> int:
+    if not part:
+        return start
+    if start < 0:
+        raise EvaluationError(f"index out of range: {start}")
+    return text.find(part, start) if start < len(text) else -1
+
+
+def _last_index_of(text: str, part: str, start: int | None = None) -> int:
+    if start is None:
+        return text.rfind(part) if part else len(text)
+    if not part:
+        return start
+    if start < 0:
+        raise EvaluationError(f"index out of range: {start}")
+    return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    stop = len(text) if end is None else end
+    if end is not None and start > end:
+        raise EvaluationError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, stop):
+        if not 0 <= index <= len(text):
+            raise EvaluationError(f"index out of range: {index}")
+    return text[start:stop]
+
+
+def _replace(text: str, old: str, new: str, count: int = -1) -> str:
+    return text.replace(old, new, max(count, -1))
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    if separator:
+        return text.split(separator, limit - 1 if limit > 0 else -1)
+    parts = list(text)
+    return parts if limit < 0 or len(parts) <= limit else [*parts[: limit - 1], text[limit - 1 :]]
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "string_char_at_int": _char_at,
+    "string_format": string_format,
+    "string_index_of_string": _index_of,
+    "string_index_of_string_int": _index_of,
+    "string_last_index_of_string": _last_index_of,
+    "string_last_index_of_string_int": _last_index_of,
+    "list_join": lambda values: "".join(values),
+    "list_join_string": lambda values, separator: separator.join(values),
+    "string_lower_ascii": lambda text: text.translate(_ASCII_LOWER),
+    "string_upper_ascii": lambda text: text.translate(_ASCII_UPPER),
+    "string_replace_string_string": _replace,
+    "string_replace_string_string_int": _replace,
+    "string_split_string": _split,
+    "string_split_string_int": _split,
+    "strings_quote": quoted,
+    "string_substring_int": _substring,
+    "string_substring_int_int": _substring,
+    "string_trim": lambda text: text.strip(_SPACES),
+}

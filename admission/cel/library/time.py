@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from ..errors import EvaluationError
-from ..values import INT_MAX, INT_MIN, Duration, Timestamp, Value
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value
 
 DECLARATIONS = """
 getDate
@@ -127,3 +129,84 @@ def timestamp_in_range(nanos: int) -> Timestamp:
     if _EARLIEST <= nanos // 10**9 <= _LATEST:
         return Timestamp(nanos)
     raise EvaluationError("timestamp overflow")
+
+
+def duration_in_range(nanos: int) -> Duration:
+    """A result of arithmetic on durations, or the overflow error."""
+    if INT_MIN <= nanos <= INT_MAX:
+        return Duration(nanos)
+    raise EvaluationError("duration overflow")
+
+
+def show_duration(value: Duration) -> str:
+    """Seconds, as `string(duration)` prints them."""
+    seconds, rest = divmod(abs(value.nanos), 10**9)
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
+
+
+def show_timestamp(value: Timestamp) -> str:
+    """RFC 3339 in UTC with as many digits of the fraction as there are."""
+    seconds, rest = divmod(value.nanos, 10**9)
+    moment = _EPOCH + timedelta(seconds=seconds)
+    fraction = f".{rest:09d}".rstrip("0") if rest else ""
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
+
+
+def well_known(name: str, values: Mapping[str, Value]) -> Value:
+    """`google.protobuf.Duration{…}` and `…Timestamp{…}`."""
+    nanos = values.get("seconds", 0) * 10**9 + values.get("nanos", 0)
+    return Duration(nanos) if name == "Duration" else Timestamp(nanos)
+
+
+_OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
+
+
+def _moment(value: Timestamp, zone: str = "UTC") -> datetime:
+    moment = _EPOCH + timedelta(seconds=value.nanos // 10**9)
+    if zone in ("UTC", "", "Z"):
+        return moment
+    offset = _OFFSET.fullmatch(zone)
+    if offset is not None:
+        minutes = int(offset[2]) * 60 + int(offset[3])
+        return moment + timedelta(minutes=-minutes if offset[1] == "-" else minutes)
+    try:
+        return moment.astimezone(ZoneInfo(zone))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise EvaluationError(f"unknown time zone {zone}") from None
+
+
+def _of_moment(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda value, zone="UTC": read(_moment(value, zone))
+
+
+def _milliseconds(value: Timestamp, zone: str = "UTC") -> int:
+    _moment(value, zone)
+    return value.nanos // 10**6 % 1000
+
+
+def _whole(unit: int) -> Callable[[Duration], int]:
+    return lambda value: abs(value.nanos) // unit * (-1 if value.nanos < 0 else 1)
+
+
+_READERS: Mapping[str, Callable[..., int]] = {
+    "timestamp_to_year": _of_moment(lambda moment: moment.year),
+    "timestamp_to_month": _of_moment(lambda moment: moment.month - 1),
+    "timestamp_to_day_of_year": _of_moment(lambda moment: moment.timetuple().tm_yday - 1),
+    "timestamp_to_day_of_month": _of_moment(lambda moment: moment.day - 1),
+    "timestamp_to_day_of_month_1_based": _of_moment(lambda moment: moment.day),
+    "timestamp_to_day_of_week": _of_moment(lambda moment: moment.isoweekday() % 7),
+    "timestamp_to_hours": _of_moment(lambda moment: moment.hour),
+    "timestamp_to_minutes": _of_moment(lambda moment: moment.minute),
+    "timestamp_to_seconds": _of_moment(lambda moment: moment.second),
+    "timestamp_to_milliseconds": _milliseconds,
+}
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    **_READERS,
+    **{f"{id_}_with_tz": read for id_, read in _READERS.items()},
+    "timestamp_to_seconds_tz": _READERS["timestamp_to_seconds"],
+    "duration_to_hours": _whole(3600 * 10**9),
+    "duration_to_minutes": _whole(60 * 10**9),
+    "duration_to_seconds": _whole(10**9),
+    "duration_to_milliseconds": _whole(10**6),
+}

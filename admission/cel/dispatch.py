@@ -1,0 +1,46 @@
+"""Whether a value may be passed where a type is declared: the run-time half of overload resolution."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.admission.cel.types import Type
+from understudy.admission.cel.values import Duration, Optional, Timestamp, UnsignedInt, Value, type_name
+
+_EXACT: dict[str, type] = {
+    "bool": bool,
+    "bytes": bytes,
+    "double": float,
+    "duration": Duration,
+    "int": int,
+    "null": type(None),
+    "string": str,
+    "timestamp": Timestamp,
+    "uint": UnsignedInt,
+}
+
+
+def guard(declared: Type) -> Callable[[Value], bool] | None:
+    """A test for values of the type, None if everything passes."""
+    if (exact := _EXACT.get(declared.kind)) is not None:
+        return lambda value: type(value) is exact
+    match declared.kind:
+        case "list":
+            return _list_guard(declared.params[0])
+        case "map":
+            return lambda value: isinstance(value, dict)
+        case "opaque" if declared.name == "optional_type":
+            return lambda value: isinstance(value, Optional)
+        case "opaque" | "struct":
+            return lambda value: type_name(value) == declared.name
+        case "type":
+            return lambda value: isinstance(value, Type)
+    return None
+
+
+def _list_guard(element: Type) -> Callable[[Value], bool]:
+    """Upstream, too, looks only at the first element."""
+    inner = guard(element)
+    if inner is None:
+        return lambda value: type(value) is list
+    return lambda value: type(value) is list and (not value or inner(value[0]))

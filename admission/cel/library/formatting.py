@@ -1,0 +1,199 @@
+"""The clauses of `"…".format([…])`: one reader of format strings for the check at compile time and for the evaluation."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from understudy.admission.cel.ast import UnsignedInt
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
+from understudy.admission.cel.library.time import show_duration, show_timestamp
+from understudy.admission.cel.types import Type
+from understudy.admission.cel.values import Duration, Timestamp, Value, map_keys, type_name
+
+A = TypeVar("A")
+
+WANTED = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and"
+    " timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+    "o": "octal clause can only be used on integers",
+}
+"""Per clause, what it wants; messages go on with `, was given <type>`."""
+
+_PRECISION = re.compile(r"\.([0-9]*)", re.ASCII)
+Render = Callable[[str, int | None, A], str]
+"""(clause, precision, argument) → text; raises EvaluationError."""
+
+
+def interpolate(text: str, args: Sequence[A], render: Render[A]) -> tuple[str, int]:
+    """The text with its clauses rendered, and how many arguments it used."""
+    out: list[str] = []
+    used = pos = 0
+    while (mark := text.find("%", pos)) >= 0:
+        out.append(text[pos:mark])
+        if text.startswith("%%", mark):
+            out.append("%")
+            pos = mark + 2
+            continue
+        if mark + 1 >= len(text) and used < len(args):
+            raise EvaluationError("unexpected end of string")
+        if used >= len(args):
+            raise EvaluationError(f"index {used} out of range")
+        clause, precision, pos = _clause(text, mark + 1)
+        try:
+            out.append(render(clause, precision, args[used]))
+        except EvaluationError as error:
+            error.args = (f"error during formatting: {error}",)
+            raise
+        used += 1
+    out.append(text[pos:])
+    return "".join(out), used
+
+
+def _clause(text: str, pos: int) -> tuple[str, int | None, int]:
+    precision: int | None = None
+    match = _PRECISION.match(text, pos)
+    if match is not None:
+        pos = match.end()
+        if pos >= len(text):
+            raise _unparsed("error while parsing precision: could not find end of precision specifier")
+        if not match[1] or len(match[1]) > 18:
+            problem = "invalid syntax" if not match[1] else "value out of range"
+            raise _unparsed(
+                "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing"
+                f' "{match[1]}": {problem}'
+            )
+        precision = int(match[1])
+    clause = text[pos]
+    if clause not in "sdfebxXo":
+        raise _unparsed(f'unrecognized formatting clause "{clause}"')
+    return clause, precision, pos + 1
+
+
+def _unparsed(reason: str) -> EvaluationError:
+    return EvaluationError(f"could not parse formatting clause: {reason}")
+
+
+def unsuited(clause: str, given: str) -> EvaluationError:
+    """The error for an argument a clause cannot show."""
+    return EvaluationError(f"{WANTED[clause.lower()]}, was given {given}")
+
+
+def string_format(text: str, args: list[Value]) -> str:
+    """`text.format(args)`."""
+    return interpolate(text, args, _render)[0]
+
+
+def _render(clause: str, precision: int | None, value: Value) -> str:
+    kind = type(value)
+    whole = kind is int or kind is UnsignedInt
+    match clause:
+        case "s":
+            return show(value)
+        case "d" if whole:
+            return str(int(value))
+        case "b" if whole or kind is bool:
+            return f"{int(value):b}"
+        case "o" if whole:
+            return f"{int(value):o}"
+        case "x" | "X":
+            return _hex(clause, value)
+        case "f" | "e" if kind is float or value in ("NaN", "Infinity", "-Infinity"):
+            return _decimal(clause, 6 if precision is None else precision, float(value))
+    raise unsuited(clause, type_name(value))
+
+
+def _hex(clause: str, value: Value) -> str:
+    match value:
+        case bool():
+            raise unsuited(clause, "bool")
+        case int():
+            text = f"{int(value):x}"
+        case str():
+            text = value.encode().hex()
+        case bytes():
+            text = value.hex()
+        case _:
+            raise unsuited(clause, type_name(value))
+    return text.upper() if clause == "X" else text
+
+
+def _decimal(clause: str, precision: int, value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if clause == "f":
+        return f"{value:,.{precision}f}"
+    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
+    superscript = f"{int(exponent):03d}" if int(exponent) < 0 else f"{int(exponent):02d}"
+    return f"{mantissa}\u202f×\u202f10{superscript.translate(_SUPERSCRIPT)}"
+
+
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+def show(value: Value) -> str:
+    """What `%s` makes of a value."""
+    match value:
+        case None:
+            return "null"
+        case list():
+            return f"[{', '.join(_literal(each) for each in value)}]"
+        case dict():
+            return f"{{{', '.join(sorted(f'{_literal(k)}:{_literal(v)}' for k, v in _pairs(value)))}}}"
+        case Type():
+            return value.name
+    id_ = _TO_STRING.get(type(value))
+    if id_ is None:
+        raise unsuited("s", type_name(value))
+    return str(STANDARD[id_](value))
+
+
+def _pairs(entries: dict[object, Value]) -> list[tuple[Value, Value]]:
+    return list(zip(map_keys(entries), entries.values(), strict=True))
+
+
+_TO_STRING: dict[type, str] = {
+    bool: "bool_to_string",
+    bytes: "bytes_to_string",
+    float: "double_to_string",
+    int: "int64_to_string",
+    str: "string_to_string",
+    Duration: "duration_to_string",
+    Timestamp: "timestamp_to_string",
+    UnsignedInt: "uint64_to_string",
+}
+
+
+def _literal(value: Value) -> str:
+    """A value inside a list or map: as CEL would write it."""
+    match value:
+        case str():
+            return quoted(value)
+        case bytes():
+            return f"b{quoted(show(value))}"
+        case float():
+            return f"{value:.6f}" if math.isfinite(value) else f'"{show(value)}"'
+        case Timestamp():
+            return f'timestamp("{show_timestamp(value)}")'
+        case Duration():
+            return f'duration("{show_duration(value)}")'
+    return show(value)
+
+
+_QUOTED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_QUOTED |= {"\\": "\\\\", '"': '\\"'}
+
+
+def quoted(text: str) -> str:
+    """Text in double quotes with its control characters escaped."""
+    return f'"{"".join(_QUOTED.get(char, char) for char in text)}"'
