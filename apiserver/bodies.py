@@ -17,6 +17,7 @@ from understudy.apiserver.options import IGNORE, STRICT
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.types import Obj, split_api_version
 
+SHOWN = 30  # bytes of a body that errors show
 SCHEME = '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
@@ -62,7 +63,17 @@ def _sniffed(body: bytes, media: str, wanted: str) -> tuple[str, str]:
             return sniff_yaml(body)
         return sniff(body)
     except DecodeError as why:
-        raise errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why}") from None
+        shown = _summary(body)
+        raise errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why} ({shown})") from None
+
+
+def _summary(body: bytes) -> str:
+    """The beginning of a body that could not be read: as text if it looks like JSON, else in hexadecimal."""
+    if not body:
+        return "<empty>"
+    begin = body[:SHOWN]
+    text = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
+    return f"{text} ..." if len(body) > SHOWN else text
 
 
 def _decoded(body: bytes, media: str, struct: Struct) -> tuple[Obj, list[str]]:

@@ -1,31 +1,24 @@
-"""What a server has from its start."""
+"""Fills a server with what every new one has."""
 
 from __future__ import annotations
 
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
-from understudy.apiserver.kind import Context
-from understudy.apiserver.registry import Write
-from understudy.apiserver.types import Obj
+from understudy.apiserver.kinds.bootstrap import initial_objects
+from understudy.apiserver.registry import key_of
+from understudy.apiserver.types import split_api_version
+from understudy.apiserver.versions import to_internal
 
-NAMESPACES = ("kube-system", "kube-public", "kube-node-lease", "default")
 
-
-async def fill(api: Api) -> None:
-    """Creates the namespaces and priority classes that every cluster has, the latter if they are served."""
-    for obj in initial_objects():
-        kind = api.release.kind(obj.pop("group"), obj.pop("kind"))
-        if kind is None:
+async def fill(api: Api, port: int) -> None:
+    """Stores them as they are, as far as their kinds are served. `port`: where the server listens."""
+    now = metadata.timestamp()
+    served = [(group.name, version) for group in api.release.groups for version in group.versions]
+    for obj in initial_objects(api.release.name, now, served, port):
+        group, version = split_api_version(obj["apiVersion"])
+        kind = api.release.kind(group, obj["kind"])
+        if kind is None or version not in kind.versions:
             continue
-        ctx = Context(api.release.name, api.gates, kind.versions[0], "system:apiserver", "", metadata.timestamp())
-        ctx.lookup = api.registry.lookup
-        await api.registry.create(Write(kind, "", obj["metadata"]["name"], kind.rules.strategy, ctx), obj)
-
-
-def initial_objects() -> list[Obj]:
-    """In the internal form, `group` and `kind` beside it."""
-    namespaces = [
-        {"metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}}, "spec": {}, "status": {}}
-        for name in NAMESPACES
-    ]
-    return [{"group": "", "kind": "Namespace", **obj} for obj in namespaces]
+        fields = metadata.ordered({**obj["metadata"], "uid": metadata.new_uid(), "creationTimestamp": now})
+        internal = {**to_internal(kind, version, obj), "metadata": fields}
+        await api.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)

@@ -37,7 +37,8 @@ VERBS: dict[str, Handler] = {
     "delete": deletion.delete,
     "deletecollection": deletion.delete_collection,
 }
-STATUS: dict[str, Handler] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
+# Of subresources that are the object itself, such as its status.
+PARTS: dict[str, Handler] = {"get": reads.get, "update": writes.update, "patch": writes.patch}
 # Verbs that need no name, and those that work on all namespaces at once.
 ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
 EVERYWHERE = ("list", "watch")
@@ -88,7 +89,16 @@ class Dispatcher:
             answer = self._openapi.answer(call)
         if answer is None and self.control is not None:
             answer = await self.control.answer(call)
+        if answer is None and self._in_known_group(call.path):
+            raise errors.no_such_resource()
         return answer or discovery.not_found()
+
+    def _in_known_group(self, path: str) -> bool:
+        """Whether a path without an answer is below a group that has others."""
+        parts = path.strip("/").split("/")
+        if parts[0] == "api":
+            return len(parts) > 1
+        return parts[0] == "apis" and len(parts) > 2 and self.api.release.group(parts[1]) is not None
 
     @cached_property
     def _openapi(self) -> OpenAPI:
@@ -129,11 +139,11 @@ class Dispatcher:
         """Raises 405."""
         kind, verb = target.kind, target.info.verb
         if target.subresource:
-            if target.subresource == "status":
-                found = STATUS.get(verb)
+            subresource = kind.subresources[target.subresource]
+            if target.subresource == "status" or target.subresource in kind.rules.subresources:
+                found = PARTS.get(verb) if verb in subresource.verbs else None
             else:
-                found = subresources.HANDLERS.get((kind.resource, target.subresource), {}).get(verb)
-                found = found or subresources.unsupported(kind.subresources[target.subresource], verb)
+                found = subresources.handler(kind, subresource, verb)
         elif kind.virtual:
             found = reviews.HANDLERS.get(kind.resource, {}).get(verb)
         else:

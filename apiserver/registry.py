@@ -82,9 +82,9 @@ class Write:
 
 
 def strategy_of(kind: Kind, subresource: str) -> Strategy:
-    """The strategy of a kind's main resource or of its status."""
+    """The strategy of a kind's main resource, of its status or of another subresource that writes the object."""
     if subresource != "status":
-        return kind.rules.strategy
+        return kind.rules.subresources.get(subresource, kind.rules.strategy)
     if kind.rules.status is not None:
         return kind.rules.status
     return _GENERIC_STATUS
@@ -123,6 +123,10 @@ class Registry:
         kind = next((k for k in self.release.kinds if (k.group, k.resource) == (group, resource)), None)
         entry = kind and self.store.peek(key_of(kind, namespace, name))
         return entry.object if entry else None
+
+    async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
+        """Every object of a kind, of one namespace or of all."""
+        return (await self.store.range(prefix_of(kind, namespace))).entries
 
     async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
         """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
@@ -364,6 +368,19 @@ class Registry:
         if write.dry_run:
             return Entry(current.key, obj, current.revision)
         return await self.store.update(current.key, obj, current.revision)
+
+    async def modify(self, write: Write, transform: Transform) -> Entry:
+        """Stores what the server itself makes of an object, which no strategy has a say in (a binding). Raises 404."""
+        while True:
+            current = await self.get(write.kind, write.namespace, write.name)
+            obj = transform(current.object)
+            obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+            if write.dry_run:
+                return Entry(current.key, obj, current.revision)
+            try:
+                return await self.store.update(current.key, obj, current.revision)
+            except RevisionConflictError:
+                continue
 
     @staticmethod
     def _check_version(write: Write, obj: Obj, current: Entry) -> None:

@@ -27,7 +27,7 @@ from understudy.apiserver.schema import Schemas
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.tables import check_conversion, partial, partial_list, table
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import encoded, encoded_list, versioned
+from understudy.apiserver.versions import bare, encoded, encoded_list, versioned
 
 WARNING = "Warning"
 
@@ -76,7 +76,7 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
     if form.target:
         return _reply(call, form, partial_list(objects, form.target_version, metadata))
     api_version = kind.gvk(version).api_version
-    body = {"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata, "items": objects}
+    body = {"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata, "items": [bare(obj) for obj in objects]}
     return _reply(call, form, body)
 
 

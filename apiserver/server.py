@@ -82,6 +82,7 @@ class Server:
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None
         self.url = ""
+        self._port = port
         self._listening: Listening | None = None
         self._dispatcher: Dispatcher | None = None
 
@@ -97,6 +98,7 @@ class Server:
             shown = f"[{host}]" if ":" in host else host
             control = Control(self.api, self._emptied) if self._control else None
             self._dispatcher = Dispatcher(self.api, self._authenticator, f"{shown}:{port}", control)
+            self._port = port
             await self._fill()
             self._listening = Listening(self._dispatcher, sock, self._tls.context())
             await self._listening.start()
@@ -137,7 +139,7 @@ class Server:
         await asyncio.to_thread(self.__exit__)
 
     async def _fill(self) -> None:
-        await bootstrap.fill(self.api)
+        await bootstrap.fill(self.api, self._port)
         assert self._dispatcher is not None
         client = Client(self._dispatcher)
         for source in self._load:

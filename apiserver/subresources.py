@@ -1,27 +1,369 @@
-"""Subresources that are not a part of the object: binding, eviction, scale, token, finalize and the like."""
+"""Subresources with a body of their own: binding, eviction, scale, token. What needs a kubelet says that it has none.
+
+Those that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object, with
+another strategy: see `Rules.subresources`.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import secrets
 from collections.abc import Awaitable, Callable
+from typing import Any
 
-from understudy.apiserver import errors
+import orjson
+
+from understudy.admission.field import Errors, Path, invalid, not_supported, required
+from understudy.apiserver import bodies, deletion, errors, metadata
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
-from understudy.apiserver.kind import Subresource
+from understudy.apiserver.kind import Kind, Subresource
+from understudy.apiserver.options import DeleteOptions, WriteOptions, write_options
+from understudy.apiserver.registry import Write
+from understudy.apiserver.rendering import value_reply
+from understudy.apiserver.scale import get_scale, patch_scale, update_scale
+from understudy.apiserver.types import Obj
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
-# (resource, subresource) -> verb -> handler
-HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {}
+CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+ISSUER = "https://kubernetes.default.svc"
+TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
+HOSTLESS = ("attach", "exec", "portforward")
 
 
-def unsupported(subresource: Subresource, verb: str) -> Handler | None:
-    """A handler that says so, for what the real server has and this one has not; None: the verb is not allowed."""
+async def _sent(api: Api, call: Call, target: Target, options: WriteOptions, *versions: str) -> Obj:
+    """The body, which is of the subresource's kind in one of its versions. Raises 400."""
+    kind = target.kind.subresources[target.subresource].kind
+    sent = bodies.read(call, api.schemas, kind.group, kind.version, kind.kind, options.field_validation)
+    if sent.kind != kind.kind:
+        raise errors.bad_request(f"{sent.kind} in version {sent.api_version} cannot be handled as a {kind.kind}")
+    return {"kind": kind.kind, "apiVersion": sent.api_version, **sent.obj}
+
+
+# --- binding ----------------------------------------------------------------------------------------------------
+
+
+async def bind(api: Api, call: Call, target: Target) -> Reply:
+    """POST pods/NAME/binding: a node for a pod."""
+    options = write_options(call)
+    sent = await _sent(api, call, target, options)
+    if (sent["metadata"].get("name") or target.name) != target.name:
+        raise errors.bad_request("name in URL does not match name in Binding object")
+    return await assign(api, call, target, sent, options)
+
+
+async def assign(api: Api, call: Call, target: Target, binding: Obj, options: WriteOptions) -> Reply:
+    """Binds the pod that the binding names."""
+    name = binding["metadata"].get("name") or target.name
+    node = binding.get("target") or {}
+    found = _binding_errors(node)
+    if found:
+        texts = [str(e) for e in found]
+        raise errors.unknown_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    pods = api.release.kind("", "Pod")
+    assert pods is not None
+    notes = binding["metadata"].get("annotations") or {}
+    labels = binding["metadata"].get("labels") or {}
+    sent = binding["metadata"]
+
+    def transform(pod: Obj | None) -> Obj:
+        assert pod is not None
+        _check_bindable(pod, sent, name)
+        fields = dict(pod["metadata"])
+        if notes:
+            fields["annotations"] = {**(fields.get("annotations") or {}), **notes}
+        if labels:
+            fields["labels"] = {**(fields.get("labels") or {}), **labels}
+        return {**pod, "metadata": fields, "spec": _with_node(pod["spec"], node["name"]), "status": _scheduled(pod, ctx.now)}
+
+    ctx = api.context(call, target)
+    await api.registry.modify(Write(pods, target.namespace, name, pods.rules.strategy, ctx, options.dry_run), transform)
+    return value_reply(call, CREATED, 201)
+
+
+def _binding_errors(node: Obj) -> Errors:
+    path = Path("target")
+    found: Errors = []
+    if node.get("kind") not in (None, "", "Node"):
+        found.append(not_supported(path.child("kind"), node["kind"], ["Node", "<empty>"]))
+    if not node.get("name"):
+        found.append(required(path.child("name")))
+    return found
+
+
+def _check_bindable(pod: Obj, binding: Obj, name: str) -> None:
+    """Raises 409."""
+    fields = pod["metadata"]
+    if binding.get("uid") and binding["uid"] != fields["uid"]:
+        why = (
+            f"Precondition failed: UID in precondition: {binding['uid']}, UID in object meta: {fields['uid']}"
+        )
+        raise errors.conflict("", "pods/binding", name, why)
+    if "deletionTimestamp" in fields:
+        raise errors.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    assigned = pod["spec"].get("nodeName")
+    if assigned:
+        raise errors.conflict("", "pods/binding", name, f'pod {name} is already assigned to node "{assigned}"')
+    if pod["spec"].get("schedulingGates"):
+        raise errors.conflict("", "pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _with_node(spec: Obj, node: str) -> Obj:
+    """The spec with a node in its place among the fields."""
+    out: Obj = {}
+    for field, value in spec.items():
+        if field == "securityContext" and "nodeName" not in out:
+            out["nodeName"] = node
+        out[field] = value
+    out["nodeName"] = node
+    return out
+
+
+def _scheduled(pod: Obj, now: str) -> Obj:
+    """The status with the condition that says so."""
+    status = pod.get("status") or {}
+    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+    others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
+    ordered = {"phase": status["phase"]} if "phase" in status else {}
+    return {**ordered, "conditions": [*others, condition], **{k: v for k, v in status.items() if k not in ("phase", "conditions")}}
+
+
+# --- eviction ---------------------------------------------------------------------------------------------------
+
+
+async def evict(api: Api, call: Call, target: Target) -> Reply:
+    """POST pods/NAME/eviction: deletes a pod if its disruption budgets allow that."""
+    options = write_options(call)
+    sent = await _sent(api, call, target, options)
+    if (sent["metadata"].get("name") or target.name) != target.name:
+        raise errors.bad_request("name in URL does not match name in Eviction object")
+    entry = await api.registry.get(target.kind, target.namespace, target.name)
+    delete = _delete_options(sent.get("deleteOptions") or {}, options.dry_run)
+    if not _needs_no_budget(entry.object):
+        await _take_disruption(api, call, target, entry.object, delete.dry_run)
+    await deletion.Deletion(api, target.kind, api.context(call, target)).run(target.namespace, target.name, delete)
+    return value_reply(call, CREATED, 201)
+
+
+def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:
+    preconditions = sent.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period=sent.get("gracePeriodSeconds"),
+        dry_run=dry_run or bool(sent.get("dryRun")),
+        propagation=sent.get("propagationPolicy"),
+        uid=preconditions.get("uid"),
+        version=preconditions.get("resourceVersion"),
+    )
+
+
+def _needs_no_budget(pod: Obj) -> bool:
+    """Pods that have ended, wait for a node or go already are no loss to anyone."""
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
+
+
+async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_run: bool) -> None:
+    """Uses up one disruption of the budget that covers the pod. Raises 429 and 500."""
+    budgets = api.release.kind("policy", "PodDisruptionBudget")
+    if budgets is None:
+        return
+    covering = [b for b in await api.registry.all(budgets, target.namespace) if _covers(b.object, pod)]
+    if not covering:
+        return
+    if len(covering) > 1:
+        raise errors.internal_error("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+    name = covering[0].object["metadata"]["name"]
+    ctx = api.context(call, target)
+
+    def transform(budget: Obj | None) -> Obj:
+        assert budget is not None
+        return _disrupted(budget, pod["metadata"]["name"], ctx.now)
+
+    await api.registry.modify(Write(budgets, target.namespace, name, budgets.rules.strategy, ctx, dry_run), transform)
+
+
+def _covers(budget: Obj, pod: Obj) -> bool:
+    selector = budget["spec"].get("selector")
+    if selector is None:
+        return False
+    labels = pod["metadata"].get("labels") or {}
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_meets(labels, expression) for expression in selector.get("matchExpressions") or [])
+
+
+def _meets(labels: Obj, expression: Obj) -> bool:
+    value, values = labels.get(expression["key"]), expression.get("values") or []
+    return {
+        "In": value in values,
+        "NotIn": value not in values,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[expression["operator"]]
+
+
+def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
+    """The budget with one disruption less. Raises 429."""
+    status = budget.get("status") or {}
+    name = budget["metadata"]["name"]
+    said = "Cannot evict pod as it would violate the pod's disruption budget."
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} is still being processed by the server.",
+        }
+        raise errors.too_many_requests(said, 10, [cause])
+    allowed = status.get("disruptionsAllowed", 0)
+    if allowed < 0:
+        raise errors.forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
+    if allowed == 0:
+        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        cause = {
+            "reason": "DisruptionBudget",
+            "message": f"The disruption budget {name} needs {needs} healthy pods and has {has} currently",
+        }
+        raise errors.too_many_requests(said, 0, [cause])
+    disrupted = {**(status.get("disruptedPods") or {}), pod: now}
+    return {**budget, "status": {**status, "disruptedPods": disrupted, "disruptionsAllowed": allowed - 1}}
+
+
+# --- token ------------------------------------------------------------------------------------------------------
+
+
+async def token(api: Api, call: Call, target: Target) -> Reply:
+    """POST serviceaccounts/NAME/token: a token that looks like one; nothing here verifies its signature."""
+    options = write_options(call)
+    sent = await _sent(api, call, target, options)
+    account = (await api.registry.get(target.kind, target.namespace, target.name)).object
+    spec = sent.get("spec") or {}
+    seconds = spec.get("expirationSeconds") or 3600
+    found = _token_errors(seconds)
+    if found:
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found)
+    bound = spec.get("boundObjectRef")
+    if bound:
+        await _check_bound(api, target, bound)
+    audiences = spec.get("audiences") or [ISSUER]
+    expires = metadata.parse_timestamp(api.context(call, target).now) + seconds
+    status = {
+        "token": _signed(account["metadata"], audiences, int(expires)),
+        "expirationTimestamp": metadata.timestamp(expires),
+    }
+    fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": metadata.timestamp()}
+    fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
+    body = {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": fields,
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+        "status": status,
+    }
+    return value_reply(call, _owned(api, call, target, body, options), 201)
+
+
+def _owned(api: Api, call: Call, target: Target, body: Obj, options: WriteOptions) -> Obj:
+    """The request shows who sent it, though it is not stored."""
+    from understudy.apiserver.patch import managedfields
+
+    bare = {**body, "metadata": {}, "status": {}}
+    bare["spec"] = {k: v for k, v in (bodies_spec(call) or {}).items()}
+    kind = target.kind.subresources["token"].kind
+    owners = managedfields.on_update(
+        None,
+        bare,
+        struct=api.schemas.kind(*kind),
+        api_version=kind.api_version,
+        manager=managedfields.manager_name(options.field_manager, call.headers.get("User-Agent", "")),
+        subresource="token",
+        now=api.context(call, target).now,
+        reset=(),
+        convert=lambda obj, source, wanted: obj,
+    )
+    return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
+
+
+def bodies_spec(call: Call) -> Any:
+    return orjson.loads(call.body).get("spec")
+
+
+def _token_errors(seconds: int) -> Errors:
+    path = Path("spec", "expirationSeconds")
+    if seconds < TOKEN_SECONDS[0]:
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > TOKEN_SECONDS[1]:
+        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []
+
+
+async def _check_bound(api: Api, target: Target, bound: Obj) -> None:
+    """A token can be bound to a pod, a secret or a node that is there. Raises 404, 409."""
+    name, kind = bound.get("name", ""), api.release.kind("", bound.get("kind", ""))
+    if kind is None or kind.name not in ("Pod", "Secret", "Node"):
+        raise errors.bad_request(f"cannot bind token for serviceaccount to type {bound.get('apiVersion', '')}, Kind={bound.get('kind', '')}")
+    entry = await api.registry.get(kind, target.namespace if kind.namespaced else "", name)
+    uid = entry.value["metadata"]["uid"]
+    if bound.get("uid") and bound["uid"] != uid:
+        why = f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. The object might have been deleted and then recreated"
+        raise errors.conflict("", kind.resource, name, why)
+
+
+def _signed(account: Obj, audiences: list[str], expires: int) -> str:
+    """header.claims.signature, as a JSON Web Token (RFC 7519) reads."""
+    namespace, name = account.get("namespace", ""), account["name"]
+    claims = {
+        "aud": audiences,
+        "exp": expires,
+        "iss": ISSUER,
+        "sub": f"system:serviceaccount:{namespace}:{name}",
+        "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["uid"]}},
+    }
+    parts = [orjson.dumps({"alg": "RS256", "kid": "understudy"}), orjson.dumps(claims)]
+    parts.append(hashlib.sha256(parts[1] + secrets.token_bytes(16)).digest())
+    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
+
+
+# --- what needs a kubelet ---------------------------------------------------------------------------------------
+
+
+async def log(api: Api, call: Call, target: Target) -> Reply:
+    """GET pods/NAME/log: without a node there is nothing to read."""
+    pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
+    if not pod["spec"].get("nodeName"):
+        return Reply(204, b"", "text/plain")
+    raise errors.internal_error(f'Get "https://{pod["spec"]["nodeName"]}:10250/": there is no kubelet behind this server')
+
+
+async def connect(api: Api, call: Call, target: Target) -> Reply:
+    """exec, attach and portforward of a pod."""
+    pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
+    if not pod["spec"].get("nodeName"):
+        raise errors.bad_request(f"pod {target.name} does not have a host assigned")
+    raise errors.internal_error("there is no kubelet behind this server")
+
+
+HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
+    ("pods", "binding"): {"create": bind},
+    ("pods", "eviction"): {"create": evict},
+    ("pods", "log"): {"get": log},
+    ("serviceaccounts", "token"): {"create": token},
+    **{("pods", name): {"get": connect, "create": connect} for name in HOSTLESS},
+}
+SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": patch_scale}
+
+
+def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
+    """For a verb of a subresource; None: it is not allowed."""
     if verb not in subresource.verbs:
         return None
+    if subresource.name == "scale":
+        return SCALE[verb]
+    return HANDLERS.get((kind.resource, subresource.name), {}).get(verb, _unsupported)
 
-    async def handle(api: Api, call: Call, target: Target) -> Reply:
-        what = f"{target.kind.resource}/{target.subresource}"
-        raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})
 
-    return handle
+async def _unsupported(api: Api, call: Call, target: Target) -> Reply:
+    what = f"{target.kind.resource}/{target.subresource}"
+    raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})
+
+

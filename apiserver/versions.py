@@ -17,9 +17,8 @@ def typed(kind: Kind, version: str, obj: Obj) -> Obj:
 
 def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     """A version's form, with or without kind and apiVersion, as the internal one without them."""
-    bare = {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
     conversion = kind.rules.conversions.get(version)
-    return conversion.to_internal(bare) if conversion else bare
+    return conversion.to_internal(bare(obj)) if conversion else bare(obj)
 
 
 def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
@@ -46,8 +45,15 @@ def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
     return found
 
 
+def bare(obj: Obj) -> Obj:
+    """As in a list, whose items do not say what they are."""
+    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+
+
 def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
     """A list as JSON, joined from what its entries are already encoded as."""
-    head = encode({"kind": f"{kind.name}List", "apiVersion": kind.gvk(version).api_version, "metadata": metadata})
-    items = b",".join([encoded(entry, kind, version) for entry in entries])
-    return head[:-1] + b',"items":[' + items + b"]}\n"
+    api_version = kind.gvk(version).api_version
+    head = encode({"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata})
+    said = len(encode({"kind": kind.name, "apiVersion": api_version}))  # what stands before an item's metadata
+    items = b",{".join([encoded(entry, kind, version)[said:] for entry in entries])
+    return head[:-1] + (b',"items":[{' + items + b"]}\n" if entries else b',"items":[]}\n')

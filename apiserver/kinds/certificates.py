@@ -79,6 +79,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "CertificateSigningRequest"): Rules(
             strategy=main(GROUP, "v1", "CertificateSigningRequest", _requested_by, prepare_update=keep("spec")),
             status=status(_times),
+            subresources={"approval": APPROVAL},
             selectable={"spec.signerName": field("spec", "signerName")},
             row=_row,
         )

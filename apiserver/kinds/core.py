@@ -119,6 +119,8 @@ def _default_limits(limits: Obj, ctx: Context) -> None:
             item.update({key: found for key, found in (("default", default), ("defaultRequest", request)) if found})
 
 
+# PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
+NAMESPACE_FINALIZE = Strategy(prepare_for_update=keep("status"), reset_fields={"": (("status",),)})
 NAMESPACES = Rules(
     defaults=_default_namespace,
     strategy=Strategy(
@@ -128,15 +130,13 @@ NAMESPACES = Rules(
         reset_fields={"": (("status",),)},
     ),
     status=status(),
+    subresources={"finalize": NAMESPACE_FINALIZE},
     selectable={"status.phase": field("status", "phase")},
     row=row(field("status", "phase")),
     deleted=True,
     terminate=_terminate,
     pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
-# PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
-NAMESPACE_FINALIZE = Strategy(prepare_for_update=keep("status"), reset_fields={"": (("status",),)})
-
 CONFIG_MAPS = Rules(row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())))
 SECRETS = Rules(
     defaults=_default_secret,

@@ -129,6 +129,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             defaults=_defaults,
             strategy=MAIN,
             status=STATUS,
+            subresources={"ephemeralcontainers": EPHEMERAL},
             selectable=SELECTABLE,
             row=pod_table.row,
             deleted=True,

@@ -39,7 +39,8 @@ class FutureRevisionError(Exception):
 
 
 class Entry:
-    """An object at a revision. `value` is the internal form as written, without a resourceVersion.
+    """An object at a revision. `value` is the internal form as written, without a resourceVersion. Revision 0: it is
+    not stored (a dry run).
 
     `cache` keeps what was made of this revision (the encoded forms, above all), each at most once.
     """
@@ -56,6 +57,8 @@ class Entry:
     @property
     def object(self) -> Obj:
         """The value with its resourceVersion. Shared by all who read it: never to be edited."""
+        if not self.revision:
+            return self.value
         if self._object is None:
             metadata = with_resource_version(self.value["metadata"], str(self.revision))
             self._object = {**self.value, "metadata": metadata}
@@ -133,6 +136,9 @@ class Store(Protocol):
     def revision(self) -> int: ...
 
     async def get(self, key: str) -> Entry | None: ...
+
+    def peek(self, key: str) -> Entry | None:
+        """`get` for callers that cannot wait: what is known here."""
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         """`start`: the first key wanted; `revision` 0: now. Raises CompactedError, FutureRevisionError."""
