@@ -198,22 +198,27 @@ def _described_bytes() -> bytes:
 
 
 @lru_cache(1)
-def _descriptions() -> dict[str, dict[str, dict[str, str]]]:
-    """{package without its version: {type: {field, or "" for the type itself: text}}}."""
-    found: dict[str, dict[str, dict[str, str]]] = orjson.loads(_described_bytes())
-    return {openapi_name(package): types for package, types in found.items()}
+def _descriptions() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
+    """What is true of the fields of every kind and list, then {package without its version: {type: {field: text}}},
+    where the field "" is the type itself."""
+    found = orjson.loads(_described_bytes())
+    return found["kinds"], {openapi_name(package): types for package, types in found["types"].items()}
 
 
 def _told(name: str, schema: Obj) -> Obj:
-    """A schema with its descriptions, if it has any: the type's and its fields'."""
+    """A schema with what there is to say of the type and its fields."""
+    kinds, types = _descriptions()
     package, _, plain = name.rpartition(".")
-    texts = _descriptions().get(package.rpartition(".")[0], {}).get(plain)
-    if texts is None:
+    texts = types.get(package.rpartition(".")[0], {}).get(plain, {})
+    properties = schema.get("properties", {})
+    if "x-kubernetes-group-version-kind" in schema and "metadata" in properties:
+        texts = {**kinds["list" if "items" in properties else "object"], **texts}
+    if not texts:
         return schema
-    told: dict[str, Any] = {"description": texts[""], **schema}
-    if "properties" in schema:
+    told: dict[str, Any] = {"description": texts[""], **schema} if "" in texts else {**schema}
+    if properties:
         told["properties"] = {
             field: {"description": texts[field], **shape} if field in texts else shape
-            for field, shape in schema["properties"].items()
+            for field, shape in properties.items()
         }
     return told
