@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from understudy.apiserver import errors
 from understudy.apiserver.call import Call
-from understudy.apiserver.decode import DecodeError, decode_json, sniff
+from understudy.apiserver.decode import DecodeError, decode_json, sniff, yaml_to_json
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.options import IGNORE, STRICT
-from understudy.apiserver.schema import Schemas, Struct
+from understudy.apiserver.protobuf import decode as decode_protobuf
+from understudy.apiserver.protobuf import sniff_protobuf
+from understudy.apiserver.schema import Schemas
 from understudy.apiserver.types import Obj, split_api_version
 
 SHOWN = 30  # bytes of a body that errors show
@@ -32,7 +34,14 @@ class Sent(NamedTuple):
 def read(call: Call, schemas: Schemas, group: str, version: str, kind: str, validation: str) -> Sent:
     """The body, decoded as what it says it is. `validation`: of unknown and duplicate fields. Raises 400 and 415."""
     media = body_type(call.headers.get("Content-Type", ""))
-    sent_version, sent_kind = _sniffed(call.body, media, kind)
+    body, strict = call.body, []
+    try:
+        if media == YAML:
+            body, strict = yaml_to_json(body)
+        sent_version, sent_kind = sniff_protobuf(body) if media == PROTOBUF else sniff(body)
+    except DecodeError as why:
+        text = f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(call.body)})"
+        raise errors.bad_request(text) from None
     api_version = sent_version or (f"{group}/{version}" if group else version)
     name = sent_kind or kind
     of_group, of_version = split_api_version(api_version)
@@ -41,30 +50,15 @@ def read(call: Call, schemas: Schemas, group: str, version: str, kind: str, vali
         raise _unusable(name, of_version, kind, why)
     struct = schemas.kind(of_group, of_version, name)
     try:
-        obj, strict = _decoded(call.body, media, struct)
+        obj, found = (decode_protobuf(body, struct), []) if media == PROTOBUF else decode_json(body, struct)
     except DecodeError as why:
         raise _unusable(name, of_version, kind, str(why)) from None
+    strict += found
     if strict and validation != IGNORE:
         if validation == STRICT:
             raise _unusable(name, of_version, kind, f"strict decoding error: {', '.join(strict)}")
         call.warnings += strict
     return Sent(obj, api_version, name)
-
-
-def _sniffed(body: bytes, media: str, wanted: str) -> tuple[str, str]:
-    try:
-        if media == PROTOBUF:
-            from understudy.apiserver.protobuf import sniff_protobuf  # most servers never see one
-
-            return sniff_protobuf(body)
-        if media == YAML:
-            from understudy.apiserver.goyaml import sniff_yaml  # few send YAML
-
-            return sniff_yaml(body)
-        return sniff(body)
-    except DecodeError as why:
-        shown = _summary(body)
-        raise errors.bad_request(f"the object provided is unrecognized (must be of type {wanted}): {why} ({shown})") from None
 
 
 def _summary(body: bytes) -> str:
@@ -74,18 +68,6 @@ def _summary(body: bytes) -> str:
     begin = body[:SHOWN]
     text = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
     return f"{text} ..." if len(body) > SHOWN else text
-
-
-def _decoded(body: bytes, media: str, struct: Struct) -> tuple[Obj, list[str]]:
-    if media == PROTOBUF:
-        from understudy.apiserver.protobuf import decode
-
-        return decode(body, struct), []
-    if media == YAML:
-        from understudy.apiserver.goyaml import decode_yaml
-
-        return decode_yaml(body, struct)
-    return decode_json(body, struct)
 
 
 def _unusable(name: str, version: str, wanted: str, why: str) -> errors.StatusError:

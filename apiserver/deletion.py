@@ -18,7 +18,7 @@ from typing import Any
 from understudy.apiserver import errors, metadata
 from understudy.apiserver.api import Api, Target, selector_of
 from understudy.apiserver.call import Call, Reply
-from understudy.apiserver.decode import DecodeError, decode_json, sniff
+from understudy.apiserver.decode import DecodeError, decode_json, sniff, yaml_to_json
 from understudy.apiserver.kind import Context, Kind
 from understudy.apiserver.negotiation import LIST, PROTOBUF, YAML, body_type
 from understudy.apiserver.options import (
@@ -28,6 +28,7 @@ from understudy.apiserver.options import (
     list_options,
     validated_delete_options,
 )
+from understudy.apiserver.protobuf import decode as decode_protobuf
 from understudy.apiserver.rendering import list_reply, object_reply, value_reply, wanted
 from understudy.apiserver.storage.base import Entry, RevisionConflictError
 from understudy.apiserver.types import Obj
@@ -244,20 +245,15 @@ def _body(api: Api, call: Call) -> dict[str, Any]:
     media = body_type(call.headers.get("Content-Type", ""))
     try:
         if media == PROTOBUF:
-            from understudy.apiserver.protobuf import decode
-
-            return decode(call.body, struct)
-        if media == YAML:
-            from understudy.apiserver.goyaml import decode_yaml  # few send YAML
-
-            return decode_yaml(call.body, struct)[0]
-        api_version, kind = sniff(call.body)
+            return decode_protobuf(call.body, struct)
+        body = yaml_to_json(call.body)[0] if media == YAML else call.body
+        api_version, kind = sniff(body)
         if kind not in ("", "DeleteOptions"):
             version = api_version or "v1"
             raise errors.unknown_error(
                 f'no kind "{kind}" is registered for version "{version}" in scheme '
-                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:29"'
+                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
             )
-        return decode_json(call.body, struct)[0]
+        return decode_json(body, struct)[0]
     except DecodeError as why:
         raise errors.unknown_error(str(why)) from None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from understudy.apiserver.gojson import DecodeError
 from understudy.apiserver.types import Obj
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -42,17 +43,17 @@ def read_manifests(source: str | os.PathLike[str]) -> Iterator[Document]:
 
 
 def _documents(text: str, file: str) -> Iterator[Document]:
-    from understudy.apiserver.goyaml import YAMLError, load_documents
+    from understudy.apiserver.goyaml import load_yaml  # a server without manifests needs no YAML
 
     try:
-        for number, (line, obj) in enumerate(load_documents(text), 1):
+        for number, (line, obj, duplicates) in enumerate(load_yaml(text), 1):
             where = f"{file}, document {number} (line {line})"
-            if obj is None:
-                continue
+            if duplicates:
+                raise LoadError(f"{where}: {', '.join(duplicates)}")
             if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
                 raise LoadError(f"{where}: no object with apiVersion and kind")
             items = obj["items"] if obj["kind"] == "List" and isinstance(obj.get("items"), list) else [obj]
             for item in items:
                 yield Document(item, where, file, line)
-    except YAMLError as why:
+    except DecodeError as why:
         raise LoadError(f"{file}: {why}") from None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.apiserver import errors
 from understudy.apiserver.call import Call, Query
+from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.patch.managedfields import validate_field_manager
 
 META = "meta.k8s.io"
@@ -164,7 +165,8 @@ def write_options(call: Call, *, apply: bool = False) -> WriteOptions:
 def dry_run_errors(values: list[str]) -> Errors:
     if all(value == "All" for value in values):
         return []
-    return [not_supported(Path("dryRun"), value, ["All"]) for value in values if value != "All"]
+    shown = ", ".join(go_quote(value) for value in values)
+    return [not_supported(Path("dryRun"), Printed(f"[]string{{{shown}}}"), ["All"])]
 
 
 @dataclass(slots=True)

@@ -7,13 +7,14 @@ from typing import Any
 
 from understudy.admission.field import Path, invalid
 from understudy.apiserver import errors
+from understudy.apiserver.bodies import SCHEME
 from understudy.apiserver.decode import DecodeError, canonical, encode
 from understudy.apiserver.kind import Context
 from understudy.apiserver.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from understudy.apiserver.options import IGNORE, STRICT
-from understudy.apiserver.patch import json, merge, strategic
+from understudy.apiserver.patch import json, merge, strategic, unstructured
 from understudy.apiserver.schema import Struct
-from understudy.apiserver.types import Obj
+from understudy.apiserver.types import Obj, split_api_version
 
 # (live object, its shape, field validation, context) to the patched object
 Patched = Callable[[Obj, Struct, str, Context], Obj]
@@ -33,7 +34,12 @@ def _document(form: Any, body: bytes, validation: str) -> Patched:
 
     def patched(live: Obj, struct: Struct, validation: str, ctx: Context) -> Obj:
         result = form.apply(patch, live)
-        return _decoded(result, struct, list(patch.strict_errors), validation, ctx, lambda: encode(result).decode())
+
+        def shown() -> str:
+            return encode(result).decode()
+
+        _check_type(result, live, struct, shown)
+        return _decoded(result, struct, list(patch.strict_errors), validation, ctx, shown)
 
     return patched
 
@@ -45,9 +51,27 @@ def strategic_patch(body: bytes, validation: str) -> Patched:
     def patched(live: Obj, struct: Struct, validation: str, ctx: Context) -> Obj:
         patch = strategic.parse(body, validation != IGNORE)
         result = strategic.apply(patch, live, struct)
+        try:
+            unstructured.check(result, struct)
+        except DecodeError as why:
+            raise _unusable(patch.left(), str(why)) from None
         return _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
 
     return patched
+
+
+def _check_type(result: Any, live: Obj, struct: Struct, shown: Callable[[], str]) -> None:
+    """A patch cannot make an object another kind; one that takes its kind away changes nothing."""
+    sent = result if isinstance(result, dict) else {}
+    kind = sent.get("kind") or live["kind"]
+    api_version = sent.get("apiVersion") or live["apiVersion"]
+    if (kind, api_version) == (live["kind"], live["apiVersion"]):
+        return
+    group, version = split_api_version(str(api_version))
+    if struct.schemas.has_kind(group, version, str(kind)):
+        source = struct.schemas.kind(group, version, str(kind)).go
+        raise _unusable(shown(), f"unable to convert {source} to {struct.go}: the patch makes it another kind")
+    raise _unusable(shown(), f'no kind "{kind}" is registered for version "{api_version}" in scheme {SCHEME}')
 
 
 def _decoded(

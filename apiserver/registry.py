@@ -434,7 +434,8 @@ class Registry:
         """Whether an update took away what a deletion was waiting for."""
         if obj["metadata"].get("finalizers") or kind.rules.pending(obj):
             return False
-        return old["metadata"].get("deletionGracePeriodSeconds", -1) == 0
+        before = old["metadata"]
+        return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
 
 
 def _keep(fields: Obj, before: Obj, name: str) -> None:

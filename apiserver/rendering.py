@@ -121,9 +121,9 @@ def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
 
         struct = Schemas.of(call.release).kind(*_gvk(body))
         return Reply(status, encode_protobuf(body, struct), PROTOBUF)
-    from understudy.apiserver.goyaml import dump_yaml  # few read YAML
+    from understudy.apiserver.yamlout import dump_yaml  # few read YAML
 
-    return Reply(status, dump_yaml(body), form.media_type)
+    return Reply(status, dump_yaml(orjson.loads(encode(body))).encode(), form.media_type)
 
 
 def _gvk(body: Obj) -> tuple[str, str, str]:

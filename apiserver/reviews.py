@@ -10,6 +10,7 @@ from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply, User
 from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
+from understudy.apiserver.subresources import assign
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import typed
 
@@ -60,10 +61,19 @@ def _self(api: Api, call: Call, obj: Obj) -> Obj:
     return {"userInfo": _user_info(call.user)}
 
 
+async def bind(api: Api, call: Call, target: Target) -> Reply:
+    """POST bindings: the pod that the body names."""
+    options = write_options(call)
+    sent = bodies.read(call, api.schemas, "", target.version, "Binding", options.field_validation)
+    bodies.check_kind(sent, target.kind, target.version, api.schemas)
+    return await assign(api, call, target, sent.obj, options)
+
+
 HANDLERS: dict[str, dict[str, Handler]] = {
     "selfsubjectaccessreviews": {"create": _review(_allowed)},
     "localsubjectaccessreviews": {"create": _review(_allowed)},
     "subjectaccessreviews": {"create": _review(_allowed)},
     "selfsubjectrulesreviews": {"create": _review(_rules)},
     "selfsubjectreviews": {"create": _review(_self)},
+    "bindings": {"create": bind},
 }

@@ -11,6 +11,7 @@ from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import WriteOptions, write_options
+from understudy.apiserver.patch import apply
 from understudy.apiserver.patching import PATCHERS
 from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
@@ -69,8 +70,6 @@ async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     struct = api.schemas.kind("autoscaling", "v1", "Scale")
     ctx = api.context(call, target)
     if media == APPLY_PATCH:
-        from understudy.apiserver.patch import apply
-
         patch = apply.parse(call.body, options.field_validation).obj
         return await _write(api, call, target, options, lambda live: {**live, "spec": patch.get("spec") or {}})
     patched = PATCHERS[media](call.body, options.field_validation)

@@ -14,13 +14,13 @@ from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.kind import Context, Strategy
 from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
-from understudy.apiserver.options import IGNORE, WriteOptions, write_options
-from understudy.apiserver.patch import managedfields
+from understudy.apiserver.options import WriteOptions, write_options
+from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patching import PATCHERS
 from understudy.apiserver.registry import Transform, Write, strategy_of
 from understudy.apiserver.rendering import object_reply, wanted
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import from_internal, to_internal, typed
+from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
 DUPLICATE_OWNERS = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
 
@@ -154,7 +154,7 @@ def _patching(writer: Writer, patched: Callable[[Obj, Any, str, Context], Obj]) 
             raise errors.not_found(target.kind.group, target.kind.resource, target.name)
         live = writer.live(current)
         obj = patched(live, target.struct, writer.options.field_validation, writer.ctx)
-        check_type(obj, target)
+        obj = typed(target.kind, target.version, bare(obj))
         writer.default(obj)
         writer.own(live, obj)
         check_namespace(obj, target)
@@ -166,12 +166,9 @@ def _patching(writer: Writer, patched: Callable[[Obj, Any, str, Context], Obj]) 
 
 
 def _applying(writer: Writer) -> Transform:
-    from understudy.apiserver.patch import apply
-
     target, options = writer.target, writer.options
     patch = apply.parse(writer.call.body, options.field_validation)
-    if options.field_validation != IGNORE:
-        writer.call.warnings += patch.warnings
+    writer.call.warnings += patch.warnings
 
     def transform(current: Obj | None) -> Obj:
         live = writer.live(current) if current else None
@@ -186,6 +183,7 @@ def _applying(writer: Writer) -> Transform:
             now=writer.ctx.now,
             reset=writer.reset,
             convert=writer.convert,
+            duplicates=patch.duplicates,
         )
         if current is not None and obj is live:
             return current
@@ -199,16 +197,6 @@ def _applying(writer: Writer) -> Transform:
         return writer.internal(obj)
 
     return transform
-
-
-def check_type(obj: Obj, target: Target) -> None:
-    """A patch cannot make an object another kind."""
-    sent = bodies.Sent(obj, str(obj.get("apiVersion", "")), str(obj.get("kind", "")))
-    if sent.kind != target.kind.name or sent.api_version != target.api_version:
-        raise errors.bad_request(
-            f"unable to decode the patched object as {target.kind.name} of {target.api_version}: "
-            f"it is {sent.kind} of {sent.api_version}"
-        )
 
 
 def check_namespace(obj: Obj, target: Target) -> None:
