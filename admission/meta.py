@@ -57,7 +57,7 @@ def validate_update(meta: Obj, old: Obj, *, release: str, path: Path = METADATA)
     """The metadata of an object that replaces another one."""
     errors: Errors = []
     if old.get("deletionTimestamp"):
-        errors += _no_new_finalizers(meta, old, path.child("finalizers"), release)
+        errors += _no_new_finalizers(meta, old, path.child("finalizers"))
     if not meta.get("resourceVersion"):
         errors.append(invalid(path.child("resourceVersion"), "", "must be specified for an update"))
     if _number(meta, "generation") < _number(old, "generation"):
@@ -195,7 +195,7 @@ def _owners(owners: Sequence[Obj], path: Path, release: str) -> Errors:
             controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
                 text = 'Only one reference can have Controller set to true. Found "true" in references for'
-                shown = dumped.structs(owners, dumped.OWNER_REFERENCE, release)
+                shown = dumped.struct(owners, f"[]{dumped.OWNER_REFERENCE}", release)
                 errors.append(invalid(path, shown, f"{text} {first} and {controller}"))
             else:
                 first = controller
@@ -205,16 +205,15 @@ def _owners(owners: Sequence[Obj], path: Path, release: str) -> Errors:
 def _finalizers(finalizers: Sequence[str], path: Path, release: str) -> Errors:
     errors = [invalid(path, name, text) for name in finalizers for text in qualified_name_texts(name)]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
-        shown = dumped.strings(finalizers, release)
+        shown = dumped.struct(finalizers, "[]string", release)
         errors.append(invalid(path, shown, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors
 
 
-def _no_new_finalizers(meta: Obj, old: Obj, path: Path, release: str) -> Errors:
+def _no_new_finalizers(meta: Obj, old: Obj, path: Path) -> Errors:
     extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-    # Always in Go syntax: it is part of the text.
-    return [forbidden(path, f"{text} {dumped.strings(extra, '1.31')}")] if extra else []
+    return [forbidden(path, f"{text} {dumped.strings(extra)}")] if extra else []
 
 
 def _managed_fields(entries: Sequence[Obj], path: Path, release: str) -> Errors:

@@ -23,7 +23,7 @@ from understudy.apiserver.types import Obj
 
 SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceSliceSpec"
 ATTRIBUTE = "k8s.io/kubernetes/pkg/apis/resource.DeviceAttribute"
-TERM = "k8s.io/kubernetes/pkg/apis/core.NodeSelectorTerm"
+TERMS = "[]k8s.io/kubernetes/pkg/apis/core.NodeSelectorTerm"
 
 _KEY_LENGTH = DRIVER_LENGTH + 1 + IDENTIFIER_LENGTH
 _NODES = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required"
@@ -95,9 +95,8 @@ def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
 
 def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
     errors = nodeselector.validate(selector, path, any_values=limits.any_node_value)
-    terms = selector.get("nodeSelectorTerms")
-    if len(terms or ()) != 1:
-        value = dumped.structs(terms, TERM, limits.release)
+    if len(selector.get("nodeSelectorTerms") or ()) != 1:
+        value = dumped.field(selector, "nodeSelectorTerms", TERMS, limits.release)
         errors.append(invalid(path.child("nodeSelectorTerms"), value, limits.one_term))
     return errors
 
