@@ -18,12 +18,12 @@ from typing import Any, NoReturn
 
 from understudy.apiserver.canonical import Odd, Source, converter
 from understudy.apiserver.exact import Decoder
-from understudy.apiserver.gojson import MAX_DEPTH, DecodeError, Node, parse, to_text
+from understudy.apiserver.gojson import DecodeError, Node, parse, to_text
 from understudy.apiserver.rawjson import encode
 from understudy.apiserver.schema import Struct
 from understudy.apiserver.types import Obj
 
-__all__ = ["MAX_DEPTH", "DecodeError", "canonical", "decode_json", "encode", "sniff"]
+__all__ = ["DecodeError", "canonical", "decode_json", "decode_yaml", "encode", "sniff", "yaml_to_json"]
 
 # Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
 _TELLING_ESCAPE = re.compile(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
@@ -63,6 +63,21 @@ def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
         return converter(struct)(value, None), decoder.strict
     except RecursionError as error:
         raise DecodeError("exceeded max depth") from error
+
+
+def decode_yaml(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
+    """The same for a YAML body, whose JSON is decoded (and can be sniffed: `yaml_to_json`). The first strict error is
+    the one about duplicate keys. Raises DecodeError."""
+    converted, duplicates = yaml_to_json(body)
+    obj, strict = decode_json(converted, struct)
+    return obj, duplicates + strict
+
+
+def yaml_to_json(body: bytes) -> tuple[bytes, list[str]]:
+    """The JSON of a YAML body, and the strict error about its duplicate keys, if any. Raises DecodeError."""
+    from understudy.apiserver.goyaml import to_json
+
+    return to_json(body)
 
 
 def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:

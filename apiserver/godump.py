@@ -11,6 +11,7 @@ internal fields' Go names. Values are given as JSON of any API version whose fie
 
 from __future__ import annotations
 
+from calendar import month_name
 from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
@@ -20,12 +21,11 @@ from understudy.apiserver import quantity
 from understudy.apiserver.canonical import Sparse, zero_of
 from understudy.apiserver.gotext import Printed, go_float, go_quote
 from understudy.apiserver.rawjson import Raw, encode
-from understudy.apiserver.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct, short
+from understudy.apiserver.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.apiserver.types import Obj
 
 _GO_SYNTAX = frozenset(("1.31", "1.32", "1.33"))
 _ADDRESS = "0xc000a1e5d0"  # any will do: clients cannot rely on it
-_MONTHS = "January February March April May June July August September October November December".split()
 _ZERO_TIME = "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)"
 _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
@@ -152,17 +152,16 @@ def _go_time(value: str | None) -> str:
         return _ZERO_TIME
     at = datetime.fromisoformat(value)
     clock = f"{at.hour}, {at.minute}, {at.second}, {at.microsecond * 1000}"
-    return f"time.Date({at.year}, time.{_MONTHS[at.month - 1]}, {at.day}, {clock}, time.Local)"
+    return f"time.Date({at.year}, time.{month_name[at.month]}, {at.day}, {clock}, time.Local)"
 
 
 def _go_quantity(value: Any) -> str:
     amount = quantity.parse(str(value)) if value is not None else quantity.Quantity(0, 0, "")
     number, scale = (0, 0) if amount.big else (amount.value, amount.exponent)
     decimal = _ADDRESS if amount.big else "nil"
-    return (
-        f"resource.Quantity{{i:resource.int64Amount{{value:{number}, scale:{scale}}}, "
-        f"d:resource.infDecAmount{{Dec:(*inf.Dec)({decimal})}}, s:{go_quote(amount.text)}, Format:{go_quote(amount.format)}}}"
-    )
+    i = f"resource.int64Amount{{value:{number}, scale:{scale}}}"
+    d = f"resource.infDecAmount{{Dec:(*inf.Dec)({decimal})}}"
+    return f"resource.Quantity{{i:{i}, d:{d}, s:{go_quote(amount.text)}, Format:{go_quote(amount.format)}}}"
 
 
 # --- JSON

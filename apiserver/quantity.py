@@ -84,9 +84,11 @@ class Quantity:
         return _rescaled(self.value, self.exponent, exponent)
 
     def as_int64(self) -> int | None:
-        """The integer that it is exactly; None if it has a fraction, does not fit or is a big decimal (AsInt64)."""
+        """The integer, None if it was written with a fraction, does not fit or is a big decimal (AsInt64)."""
+        if self.big or self.exponent < 0:
+            return None
         whole = self.scaled(0)
-        return whole if not self.big and self == whole and -_MAX_INT64 <= whole <= _MAX_INT64 else None
+        return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else None
 
     def as_float(self) -> float:
         return float(self.value) * 10.0**self.exponent if abs(self.exponent) < 300 else 0.0
