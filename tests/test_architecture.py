@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EDGE = {"apiserver.http", "apiserver.streams", "apiserver.server", "apiserver.listening"}
+EDGE = {"apiserver.http", "apiserver.streams", "apiserver.server", "apiserver.listening", "apiserver.cli"}
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 LAYERS = [  # from the outermost in: each may import those after it, never one before
     {"apiserver.http"},
@@ -20,8 +20,8 @@ LAYERS = [  # from the outermost in: each may import those after it, never one b
 ]
 
 
-def imports(path: Path, *, lazy: bool) -> Iterator[str]:
-    """The modules that a source file imports when it runs; with `lazy`, those inside functions too."""
+def imports(path: Path) -> Iterator[str]:
+    """The modules that a source file imports when it runs, sooner or later; those for types alone do not count."""
     nodes = list(ast.parse(path.read_text()).body)
     while nodes:
         node = nodes.pop()
@@ -31,7 +31,7 @@ def imports(path: Path, *, lazy: bool) -> Iterator[str]:
             yield from (name.name for name in node.names)
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             nodes += node.orelse
-        elif lazy or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        else:
             nodes += ast.iter_child_nodes(node)
 
 
@@ -43,11 +43,9 @@ SOURCES = {named(path): path for folder in ("apiserver", "admission") for path i
 
 
 def test_only_the_edge_knows_of_event_loops() -> None:
-    """Everything but the edge is plain functions; the command and the fixture import lazily."""
+    """Everything but the edge is plain functions."""
     for module in SOURCES.keys() - EDGE:
-        lazy = module not in ("apiserver.cli", "apiserver.pytest_plugin")
-        used = {name.split(".")[0] for name in imports(SOURCES[module], lazy=lazy)}
-        assert not used & LOOP, module
+        assert not {name.split(".")[0] for name in imports(SOURCES[module])} & LOOP, module
 
 
 def inside(module: str, layer: set[str]) -> bool:
@@ -58,7 +56,7 @@ def reached(module: str) -> set[str]:
     """The modules of ours that importing `module` imports."""
     seen, todo = set(), [module]
     while todo:
-        for name in imports(SOURCES[todo.pop()], lazy=True):
+        for name in imports(SOURCES[todo.pop()]):
             name = name.removeprefix("understudy.")
             found = name if name in SOURCES else name.rpartition(".")[0]
             if found in SOURCES and found not in seen:

@@ -95,6 +95,7 @@ def test_apply(k: Kubectl) -> None:
         ("json", '{\n    "apiVersion": "v1",\n    "items": ['),
         ("wide", "NAME         STATE     AGE\nshared-gpu   pending   "),
     ],
+    ids=lambda value: value.split("=")[0] if "\n" not in value else "",
 )
 def test_get(apiserver: Server, k: Kubectl, form: str, wanted: str) -> None:
     """`get -o` prints every form."""
@@ -122,7 +123,7 @@ def test_describe(apiserver: Server, k: Kubectl) -> None:
     apiserver.apply(CLUSTER)
     claim = k.run("describe", "resourceclaim", "shared-gpu", "-n", "ml")
     assert "Device Class Name:  gpu.example.com" in claim
-    assert "shared-gpu" in k.run("describe", "pod", "infer-1", "-n", "ml")
+    assert "Status:       Pending\n" in k.run("describe", "pod", "infer-1", "-n", "ml")
     assert "Non-terminated Pods:" in k.run("describe", "node", "node-1")
 
 
@@ -261,7 +262,7 @@ def test_api_resources(k: Kubectl) -> None:
         (("serviceaccount", "made"), "serviceaccount/made"),
         (("deployment", "made", "--image=registry.example.com/a:1"), "deployment.apps/made"),
     ],
-    ids=lambda value: value[0] if isinstance(value, tuple) else "",
+    ids=lambda value: value[0] if isinstance(value, tuple) else value.split("/")[0],
 )
 def test_create_from_flags(k: Kubectl, args: tuple[str, ...], wanted: str) -> None:
     """`create KIND`, whose requests are protobuf, makes the object it would print."""
@@ -271,5 +272,5 @@ def test_create_from_flags(k: Kubectl, args: tuple[str, ...], wanted: str) -> No
     assert stored["metadata"]["name"] == "made"
     for key in ("data", "type"):
         assert stored.get(key) == printed.get(key) or key not in printed
-    if "spec" in printed:
+    if "template" in printed.get("spec", {}):
         assert stored["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example.com/a:1"
