@@ -16,11 +16,9 @@ from understudy.apiserver.gotext import go_float, go_quote
 from understudy.apiserver.rawjson import encode, go_number
 
 _WORDS: dict[str, tuple[str, Any]] = {
-    **{word: ("!!bool", True) for word in ("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON")},
-    **{
-        word: ("!!bool", False) for word in ("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF")
-    },
-    **{word: ("!!null", None) for word in ("", "~", "null", "Null", "NULL")},
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), ("!!bool", True)),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), ("!!bool", False)),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), ("!!null", None)),
     **{word: ("!!float", float("nan")) for word in (".nan", ".NaN", ".NAN")},
     **{sign + word: ("!!float", float("inf")) for sign in ("", "+") for word in (".inf", ".Inf", ".INF")},
     **{word: ("!!float", float("-inf")) for word in ("-.inf", "-.Inf", "-.INF")},
@@ -70,7 +68,7 @@ def _resolve_plain(text: str) -> tuple[str, Any]:
 
 
 class _Node:
-    """kind: scalar, sequence, mapping or alias. children: the items, or keys and values in turn, or the anchored node."""
+    """kind: scalar, sequence, mapping or alias. children: items, or keys and values in turn, or the anchored node."""
 
     __slots__ = ("anchor", "busy", "children", "kind", "line", "plain", "tag", "text")
 
