@@ -31,8 +31,8 @@ def parse(body: bytes, validation: str = "Warn") -> Patch:
     except DecodeError as why:
         raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
     if value is not None and not isinstance(value, dict):
-        why = f"json: cannot unmarshal {bodies.kind_of(value)} into Go value of type map[string]interface {{}}"
-        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {why}")
+        unusable = f"json: cannot unmarshal {bodies.kind_of(value)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {unusable}")
     return Patch(value or {}, twice if validation == "Warn" else [], twice if validation == "Strict" else [])
 
 

@@ -18,6 +18,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from understudy.apiserver.canonical import converter
+from understudy.apiserver.decode import DecodeError, canonical
 from understudy.apiserver.patch import fieldset, owners
 from understudy.apiserver.patch.fieldset import Set, difference, paths_of, recursive_difference, union
 from understudy.apiserver.patch.managers import manager_name, validate_field_manager
@@ -150,12 +151,18 @@ class Update:
         return self.kept(changed), self.kept(removed)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
-        """`obj` in the form of a version, without managed fields."""
+        """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete
+        as if it had been decoded: what is null becomes empty, fields that are always written come back."""
         source = obj["apiVersion"]
         if version == source:
             return obj
-        converted = self._convert(obj, source, version)
-        return None if converted is None else {**converted, "apiVersion": version}
+        struct, converted = self.struct_of(version), self._convert(obj, source, version)
+        if struct is None or converted is None:
+            return None
+        try:
+            return canonical({**converted, "apiVersion": version}, struct)[0]
+        except DecodeError as why:
+            raise InvalidValue(str(why)) from None
 
     def struct_of(self, version: str) -> Struct | None:
         """The type of the kind in an API version."""

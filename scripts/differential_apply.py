@@ -1,0 +1,324 @@
+#!/usr/bin/env python3
+"""Compares two API servers by random creates, updates, patches and applies of a few managers over the same objects.
+
+    scripts/differential_apply.py https://127.0.0.1:6443 http://127.0.0.1:8001 --token TOKEN --seed 1 --sequences 20
+
+Every request goes to both servers. They must agree in the status code, the message and causes of an error, and in the
+whole object, its owners included; what a server makes up (uid, versions, times) is left out. The first difference of a
+sequence is printed with the requests that led to it, and ends that sequence. Exit status 1 if there was one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import http.client
+import json
+import random
+import ssl
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Obj = dict[str, Any]
+NAMESPACE = "differential"
+MEDIA = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+}
+CRASHED = 0  # a real server drops the connection when a handler panics
+MANAGERS = ("one", "two", "three", "kubectl")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`parts` are pieces of objects: (path, values); an object is some of them, and always those of `needed`."""
+
+    path: str  # of the collection
+    api_version: str
+    kind: str
+    parts: tuple[tuple[str, tuple[Any, ...]], ...]
+    needed: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    status: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    versions: tuple[tuple[str, str], ...] = ()  # other API versions and their collections
+
+
+META = (
+    ("metadata.labels.a", ("1", "2")),
+    ("metadata.labels.b", ("1", "2", None)),
+    ("metadata.annotations.x", ("1", "2", "<&>")),
+    ("metadata.finalizers", ([], ["e.io/a"], ["e.io/b", "e.io/a"], ["e.io/c", "e.io/b"])),
+)
+REQUESTS = ([{"name": "r0", "deviceClassName": "gpu.example.com"}],)
+CONSUMERS = [{"resource": "pods", "name": f"p{i}", "uid": f"uid-{i}"} for i in range(4)]
+RESULTS = [{"request": "r0", "driver": "gpu.example.com", "pool": "p", "device": "d0"}]
+NAMESPACED = "/namespaces/" + NAMESPACE
+CLAIMS = NAMESPACED + "/resourceclaims"
+KINDS = (
+    Kind(
+        "/api/v1" + NAMESPACED + "/configmaps",
+        "v1",
+        "ConfigMap",
+        (*META, ("data.k", ("1", "2", "")), ("data.l", ("1", None)), ("data", ({}, None)), ("immutable", (False,))),
+    ),
+    Kind(
+        "/apis/resource.k8s.io/v1beta1" + CLAIMS,
+        "resource.k8s.io/v1beta1",
+        "ResourceClaim",
+        META,
+        (("spec.devices.requests", REQUESTS),),
+        (
+            ("status.allocation.devices.results", (RESULTS,)),
+            ("status.reservedFor", ([], CONSUMERS[:1], CONSUMERS[:2], CONSUMERS[1:3], CONSUMERS[2::-1])),
+            ("metadata.labels.s", ("1",)),
+        ),
+        (("resource.k8s.io/v1alpha3", "/apis/resource.k8s.io/v1alpha3" + CLAIMS),),
+    ),
+    Kind(
+        "/api/v1" + NAMESPACED + "/pods",
+        "v1",
+        "Pod",
+        (*META, ("spec.activeDeadlineSeconds", (5,)), ("spec.terminationGracePeriodSeconds", (30,))),
+        (("spec.containers", ([{"name": "c", "image": "i:1"}], [{"name": "c", "image": "i:2"}])),),
+        (
+            ("status.phase", ("Pending", "Running")),
+            (
+                "status.conditions",
+                (
+                    [{"type": "Ready", "status": "True"}],
+                    [{"type": "Ready", "status": "False", "reason": "R"}],
+                    [{"type": "Other", "status": "True"}, {"type": "Ready", "status": "True"}],
+                ),
+            ),
+        ),
+    ),
+    Kind(
+        "/api/v1" + NAMESPACED + "/services",
+        "v1",
+        "Service",
+        (
+            *META,
+            ("spec.selector", ({"a": "1"}, {"a": "2", "b": "1"})),
+            ("spec.sessionAffinity", ("None", "ClientIP")),
+        ),
+        (
+            ("spec.clusterIP", ("None",)),
+            (
+                "spec.ports",
+                (
+                    [{"name": "a", "port": 80}],
+                    [{"name": "u", "port": 80, "protocol": "UDP"}],
+                    [{"name": "b", "port": 81, "targetPort": "x"}, {"name": "a", "port": 80}],
+                    [{"name": "a", "port": 80, "protocol": "TCP"}, {"name": "c", "port": 80, "protocol": "UDP"}],
+                ),
+            ),
+        ),
+    ),
+    Kind(
+        "/apis/apps/v1" + NAMESPACED + "/deployments",
+        "apps/v1",
+        "Deployment",
+        (
+            *META,
+            ("spec.replicas", (1, 2)),
+            ("spec.paused", (True, False)),
+            ("spec.template.spec.containers", ([{"name": "c", "image": "i:1", "env": [{"name": "E", "value": "1"}]}],)),
+            (
+                "spec.template.spec.containers",
+                (
+                    [
+                        {"name": "d", "image": "i:2", "resources": {"limits": {"cpu": "1000m"}}},
+                        {"name": "c", "image": "i:3"},
+                    ],
+                ),
+            ),
+            ("spec.template.spec.nodeSelector", ({"a": "1"}, {"b": "2"})),
+            ("spec.template.spec.tolerations", ([{"key": "k", "operator": "Exists"}],)),
+        ),
+        (
+            ("spec.selector", ({"matchLabels": {"app": "x"}},)),
+            ("spec.template.metadata.labels", ({"app": "x"}, {"app": "x", "v": "2"})),
+            ("spec.template.spec.containers", ([{"name": "c", "image": "i:1"}],)),
+        ),
+    ),
+)
+
+
+@dataclass
+class Server:
+    url: str
+    token: str
+
+    def call(self, method: str, path: str, body: Any = None, media: str = "application/json") -> tuple[int, Obj]:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": media, "User-Agent": "differential/1"}
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        unverified = ssl._create_unverified_context() if self.url.startswith("https") else None
+        try:
+            with urllib.request.urlopen(request, context=unverified) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            text = error.read()
+            return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
+        except http.client.RemoteDisconnected:
+            return CRASHED, {}
+
+
+@dataclass
+class Step:
+    method: str
+    path: str
+    media: str
+    body: Any = None
+    edits: list[tuple[str, Any]] = field(default_factory=list)  # of what the server has, for PUT
+
+
+def set_at(obj: Obj, path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for name in parents:
+        if not isinstance(obj.get(name), dict):
+            obj[name] = {}
+        obj = obj[name]
+    obj[last] = copy.deepcopy(value)
+
+
+def some(rng: random.Random, parts: tuple[tuple[str, tuple[Any, ...]], ...], count: int) -> list[tuple[str, Any]]:
+    return [(path, rng.choice(values)) for path, values in rng.sample(parts, min(count, len(parts)))]
+
+
+def first_step(rng: random.Random, kind: Kind, name: str) -> Step:
+    body: Obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
+    for at, value in some(rng, kind.needed, len(kind.needed)) + some(rng, kind.parts, 2):
+        set_at(body, at, value)
+    query = f"?fieldManager={rng.choice(MANAGERS)}"
+    if rng.random() < 0.5:
+        return Step("PATCH", f"{kind.path}/{name}{query}", MEDIA["apply"], body)
+    return Step("POST", kind.path + query, "application/json", body)
+
+
+def steps(rng: random.Random, kind: Kind, name: str, count: int) -> Iterator[Step]:
+    for _ in range(count):
+        status = bool(kind.status) and rng.random() < 0.3
+        version, collection = kind.api_version, kind.path
+        if kind.versions and rng.random() < 0.4:
+            version, collection = rng.choice(kind.versions)
+        parts = kind.status if status else kind.parts
+        chosen = some(rng, parts, rng.randint(0, 3))
+        path = f"{collection}/{name}" + ("/status" if status else "")
+        query = f"?fieldManager={rng.choice(MANAGERS)}"
+        form = rng.choice(("apply", "apply", "apply", "merge", "strategic", "json", "put"))
+        if form == "apply":
+            needed = [] if status or rng.random() < 0.3 else some(rng, kind.needed, len(kind.needed))
+            body: Obj = {"apiVersion": version, "kind": kind.kind, "metadata": {"name": name}}
+            for at, value in needed + chosen:
+                set_at(body, at, value)
+            force = "&force=true" if rng.random() < 0.4 else ""
+            yield Step("PATCH", path + query + force, MEDIA["apply"], body)
+        elif form == "put":
+            yield Step("PUT", path + query, "application/json", edits=chosen)
+        elif form == "json":
+            operations = [{"op": "add", "path": "/" + at.replace(".", "/"), "value": value} for at, value in chosen]
+            yield Step("PATCH", path + query, MEDIA["json"], operations)
+        else:
+            patch: Obj = {}
+            for at, value in chosen:
+                set_at(patch, at, rng.choice((value, value, None)))
+            yield Step("PATCH", path + query, MEDIA[form], patch)
+
+
+def take(server: Server, step: Step) -> tuple[int, Any]:
+    body = step.body
+    if step.method == "PUT":
+        code, body = server.call("GET", step.path.partition("?")[0])
+        if code != 200:
+            return code, seen(body)
+        for at, value in step.edits:
+            set_at(body, at, value)
+    code, answer = server.call(step.method, step.path, body, step.media)
+    return code, seen(answer)
+
+
+def seen(obj: Obj) -> Any:
+    """What servers must agree on."""
+    obj = copy.deepcopy(obj)
+    if obj.get("kind") == "Status":
+        details = obj.get("details") or {}
+        if obj["code"] == 422:  # what validation finds is for other comparisons
+            return obj.get("reason")
+        causes = sorted(details.get("causes", ()), key=json.dumps)
+        return {"reason": obj.get("reason"), "message": obj.get("message"), "causes": causes}
+    metadata = obj.get("metadata", {})
+    for name in ("uid", "resourceVersion", "creationTimestamp"):
+        metadata.pop(name, None)
+    entries = metadata.pop("managedFields", [])
+    for entry in entries:
+        entry["time"] = bool(entry.get("time"))
+    metadata["managedFields"] = sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
+    return obj
+
+
+def differences(left: Any, right: Any, path: str) -> Iterator[str]:
+    if isinstance(left, dict) and isinstance(right, dict):
+        for key in sorted({*left, *right}):
+            yield from differences(left.get(key), right.get(key), f"{path}.{key}")
+    elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
+        for index, (a, b) in enumerate(zip(left, right, strict=True)):
+            yield from differences(a, b, f"{path}[{index}]")
+    elif left != right:
+        yield f"{path}: {json.dumps(left)} and {json.dumps(right)}"
+
+
+def compare(left: Server, right: Server, kind: Kind, seed: int, length: int, validation: bool) -> bool:
+    rng = random.Random(seed)
+    name = f"d{seed}"
+    for server in (left, right):
+        server.call("PATCH", f"{kind.path}/{name}", {"metadata": {"finalizers": None}}, MEDIA["merge"])
+        server.call("DELETE", f"{kind.path}/{name}?gracePeriodSeconds=0")
+    story = [first_step(rng, kind, name), *steps(rng, kind, name, length)]
+    for index, step in enumerate(story):
+        answers = [take(server, step) for server in (left, right)]
+        if answers[0][0] == CRASHED or (answers[0][0] == 422 and not validation):
+            return True
+        if answers[0] != answers[1]:
+            print(f"--- {kind.kind}, seed {seed}")
+            for earlier in story[: index + 1]:
+                print(f"{earlier.method} {earlier.path} {json.dumps(earlier.body or earlier.edits)}")
+            for difference in differences(*answers, ""):
+                print(f"    {difference}")
+            return False
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left", help="URL of a real server")
+    parser.add_argument("right", help="URL of the server to compare")
+    parser.add_argument("--token", default="", help="bearer token, for both")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sequences", type=int, default=20, help="per kind")
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--kind", default="", help="only this kind")
+    parser.add_argument(
+        "--no-validation", action="store_true", help="stop where the left server finds an object invalid"
+    )
+    options = parser.parse_args()
+    servers = Server(options.left, options.token), Server(options.right, options.token)
+    for server in servers:
+        server.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    kinds = [kind for kind in KINDS if options.kind in ("", kind.kind)]
+    agreed = [
+        compare(*servers, kind, options.seed + n, options.steps, not options.no_validation)
+        for n in range(options.sequences)
+        for kind in kinds
+    ]
+    print(f"{sum(agreed)} of {len(agreed)} sequences agree")
+    return 0 if all(agreed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
