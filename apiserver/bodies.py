@@ -19,6 +19,7 @@ from understudy.apiserver.protobuf import sniff_protobuf
 from understudy.apiserver.schema import Schemas
 from understudy.apiserver.types import Obj, split_api_version
 
+TWICE = "yaml: unmarshal errors:\n  "  # what the error about duplicate keys begins with; they are warned of one by one
 SHOWN = 30  # bytes of a body that errors show
 SCHEME = '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
@@ -57,7 +58,7 @@ def read(call: Call, schemas: Schemas, group: str, version: str, kind: str, vali
     if strict and validation != IGNORE:
         if validation == STRICT:
             raise _unusable(name, of_version, kind, f"strict decoding error: {', '.join(strict)}")
-        call.warnings += strict
+        call.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
     return Sent(obj, api_version, name)
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
 from understudy.apiserver.kinds.bootstrap import initial_objects
+from understudy.apiserver.patch import managedfields
 from understudy.apiserver.registry import key_of
 from understudy.apiserver.types import split_api_version
 from understudy.apiserver.versions import to_internal
+
+
+MANAGER = "kube-apiserver"
 
 
 async def fill(api: Api, port: int) -> None:
@@ -19,6 +23,18 @@ async def fill(api: Api, port: int) -> None:
         kind = api.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:
             continue
-        fields = metadata.ordered({**obj["metadata"], "uid": metadata.new_uid(), "creationTimestamp": now})
+        owners = managedfields.on_update(
+            None,
+            obj,
+            struct=kind.struct(version),
+            api_version=obj["apiVersion"],
+            manager=MANAGER,
+            subresource="",
+            now=now,
+            reset=(("status",),),
+            convert=lambda obj, source, wanted: obj,
+        )
+        made = {"uid": metadata.new_uid(), "creationTimestamp": now, "managedFields": owners}
+        fields = metadata.ordered({**obj["metadata"], **made})
         internal = {**to_internal(kind, version, obj), "metadata": fields}
         await api.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)

@@ -152,7 +152,7 @@ def write_options(call: Call, *, apply: bool = False) -> WriteOptions:
             found.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
         if apply and not options.field_manager:
             found.append(required(Path("fieldManager"), "is required for apply patch"))
-    found += validate_field_manager(options.field_manager, Path("fieldManager"))
+    found += validate_field_manager(options.field_manager, Path("fieldManager"), call.release)
     found += dry_run_errors(query.all("dryRun"))
     if options.field_validation not in (STRICT, WARN, IGNORE):
         allowed = ["", IGNORE, STRICT, WARN]

@@ -139,9 +139,11 @@ def _json(body: Any, pretty: bool) -> bytes:
 
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
-    """RFC 7234 warnings; each text once, in the order they came."""
+    """RFC 7234 warnings; each text once, in the order they came. What no header can hold is left out, as in Go."""
     out = []
     for text in dict.fromkeys(warnings):
+        if not text.isprintable():
+            continue
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         out.append((WARNING, f'299 - "{escaped}"'))
     return out

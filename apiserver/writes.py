@@ -17,11 +17,13 @@ from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import WriteOptions, write_options
 from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patching import PATCHERS
+from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.registry import Transform, Write, strategy_of
 from understudy.apiserver.rendering import object_reply, wanted
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
+WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 DUPLICATE_OWNERS = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
 
 
@@ -94,6 +96,7 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
     obj = typed(target.kind, target.version, sent.obj | {"metadata": sent.obj.get("metadata") or {}})
     check_namespace(obj, target)
     writer.default(obj)
+    wipe(obj)
     unique_owners(obj, writer.ctx)
     writer.own(None, obj)
     entry = await api.registry.create(writer.write(""), writer.internal(obj))
@@ -187,6 +190,7 @@ def _applying(writer: Writer) -> Transform:
         )
         if current is not None and obj is live:
             return current
+        obj = respelt(obj, sorted_bytes)
         writer.default(obj)
         check_namespace(obj, target)
         check_name(obj, target)
@@ -197,6 +201,12 @@ def _applying(writer: Writer) -> Transform:
         return writer.internal(obj)
 
     return transform
+
+
+def wipe(obj: Obj) -> None:
+    """Takes out of a new object's metadata what only the server says."""
+    fields = {name: value for name, value in obj["metadata"].items() if name not in WIPED}
+    obj["metadata"] = {**fields, "creationTimestamp": None}
 
 
 def check_namespace(obj: Obj, target: Target) -> None:
@@ -228,10 +238,10 @@ def unique_owners(obj: Obj, ctx: Context) -> None:
     if not owners or len(owners) < 2:
         return
     kept: list[Obj] = []
-    repeated: dict[str, None] = {}
+    repeated: list[str] = []
     for owner in owners:
         if owner in kept:
-            repeated[owner.get("uid", "")] = None
+            repeated.append(owner.get("uid", ""))
         else:
             kept.append(owner)
     if repeated:
