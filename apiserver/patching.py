@@ -1,4 +1,9 @@
-"""Patches of a live object, decoded again into the kind's shape, with the errors that this can end in."""
+"""Patches of a live object, decoded again into the kind's shape, with the errors that this can end in.
+
+The object goes through JSON on the way, all of it: spaces in opaque parameters are gone after a patch, and after a
+strategic one their keys are in order, so that a claim whose parameters were sent otherwise refuses any patch (its spec
+would change).
+"""
 
 from __future__ import annotations
 
@@ -13,6 +18,7 @@ from understudy.apiserver.kind import Context
 from understudy.apiserver.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from understudy.apiserver.options import IGNORE, STRICT
 from understudy.apiserver.patch import json, merge, strategic, unstructured
+from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.schema import Struct
 from understudy.apiserver.types import Obj, split_api_version
 
@@ -39,7 +45,7 @@ def _document(form: Any, body: bytes, validation: str) -> Patched:
             return encode(result).decode()
 
         _check_type(result, live, struct, shown)
-        return _decoded(result, struct, list(patch.strict_errors), validation, ctx, shown)
+        return respelt(_decoded(result, struct, list(patch.strict_errors), validation, ctx, shown), encode)
 
     return patched
 
@@ -55,7 +61,8 @@ def strategic_patch(body: bytes, validation: str) -> Patched:
             unstructured.check(result, struct)
         except DecodeError as why:
             raise _unusable(patch.left(), str(why)) from None
-        return _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
+        obj = _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
+        return respelt(obj, sorted_bytes)
 
     return patched
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from copy import copy
 from decimal import Decimal
 from typing import Any
 
@@ -94,6 +96,42 @@ def go_number(value: float) -> Any:
     if value != int(value):
         return value
     return GoFloat(value) if str(value) == "-0.0" else int(value)
+
+
+def sorted_bytes(value: Any) -> bytes:
+    """As Go writes a value whose type it does not know: keys in order, numbers in their shortest form."""
+    return encode(_sorted(value))
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _sorted(value[name]) for name in sorted(value)}
+    if isinstance(value, list):
+        return [_sorted(item) for item in value]
+    return go_number(value) if isinstance(value, float) else value
+
+
+def respelt(value: Any, spell: Callable[[Any], bytes]) -> Any:
+    """`value` with its raw parts in other bytes: what patches make of them, be they changed or not."""
+    if isinstance(value, Raw):
+        return raw(value, spell(value))
+    if isinstance(value, dict):
+        for name, item in value.items():
+            if isinstance(item, (dict, list, Raw)):
+                new = respelt(item, spell)
+                if new is not item:
+                    value = _with(value, name, new)
+        return value
+    if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
+        items = [respelt(item, spell) for item in value]
+        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+    return value
+
+
+def _with(value: dict[str, Any], name: str, new: Any) -> dict[str, Any]:
+    out = copy(value)
+    out[name] = new
+    return out
 
 
 def _float_text(value: float) -> str:
