@@ -101,14 +101,14 @@ def _compile(expression: str, environment: Environment) -> Compiled:
 
 def parse(expression: str, report: Report) -> Node | None:
     """The tree of an expression, macros expanded; what is wrong with it goes to `report`."""
-    tokens, lexical = scan(expression)
+    tokens, unreadable = scan(expression)
     builder = Builder(report, MACROS)
-    if not lexical and syntax.surely_shallow(tokens):
+    if not unreadable and syntax.surely_shallow(tokens):
         tree = _quick(tokens, builder)
         if tree is not None:
             return tree
         report.errors.clear()
-    return syntax.parse(tokens, lexical, builder)
+    return syntax.parse(tokens, unreadable, builder)
 
 
 def _quick(tokens: Any, builder: Builder) -> Node | None:

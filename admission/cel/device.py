@@ -49,6 +49,13 @@ def as_bool(result: Value) -> bool:
     if isinstance(result, bool):
         return result
     name = type_name(result)
-    raise EvaluationError(
-        f"CEL result of type {name} could not be converted to bool: unsupported type conversion from '{name}' to bool"
-    )
+    reason = _NO_BOOL.get(name, f"unsupported type conversion from '{name}' to bool")
+    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
+
+
+_NO_BOOL = {
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+}

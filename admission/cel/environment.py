@@ -104,6 +104,8 @@ def _type_names() -> Mapping[str, Type]:
         name: type_of(read_type(name))
         for name in ("bool", "bytes", "double", "int", "string", "uint", "net.IP", "net.CIDR")
     }
+    names["duration"] = type_of(read_type("duration"))
+    names["timestamp"] = type_of(read_type("timestamp"))
     names["list"] = type_of(read_type("list(dyn)"))
     names["map"] = type_of(read_type("map(dyn, dyn)"))
     names["null_type"] = type_of(read_type("null"))

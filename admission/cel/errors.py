@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 MAX_REPORTED = 100
 NOWHERE = -1
 """The position of errors that concern the expression as a whole."""
+UNPLACED = -2
+"""The position of what stands for something that could not be read; upstream shows it before the first column."""
 
 
 class EvaluationError(Exception):
@@ -42,7 +44,7 @@ def _locate(starts: list[int], pos: int) -> tuple[int, int]:
     """(line from 1, column from 0); an empty source has its end before the first column, as upstream counts."""
     if pos == NOWHERE:
         return -1, -1
-    if len(starts) == 2 and starts[1] == 1:
+    if pos == UNPLACED or (len(starts) == 2 and starts[1] == 1):
         return 1, -1
     low, high = 0, len(starts) - 1
     while low < high - 1:

@@ -400,7 +400,7 @@ def _has(value: Value, field: str) -> bool:
         return field in value
     if isinstance(value, Message):
         return field in value.values
-    raise EvaluationError(f"no such key: {field}")
+    return False
 
 
 def optional_field(value: Value, key: Value) -> Optional:
@@ -484,7 +484,7 @@ def _message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) ->
 
 # Type names that upstream can check but has no run-time value for.
 _NO_VALUES = frozenset(
-    ["kubernetes.DRADevice", "google.protobuf.Struct.FieldsEntry"]
+    ["kubernetes.DRADevice", "duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
     + [
         f"google.protobuf.{name}"
         for name in (
@@ -518,6 +518,8 @@ def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
     """Upstream's words for arguments of the wrong run-time types; they differ between its own and other functions."""
     if name == "size":
         return "no such overload: size"
+    if hasattr(args[0], "cel_type") and name in ("_<_", "_<=_", "_>_", "_>=_"):
+        return f"no such overload: {name}"
     if name.startswith(("_", "@", "!", "-")) or name in _TERSE:
         return "no such overload"
     return f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})"

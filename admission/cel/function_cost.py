@@ -243,7 +243,17 @@ def _compare(_overload: str, _target: Item | None, args: Sequence[Item]) -> Esti
     return Range(min(most, 1), most).scaled(_TRAVERSAL), None
 
 
+def _sets(factor: float) -> Rule:
+    def rule(_overload: str, _target: Item | None, args: Sequence[Item]) -> Estimate | None:
+        return (args[0].known * args[1].known).scaled(factor) + ONE, None
+
+    return rule
+
+
 LANGUAGE: Mapping[str, Rule] = {
+    "list_sets_contains_list": _sets(1),
+    "list_sets_intersects_list": _sets(1),
+    "list_sets_equivalent_list": _sets(2),
     "string_format": _format,
     "string_to_bytes": _to_bytes,
     "bytes_to_string": _to_string,

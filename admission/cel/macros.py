@@ -19,7 +19,6 @@ from understudy.admission.cel.ast import (
     Ident,
     ListExpr,
     MapExpr,
-    Missing,
     Node,
     Select,
     StructExpr,
@@ -127,35 +126,34 @@ def _opt_flat_map(pos: int, target: Node | None, args: list[Node]) -> Node:
 
 def _if_present(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
     assert target is not None
-    value = Call(pos, "value", [], _copied_to(pos, target))
+    value = Call(pos, "value", [], _copied(target, pos))
     bound: Node = _let(pos, name, value, body)
     if wrap:
         bound = Call(pos, "optional.of", [bound])
     return Call(pos, "_?_:_", [Call(pos, "hasValue", [], target), bound, Call(pos, "optional.none", [])])
 
 
-def _copied_to(pos: int, node: Node) -> Node:
-    """A deep copy in which every node sits at `pos`."""
+def _copied(node: Node, pos: int) -> Node:
+    """A deep copy: the checker and the cost estimate write on nodes, so each must occur once in the tree.
+
+    Nodes keep their place, but entries of maps and messages move to `pos`; that is upstream's whim.
+    """
     twin = copy(node)
-    twin.pos = pos
     match twin:
         case Select():
-            twin.operand = _copied_to(pos, twin.operand)
+            twin.operand = _copied(twin.operand, pos)
         case Call():
-            twin.target = _copied_to(pos, twin.target) if twin.target else None
-            twin.args = [_copied_to(pos, arg) for arg in twin.args]
+            twin.target = _copied(twin.target, pos) if twin.target else None
+            twin.args = [_copied(arg, pos) for arg in twin.args]
         case ListExpr():
-            twin.elements = [_copied_to(pos, element) for element in twin.elements]
+            twin.elements = [_copied(element, pos) for element in twin.elements]
         case MapExpr():
-            twin.entries = [
-                Entry(pos, _copied_to(pos, entry.key), _copied_to(pos, entry.value), entry.optional)
-                for entry in twin.entries
-            ]
+            twin.entries = [Entry(pos, _copied(e.key, pos), _copied(e.value, pos), e.optional) for e in twin.entries]
         case StructExpr():
-            twin.fields = [Field(pos, f.name, _copied_to(pos, f.value), f.optional) for f in twin.fields]
+            twin.fields = [Field(pos, f.name, _copied(f.value, pos), f.optional) for f in twin.fields]
         case Fold():
             for part in ("iter_range", "accu_init", "condition", "step", "result"):
-                setattr(twin, part, _copied_to(pos, getattr(twin, part)))
+                setattr(twin, part, _copied(getattr(twin, part), pos))
     return twin
 
 
@@ -171,8 +169,3 @@ MACROS: dict[MacroKey, Macro] = {
     ("optMap", 2, True): _opt_map,
     ("optFlatMap", 2, True): _opt_flat_map,
 }
-
-
-def missing(pos: int) -> Missing:
-    """The placeholder for a misused macro."""
-    return Missing(pos)

@@ -9,15 +9,15 @@ judge of very deep expressions, whose limits upstream counts in grammar rules.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from understudy.admission.cel.ast import Node
 from understudy.admission.cel.atn import EPSILON, ORDER, Element, State, network
 from understudy.admission.cel.build import Builder
 from understudy.admission.cel.errors import NOWHERE
-from understudy.admission.cel.prediction import NoViableAlternative, Predictor, Stack
+from understudy.admission.cel.prediction import NoViableAlternative, Stack, predictor
 from understudy.admission.cel.syntax_tree import Branch, Leaf, TooDeep, read
-from understudy.admission.cel.tokens import EOF, Token
+from understudy.admission.cel.tokens import EOF, Token, Unreadable
 
 MAX_RULE_DEPTH = 250
 _MAX_RECOVERIES = 30
@@ -42,10 +42,10 @@ def surely_shallow(tokens: Sequence[Token]) -> bool:
 _COUNTED = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "in", "?"])
 
 
-def parse(tokens: Sequence[Token], lexical: Iterable[tuple[int, str]], builder: Builder) -> Node | None:
+def parse(tokens: Sequence[Token], unreadable: Sequence[Unreadable], builder: Builder) -> Node | None:
     """Read the tokens with recovery, report everything that is wrong, and give the tree if nothing was."""
     report = builder.report
-    recognizer = _Recognizer(tokens, report.source)
+    recognizer = _Recognizer(tokens, unreadable, report.source)
     try:
         tree: Branch | None = recognizer.start()
     except _Abort as stop:
@@ -53,9 +53,11 @@ def parse(tokens: Sequence[Token], lexical: Iterable[tuple[int, str]], builder: 
         if stop.message:
             report.add(NOWHERE, stop.message)
         # Nothing behind the token looked at last was ever read.
-        lexical = [error for error in lexical if error[0] < tokens[recognizer.furthest].pos]
-    for pos, message in (*lexical, *recognizer.errors):
-        report.add(pos, f"Syntax error: {message}")
+        unreadable = [piece for piece in unreadable if piece.pos < tokens[recognizer.furthest].pos]
+    for piece in unreadable:
+        report.add(piece.pos, _printed(f"Syntax error: {piece.message}"))
+    for pos, message in recognizer.errors:
+        report.add(pos, _printed(f"Syntax error: {message}"))
     if tree is None:
         return None
     try:
@@ -64,6 +66,20 @@ def parse(tokens: Sequence[Token], lexical: Iterable[tuple[int, str]], builder: 
         report.add(NOWHERE, str(error))
         return None
     return None if report.errors else node
+
+
+_VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
+
+
+def _printed(message: str) -> str:
+    """Upstream prints syntax errors through a format function without arguments, so a percent sign eats what follows."""
+
+    def verb(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return "%!(NOVERB)"
+        return "%" if match[1] == "%" else f"%!{match[1]}(MISSING)"
+
+    return _VERB.sub(verb, message) if "%" in message else message
 
 
 class _Abort(Exception):
@@ -83,11 +99,12 @@ class _Failure(Exception):
 
 
 class _Recognizer:
-    def __init__(self, tokens: Sequence[Token], source: str) -> None:
+    def __init__(self, tokens: Sequence[Token], unreadable: Sequence[Unreadable], source: str) -> None:
         self._tokens = tokens
+        self._unreadable = unreadable
         self._source = source
         self._network = network()
-        self._predictor = Predictor(self._network, tokens)
+        self._predictor = predictor()
         self._index = 0
         self.furthest = 0
         self.errors: list[tuple[int, str]] = []
@@ -168,7 +185,7 @@ class _Recognizer:
 
     def _predict(self, decision: State) -> int:
         try:
-            return self._predictor.predict(decision, self._index, self._stack, self._precedence)
+            return self._predictor.predict(self._tokens, decision, self._index, self._stack, self._precedence)
         except NoViableAlternative as none:
             self.furthest = max(self.furthest, none.index)
             raise self._no_viable(none.index) from None
@@ -177,7 +194,7 @@ class _Recognizer:
         first, last = self._token(), self._tokens[index]
         if first.kind == EOF:
             return _Failure(last.pos, "no viable alternative at input '<EOF>'")
-        text = self._source[first.pos : last.pos + len(last.text)]
+        text = self._between(first.pos, last.pos + len(last.text))
         message = f"no viable alternative at input {_quoted(text)}"
         # Upstream rewords a keyword used as a field name.
         message = re.sub(
@@ -186,6 +203,15 @@ class _Recognizer:
             message,
         )
         return _Failure(last.pos, message)
+
+    def _between(self, start: int, end: int) -> str:
+        """The source without what the lexer could not read."""
+        text = ""
+        for piece in self._unreadable:
+            if start <= piece.pos < end:
+                text += self._source[start : piece.pos]
+                start = piece.pos + len(piece.text)
+        return text + self._source[start:end]
 
     # tokens
 

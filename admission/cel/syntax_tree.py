@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from understudy.admission.cel.ast import Call, Const, Entry, Field, ListExpr, MapExpr, Missing, Node, Select, StructExpr
 from understudy.admission.cel.build import Builder
+from understudy.admission.cel.errors import UNPLACED
 from understudy.admission.cel.tokens import Token
 
 MAX_DEPTH = 250
@@ -50,7 +51,7 @@ class Branch:
 
 def read(tree: Branch, builder: Builder) -> Node:
     """The common tree of a whole source. Raises `TooDeep`."""
-    return _Reader(builder).node(tree.parts[0] if tree.parts else None, tree.pos)
+    return _Reader(builder).node(tree.parts[0] if tree.parts else None)
 
 
 def _tokens(parts: list[Branch | Leaf]) -> dict[str, Token]:
@@ -71,14 +72,13 @@ class _Reader:
         self._build = builder
         self._depth = 0
 
-    def node(self, part: Branch | Leaf | None, pos: int = 0) -> Node:
+    def node(self, part: Branch | Leaf | None) -> Node:
         """Any expression; a hole is `Missing`."""
         # Rules that only order precedence are passed through without a stack frame each.
         while isinstance(part, Branch) and part.rule in _PASSED and len(part.parts) == 1 and not part.marks:
-            pos = part.pos
             part = part.parts[0]
         if not isinstance(part, Branch):
-            return Missing(pos)
+            return Missing(UNPLACED)
         handler = getattr(self, f"_{part.rule}")
         found: Node = handler(part)
         return found
@@ -92,10 +92,10 @@ class _Reader:
         mark = _tokens(branch.parts).get("'?'")
         operands = _branches(branch.parts)
         if mark is None:
-            return self.node(operands[0] if operands else None, branch.pos)
+            return self.node(operands[0] if operands else None)
         self._deeper(1)
         padded = [*operands, None, None][:3]
-        nodes = [self.node(operand, branch.pos) for operand in padded]
+        nodes = [self.node(operand) for operand in padded]
         self._depth -= 1
         return Call(mark.pos, "_?_:_", nodes)
 
@@ -126,9 +126,9 @@ class _Reader:
         operands = _branches(branch.parts)
         ops = [part.token for part in branch.parts if isinstance(part, Leaf)]
         self._deeper(len(ops))
-        node = self.node(operands[0] if operands else None, branch.pos)
+        node = self.node(operands[0] if operands else None)
         for number, op in enumerate(ops, 1):
-            right = self.node(operands[number] if number < len(operands) else None, op.pos)
+            right = self.node(operands[number] if number < len(operands) else None)
             self._depth -= 1
             node = Call(op.pos, "@in" if op.text == "in" else f"_{op.text}_", [node, right])
         return node
@@ -139,12 +139,12 @@ class _Reader:
             return Const(branch.pos, "<<error>>")
         signs = [part.token for part in branch.parts if isinstance(part, Leaf)]
         members = _branches(branch.parts)
-        node = self.node(members[0] if members else None, branch.pos)
+        node = self.node(members[0] if members else None)
         return Call(signs[0].pos, f"{signs[0].text}_", [node]) if len(signs) % 2 else node
 
     def _member(self, branch: Branch) -> Node:
         first = branch.parts[0] if branch.parts else None
-        node = self.node(first, branch.pos)
+        node = self.node(first)
         for number, parts in branch.links():
             node = (self._select, self._method, self._index)[number - 1](node, parts)
         return node
@@ -170,7 +170,7 @@ class _Reader:
         opened = tokens.get("'['")
         if opened is None:
             return Missing(operand.pos)
-        inner = self.node(index[0] if index else None, opened.pos)
+        inner = self.node(index[0] if index else None)
         return Call(opened.pos, "_[?_]" if "'?'" in tokens else "_[_]", [operand, inner])
 
     def _arguments(self, parts: list[Branch | Leaf]) -> list[Node]:
@@ -178,7 +178,7 @@ class _Reader:
 
     def _primary(self, branch: Branch) -> Node:
         if not branch.marks:
-            return Missing(branch.pos)
+            return Missing(UNPLACED)
         number = branch.marks[0][1]
         tokens = _tokens(branch.parts)
         match number:
@@ -186,7 +186,7 @@ class _Reader:
                 return self._name(branch, tokens)
             case 2 | 6:
                 inner = _branches(branch.parts)
-                return self.node(inner[0] if inner else None, branch.pos)
+                return self.node(inner[0] if inner else None)
             case 3 if "'['" in tokens:
                 return self._list(branch, tokens["'['"])
             case 4 if "'{'" in tokens:
@@ -236,7 +236,7 @@ class _Reader:
 
     def _optExpr(self, branch: Branch) -> Node:  # noqa: N802
         inner = _branches(branch.parts)
-        return self.node(inner[0] if inner else None, branch.pos)
+        return self.node(inner[0] if inner else None)
 
     def _literal(self, branch: Branch) -> Node:
         if branch.failed or not branch.parts:

@@ -57,16 +57,28 @@ _OPEN_STRING = {
 }
 
 
-def scan(source: str) -> tuple[list[Token], list[tuple[int, str]]]:
-    """All tokens, closed by one EOF token, and the errors as (position, message)."""
+class Unreadable(NamedTuple):
+    """A piece of the source that is no token."""
+
+    pos: int
+    text: str
+
+    @property
+    def message(self) -> str:
+        """What is said about it."""
+        return f"token recognition error at: '{self.text}'"
+
+
+def scan(source: str) -> tuple[list[Token], list[Unreadable]]:
+    """All tokens, closed by one EOF token, and what stood between them that is none."""
     tokens: list[Token] = []
-    errors: list[tuple[int, str]] = []
+    errors: list[Unreadable] = []
     pos, end, match_at = 0, len(source), _TOKEN.match
     while pos < end:
         match = match_at(source, pos)
         if match is None:
             stop = _error_end(source, pos)
-            errors.append((pos, f"token recognition error at: '{source[pos:stop]}'"))
+            errors.append(Unreadable(pos, source[pos:stop]))
             pos = stop
             continue
         kind, text = match.lastgroup or "", match.group()

@@ -49,14 +49,22 @@ class Optional:
 NONE: Final = Optional(None)
 
 
-class _BoolKey:
+class _Key:
+    """A key that Python would mistake for another or cannot hash."""
+
     __slots__ = ("value",)
 
-    def __init__(self, value: bool) -> None:
+    def __init__(self, value: Value) -> None:
         self.value = value
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and equal(self.value, other.value)
 
-_TRUE, _FALSE = _BoolKey(True), _BoolKey(False)
+    def __hash__(self) -> int:
+        return hash(type(self.value))
+
+
+_TRUE, _FALSE = _Key(True), _Key(False)
 
 
 def map_key(key: Value) -> Any:
@@ -65,13 +73,13 @@ def map_key(key: Value) -> Any:
         return _TRUE
     if key is False:
         return _FALSE
-    return key
+    return _Key(key) if isinstance(key, (list, dict)) else key
 
 
 def map_keys(entries: dict[Any, Value]) -> Iterator[Value]:
     """The keys of a map as values."""
     for key in entries:
-        yield key.value if type(key) is _BoolKey else key
+        yield key.value if type(key) is _Key else key
 
 
 def type_name(value: Value) -> str:

@@ -109,10 +109,38 @@ def _address(text: str, fault: str, mapped: str = "") -> IPv4Address | IPv6Addre
     try:
         address = ip_address(text)
     except ValueError:
-        raise EvaluationError(f'{fault}ParseAddr("{text}"): unable to parse IP') from None
+        raise EvaluationError(f'{fault}ParseAddr("{text}"): {_why(text)}') from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise EvaluationError(f'IPv4-mapped IPv6 address "{mapped or text}" is not allowed')
     return address
+
+
+def _why(text: str) -> str:
+    """What Go finds wrong with an address."""
+    first = next((char for char in text if char in ".:%"), "")
+    if first == "%":
+        return "missing IPv6 address"
+    return "unable to parse IP" if first != "." else _why_not_v4(text)
+
+
+def _why_not_v4(text: str) -> str:
+    value = fields = digits = 0
+    for index, char in enumerate(text):
+        if char in "0123456789":
+            if digits == 1 and value == 0:
+                return "IPv4 field has octet with leading zero"
+            value, digits = value * 10 + int(char), digits + 1
+            if value > 255:
+                return "IPv4 field has value >255"
+        elif char == ".":
+            if digits == 0 or index == len(text) - 1:
+                return f'IPv4 field must have at least one digit (at "{text[index:]}")'
+            if fields == 3:
+                return "IPv4 address too long"
+            fields, value, digits = fields + 1, 0, 0
+        else:
+            return f'unexpected character (at "{text[index:]}")'
+    return "IPv4 address too short"
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:

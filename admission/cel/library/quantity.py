@@ -50,6 +50,7 @@ _SUFFIXES = {
     },
     **{suffix: Fraction(1024) ** power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)},
 }
+_MALFORMED = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LARGEST = Fraction(2**63 - 1)
 
 
@@ -65,9 +66,7 @@ class Quantity:
         """Read `1500m`, `2Gi`, `1e3`, …: rounded up to nano, limited to 2^63-1."""
         match = _SHAPE.fullmatch(text)
         if match is None or not text:
-            raise EvaluationError(
-                "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-            )
+            raise EvaluationError(_MALFORMED)
         number, suffix = match[1], match[2]
         if _EXPONENT.fullmatch(suffix):
             factor = Fraction(10) ** max(min(int(suffix[1:]), 1000), -1000)
@@ -76,7 +75,7 @@ class Quantity:
         else:
             raise EvaluationError("unable to parse quantity's suffix")
         if not _NUMBER.fullmatch(number):
-            raise EvaluationError("unable to parse numeric part of quantity")
+            raise EvaluationError(_MALFORMED)
         exact = Fraction(number if not number.endswith(".") else number[:-1]) * factor
         nanos = exact * 10**9
         rounded = Fraction(math.ceil(nanos) if nanos >= 0 else math.floor(nanos), 10**9)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value
+from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, type_name
 
 DECLARATIONS = """
 getDate
@@ -97,31 +97,32 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def to_duration(value: Value) -> Duration:
-    """`duration(x)` of a string or a number of nanoseconds."""
-    match value:
-        case str():
-            nanos = parse_duration(value)
-            if nanos is None:
-                raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Duration'")
-            return Duration(nanos)
-        case int():
-            return Duration(value)
-    assert isinstance(value, Duration)
-    return value
+    """`duration(x)` of a string. A number type-checks but cannot be converted, as upstream has it."""
+    if isinstance(value, Duration):
+        return value
+    nanos = parse_duration(value) if isinstance(value, str) else None
+    if nanos is None:
+        raise _no_conversion(value, "google.protobuf.Duration")
+    return Duration(nanos)
 
 
 def to_timestamp(value: Value) -> Timestamp:
     """`timestamp(x)` of a string or a number of seconds."""
+    moment: Timestamp | None = None
     match value:
+        case Timestamp():
+            moment = value
         case str():
-            parsed = parse_timestamp(value)
-            if parsed is None:
-                raise EvaluationError("type conversion error from 'string' to 'google.protobuf.Timestamp'")
-            value = parsed
+            moment = parse_timestamp(value)
         case int():
-            value = Timestamp(value * 10**9)
-    assert isinstance(value, Timestamp)
-    return timestamp_in_range(value.nanos)
+            moment = Timestamp(value * 10**9)
+    if moment is None:
+        raise _no_conversion(value, "google.protobuf.Timestamp")
+    return timestamp_in_range(moment.nanos)
+
+
+def _no_conversion(value: Value, target: str) -> EvaluationError:
+    return EvaluationError(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
 def timestamp_in_range(nanos: int) -> Timestamp:
