@@ -90,10 +90,12 @@ class Decoder:
     def _complain(self, what: str, name: str) -> None:
         if not self._is_strict or len(self.strict) >= MAX_STRICT_ERRORS:
             return
-        path = "".join(self._path).removeprefix(".")
-        text = f"{what} field {go_quote(f'{path}.{name}'.removeprefix('.'))}"
+        text = f"{what} field {go_quote(''.join((*self._path, self._step(name))))}"
         if text not in self.strict:
             self.strict.append(text)
+
+    def _step(self, key: str) -> str:
+        return f".{key}" if self._path else key
 
     # --- values
 
@@ -129,7 +131,7 @@ class Decoder:
             seen.add(key)
             self._struct = struct.plain
             self._fields.append(key)
-            self._path.append(f".{key}")
+            self._path.append(self._step(key))
             out[key] = self._value(item, field.type, out.get(key), pointer=field.pointer)
             self._path.pop()
             self._fields.pop()
@@ -157,7 +159,7 @@ class Decoder:
             if key in seen:
                 self._complain("duplicate", key)
             seen.add(key)
-            self._path.append(f".{key}")
+            self._path.append(self._step(key))
             out[key] = self._value(item, shape.value, None)
             self._path.pop()
         return out
@@ -208,7 +210,7 @@ class Decoder:
             for key, item in node.value:
                 if key in there:
                     self._complain("duplicate", key)
-                self._path.append(f".{key}")
+                self._path.append(self._step(key))
                 there[key] = self._interface(item)
                 self._path.pop()
             return there

@@ -177,9 +177,10 @@ _ESCAPED = frozenset('"\\/bfnrtu')
 
 
 def _unexpected(text: str, at: int, where: str) -> DecodeError:
-    """The error about the byte at `at`: Go speaks of bytes, as if each were a character."""
-    if at >= len(text):
+    """The error about the byte at `at`: Go speaks of bytes, as if each were a character. At the end of the text it
+    tries a space, which is wrong in the middle of a token only."""
+    if at >= len(text) and not (where.startswith("in ") or where.endswith("literal")):
         return DecodeError("unexpected end of JSON input")
-    char = chr(to_bytes(text[at])[0])
+    char = chr(to_bytes(text[at])[0]) if at < len(text) else " "
     shown = {"'": "\\'", '"': '"'}.get(char) or go_quote(char)[1:-1]
     return DecodeError(f"invalid character '{shown}' {where}")

@@ -95,7 +95,7 @@ def go_number(value: float) -> Any:
         return GoFloat(value)
     if value != int(value):
         return value
-    return GoFloat(value) if str(value) == "-0.0" else int(value)
+    return GoFloat(value) if str(value) == "-0.0" else int(Decimal(repr(value)))
 
 
 def sorted_bytes(value: Any) -> bytes:
