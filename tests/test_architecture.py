@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,19 +20,22 @@ LAYERS = [  # from the outermost in: each may import those after it, never one b
 ]
 
 
-def imports(path: Path) -> Iterator[str]:
+@cache
+def imports(path: Path) -> set[str]:
     """The modules that a source file imports when it runs, sooner or later; those for types alone do not count."""
-    nodes = list(ast.parse(path.read_text()).body)
+    nodes: list[ast.AST] = [ast.parse(path.read_text())]
+    found: set[str] = set()
     while nodes:
         node = nodes.pop()
         if isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{name.name}" for name in node.names)
+            found |= {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
-            yield from (name.name for name in node.names)
+            found |= {name.name for name in node.names}
         elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             nodes += node.orelse
         else:
             nodes += ast.iter_child_nodes(node)
+    return found
 
 
 def named(path: Path) -> str:
