@@ -47,18 +47,20 @@ TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as strconv.ParseBool has it
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """What can be asked of a route. `produces` is what its router names (empty: it has no router), `media` what the
-    handler can write, `conversions` whether it makes tables and metadata of objects, `aggregates` whether it has
-    aggregated discovery."""
+    handler can write, `conversions` whether it makes tables and metadata of objects, `tables` false if only the
+    latter, `aggregates` whether it has aggregated discovery."""
 
     produces: tuple[str, ...] = MEDIA
     media: tuple[str, ...] = MEDIA
     conversions: bool = False
+    tables: bool = True
     aggregates: bool = False
 
 
 OBJECT = Endpoint(conversions=True)
 LIST = Endpoint(produces=(*MEDIA, *STREAMS), conversions=True)
-LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True)
+UNTABLED = Endpoint(conversions=True, tables=False)
+LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True, tables=False)
 PLAIN = Endpoint()
 API = Endpoint(aggregates=True)  # /api
 APIS = Endpoint(produces=(), aggregates=True)  # /apis
@@ -195,7 +197,7 @@ def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint)
 def _converts(media_type: str, kind: str, group: str, version: str, endpoint: Endpoint) -> bool:
     if not endpoint.conversions or group != "meta.k8s.io" or version not in META_VERSIONS:
         return False
-    return kind in CONVERSIONS and not (kind == "Table" and media_type == PROTOBUF)
+    return kind in CONVERSIONS and not (kind == "Table" and (media_type == PROTOBUF or not endpoint.tables))
 
 
 def _aggregated(accept: str) -> Output | None:

@@ -249,7 +249,6 @@ def _rules_of(release: str, group: str, name: str) -> Callable[[], Rules]:
     def find() -> Rules:
         from understudy.apiserver import kinds  # here, since a server that is only asked for /version needs no rules
 
-        known: dict[tuple[str, str], Rules] = getattr(kinds, "rules", lambda _: {})(release)
-        return known.get((group, name), Rules())
+        return kinds.rules(release).get((group, name), Rules())
 
     return find

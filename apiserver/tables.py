@@ -14,12 +14,26 @@ from understudy.apiserver.call import Call, Query
 from understudy.apiserver.errors import StatusError, bad_request
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Kind
-from understudy.apiserver.negotiation import Output
+from understudy.apiserver.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.schema import INTERNAL
 from understudy.apiserver.types import Obj
 
-METADATA, OBJECT, NONE = "Metadata", "Object", "None"
+WITH_METADATA, WITH_OBJECT, WITH_NOTHING = "Metadata", "Object", "None"
 PARTIAL, PARTIAL_LIST = "PartialObjectMetadata", "PartialObjectMetadataList"
+
+# Subresources that are objects, but of which no table can be had; kubectl then prints what it finds in them.
+UNTABLED_SUBRESOURCES = {
+    ("", "pods", "ephemeralcontainers"),
+    ("apiextensions.k8s.io", "customresourcedefinitions", "status"),
+    ("apiregistration.k8s.io", "apiservices", "status"),
+    ("certificates.k8s.io", "certificatesigningrequests", "approval"),
+    ("resource.k8s.io", "podschedulingcontexts", "status"),
+    ("resource.k8s.io", "resourceclaims", "status"),
+}
+
+# As the real server describes the columns of a Scale.
+SCALE_DESIRED = "replicas is the desired number of instances for the scaled object."
+SCALE_AVAILABLE = "replicas is the actual number of observed instances of the scaled object."
 
 # Cells of a kind without a row of its own, by column; other columns stay <none>.
 ANY_KIND: Mapping[str, Callable[[Obj], Any]] = {
@@ -61,10 +75,48 @@ def table(
     }
 
 
+def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Output) -> Obj:
+    """A Table of the Scale of an object of `kind`. Name and age are those of the kind's own table."""
+    own = {column["name"]: column for column in kind.columns[version]}
+    wanted = {"type": "integer", "format": "", "description": SCALE_DESIRED, "priority": 0}
+    columns = [
+        {**own["Name"], "format": ""},
+        {"name": "Desired", **wanted},
+        {"name": "Available", **wanted, "description": SCALE_AVAILABLE},
+        own["Age"],
+    ]
+    cells = [
+        scale["metadata"]["name"],
+        scale.get("spec", {}).get("replicas", 0),
+        scale.get("status", {}).get("replicas", 0),
+        printing.age(scale),
+    ]
+    found = scale["metadata"].get("resourceVersion")
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{form.target_version}",
+        "metadata": {"resourceVersion": found} if found else {},
+        "columnDefinitions": columns,
+        "rows": [{"cells": cells, "object": _included(scale, include_object(call.query), form.target_version)}],
+    }
+
+
+def endpoint(kind: Kind, subresource: str) -> Endpoint:
+    """What can be asked of an object, or of a subresource, in Accept. Reviews and bindings come as they are."""
+    if subresource == "log":
+        return LOG
+    if kind.virtual and "get" not in kind.verbs:
+        return UNTABLED
+    if not subresource:
+        return OBJECT
+    readable = "get" in kind.subresources[subresource].verbs
+    return OBJECT if readable and (kind.group, kind.resource, subresource) not in UNTABLED_SUBRESOURCES else UNTABLED
+
+
 def include_object(query: Query) -> str:
     """What rows hold beside their cells: Metadata, Object or None. Raises StatusError (400)."""
-    asked = query.get("includeObject") or METADATA
-    if asked not in (METADATA, OBJECT, NONE):
+    asked = query.get("includeObject") or WITH_METADATA
+    if asked not in (WITH_METADATA, WITH_OBJECT, WITH_NOTHING):
         raise bad_request(
             f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(asked)}: "
             "must be 'Metadata', 'Object', 'None', or empty"
@@ -73,9 +125,9 @@ def include_object(query: Query) -> str:
 
 
 def _included(obj: Obj, include: str, version: str) -> Obj | None:
-    if include == NONE:
+    if include == WITH_NOTHING:
         return None
-    return obj if include == OBJECT else partial(obj, version)
+    return obj if include == WITH_OBJECT else partial(obj, version)
 
 
 def _any_row(columns: Sequence[Obj]) -> printing.Row:

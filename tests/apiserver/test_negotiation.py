@@ -16,6 +16,7 @@ from understudy.apiserver.negotiation import (
     PLAIN,
     PROTOBUF,
     UNROUTED,
+    UNTABLED,
     YAML,
     Endpoint,
     Output,
@@ -73,6 +74,7 @@ def test_what_is_wanted_of_an_object(accept: str, wanted: Output) -> None:
         (f"{JSON};as=Wrong{META}", OBJECT, HANDLER + MEDIA),
         (f"{PROTOBUF};as=Table{META}", LIST, HANDLER + MEDIA),
         (f"{JSON};as=Table{META}", PLAIN, HANDLER + MEDIA),
+        (f"{JSON};as=Table{META}", UNTABLED, HANDLER + MEDIA),
         (V2.replace("v2", "v9"), UNROUTED, HANDLER + MEDIA),
     ],
 )

@@ -9,9 +9,9 @@ import pytest
 from understudy.apiserver.call import Call, Query
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.kind import Kind
-from understudy.apiserver.negotiation import Output
+from understudy.apiserver.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.releases import Release
-from understudy.apiserver.tables import check_conversion, partial, partial_list, table
+from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table
 
 TABLE = Output(target="Table", target_version="v1")
 OLD = {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}
@@ -84,13 +84,47 @@ def test_empty_and_later_tables() -> None:
     assert found["metadata"] == {"resourceVersion": "9"}
 
 
-@pytest.mark.parametrize("kind", Release.of("1.32").kinds, ids=lambda kind: f"{kind.group}/{kind.name}")
+@pytest.mark.parametrize("kind", list(Release.of("1.32").kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     """A bare object can be printed, with as many cells as there are columns."""
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
         found = table(kind, version, [obj], versioned=[obj], call=get(), form=TABLE)
         assert len(found["rows"][0]["cells"]) == len(columns)
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "subresource", "wanted"),
+    [
+        ("", "Pod", "", OBJECT),
+        ("", "Pod", "status", OBJECT),
+        ("", "Pod", "ephemeralcontainers", UNTABLED),
+        ("", "Pod", "eviction", UNTABLED),
+        ("", "Pod", "log", LOG),
+        ("apps", "Deployment", "scale", OBJECT),
+        ("resource.k8s.io", "ResourceClaim", "status", UNTABLED),
+        ("authorization.k8s.io", "SelfSubjectAccessReview", "", UNTABLED),
+        ("", "ComponentStatus", "", OBJECT),
+    ],
+)
+def test_where_tables_can_be_had(group: str, name: str, subresource: str, wanted: Endpoint) -> None:
+    """Not of everything that is an object: some subresources never got columns."""
+    assert endpoint(of(group, name), subresource) == wanted
+
+
+def test_a_scale() -> None:
+    """The table of a Scale shows wanted and observed replicas."""
+    kind = of("apps", "Deployment")
+    scale = {"metadata": {"name": "d", **OLD}, "spec": {"replicas": 2}, "status": {"replicas": 0}}
+    found = scale_table(kind, "v1", scale, call=get("includeObject=None"), form=TABLE)
+    assert [(c["name"], c["type"]) for c in found["columnDefinitions"]] == [
+        ("Name", "string"),
+        ("Desired", "integer"),
+        ("Available", "integer"),
+        ("Age", "string"),
+    ]
+    assert found["rows"][0]["cells"][:3] == ["d", 2, 0]
+    assert found["metadata"] == {"resourceVersion": "7"}
 
 
 def test_metadata_only() -> None:
