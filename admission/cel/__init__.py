@@ -5,10 +5,10 @@
     compiled.error, compiled.cost
     compiled.evaluate({"driver": "dra.example.com", "attributes": {}, "capacity": {}})
 
-The way of an expression: `tokens` → `parser_celpy` (cel-python's grammar) or `parser_celcpp` (cel-expr-python, if it is
-installed), both over `build` and `macros` → `ast` → `checker` → `validators` → `cost` → `evaluator`. What a parser
-refuses, `syntax` reads again to say what is wrong with it. Names and functions come from `environment`, `declarations`
-and `library`.
+The way of an expression: `tokens` → `parser_celpy` (cel-python's grammar), with `build` and `macros` → `ast` →
+`checker` → `validators` → `cost` → `evaluator`. What the parser refuses, `syntax` reads again to say in upstream's
+words what is wrong with it. Names and functions come from `environment`, `declarations` and `library`; `compiler`
+runs the stages.
 """
 
 from understudy.admission.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it

@@ -1,8 +1,9 @@
 """The abstract syntax both parsers produce and every later stage reads.
 
-One expression is a tree of `Node`s. Positions are offsets in code points into the source and follow cel-go: an operator,
-call, selection or aggregate sits at its operator, parenthesis, dot or bracket, a literal or name at its first character.
-The checker writes what it finds (`type`, `overloads`) onto the nodes, so a tree belongs to one compilation.
+One expression is a tree of `Node`s. Positions are offsets in code points into the source and follow cel-go: an
+operator, call, selection or aggregate sits at its operator, parenthesis, dot or bracket, a literal or name at its
+first character. The checker writes what it finds (`type`, `overloads`) onto the nodes, so a tree belongs to one
+compilation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The type checker: resolves names and overloads, and says what does not fit in cel-go's words.
 
-It walks a tree once, writes `type` and `overloads` onto every node, and reports errors at the nodes' positions. Where an
-error makes a type unknown the walk goes on with the error type, which fits everywhere, so that one mistake is reported
-once. The rules are those of the CEL specification ("Gradual Type Checking"); texts are upstream's.
+It walks a tree once, writes `type` and `overloads` onto every node, and reports errors at the nodes' positions. Where
+an error makes a type unknown the walk goes on with the error type, which fits everywhere, so that one mistake is
+reported once. The rules are those of the CEL specification ("Gradual Type Checking"); texts are upstream's.
 """
 
 from __future__ import annotations

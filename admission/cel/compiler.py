@@ -1,4 +1,4 @@
-"""From text to a program: parse, check, validate, estimate, plan; in that order, each stage only if the last was clean."""
+"""From text to a program: parse, check, validate, plan, estimate, each stage only if the one before was content."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Compiled:
     error: str | None = None
     error_kind: Literal["", "invalid", "internal"] = ""
     cost: int = MAX_COST
-    program: Callable[[Mapping[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
+    program: Callable[[dict[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
 
     def evaluate(self, device: Mapping[str, Any]) -> bool:
         """Does the device match? Raises `EvaluationError` with cel-go's text if that cannot be said.
@@ -67,15 +67,25 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
 def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
     """Run in a thread of its own with room for thousands of nested nodes."""
     outcome: list[Compiled] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            outcome.append(work())
+        except BaseException as error:  # handed over to the caller's thread
+            failure.append(error)
+
     limit, size = sys.getrecursionlimit(), threading.stack_size(256 * 1024 * 1024)
     try:
         sys.setrecursionlimit(max(limit, 100_000))
-        thread = threading.Thread(target=lambda: outcome.append(work()))
+        thread = threading.Thread(target=run)
         thread.start()
         thread.join()
     finally:
         threading.stack_size(size)
         sys.setrecursionlimit(limit)
+    if failure:
+        raise failure[0]
     return outcome[0]
 
 
@@ -116,5 +126,5 @@ def _quick(tokens: Any, builder: Builder) -> Node | None:
 
     try:
         return parser_celpy.parse(tokens, builder)
-    except parser_celpy.SyntaxMismatch:
+    except parser_celpy.SyntaxMismatchError:
         return None

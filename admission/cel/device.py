@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from understudy.admission.cel.access import DefaultMap
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.evaluator import DefaultMap
 from understudy.admission.cel.library.quantity import Quantity
 from understudy.admission.cel.library.semver import Semver
 from understudy.admission.cel.values import Value, type_name

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.types import Type
-from understudy.admission.cel.values import Duration, Optional, Timestamp, UnsignedInt, Value, type_name
+from understudy.admission.cel.values import Duration, Optional, Timestamp, Value, type_name
 
 _EXACT: dict[str, type] = {
     "bool": bool,

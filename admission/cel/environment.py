@@ -1,8 +1,8 @@
 """The environments: which libraries, variables and types a release offers to device selectors.
 
-Sources: `k8s.io/dynamic-resource-allocation/cel` (the `device` variable) and `k8s.io/apiserver/pkg/cel/environment` (the
-libraries by the version that introduced them). New expressions may use what the release *before* understood, so that
-a rollback finds no expression it cannot read; what is already stored may use everything of the release.
+Sources: `k8s.io/dynamic-resource-allocation/cel` (the `device` variable) and `k8s.io/apiserver/pkg/cel/environment`
+(the libraries by the version that introduced them). New expressions may use what the release *before* understood, so
+that a rollback finds no expression it cannot read; what is already stored may use everything of the release.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def device_environment(release: str, *, features: frozenset[str] = frozenset(), 
         "attributes": read_type("map(string, map(string, any))"),
         "capacity": read_type("map(string, map(string, kubernetes.Quantity))"),
     }
-    declarations = Declarations(_functions(tuple(libraries)), variables | _type_names(), fields)
+    declarations = Declarations(_functions(tuple(libraries)), {**variables, **_type_names()}, fields)
     return Environment(release, features, stored, declarations)
 
 

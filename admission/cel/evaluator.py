@@ -1,8 +1,8 @@
 """Evaluation: a checked tree becomes one Python closure per node, and the program is the outermost of them.
 
-Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` absorb an error on one side if the other side decides;
-so do `all` and `exists`, which are folds over them. A call whose overload the checker could not settle (an attribute may
-be of any type) chooses by the run-time types of its arguments.
+Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` absorb an error on one side if the other side
+decides; so do `all` and `exists`, which are folds over them. A call whose overload the checker could not settle (an
+attribute may be of any type) chooses by the run-time types of its arguments.
 """
 
 from __future__ import annotations
@@ -13,18 +13,32 @@ from importlib import import_module
 from typing import Any
 
 from understudy.admission.cel import regex
-from understudy.admission.cel.ast import Call, Const, Fold, Ident, ListExpr, MapExpr, Node, Select, StructExpr
+from understudy.admission.cel.access import field as field_of
+from understudy.admission.cel.access import has, item, message, optional_entry, optional_field
+from understudy.admission.cel.ast import (
+    Call,
+    Const,
+    Fold,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+    qualified_name,
+)
 from understudy.admission.cel.declarations import Declarations, Overload
 from understudy.admission.cel.dispatch import guard
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.types import Type
-from understudy.admission.cel.values import NONE, Optional, Value, is_number, map_key, map_keys, type_name
+from understudy.admission.cel.values import NONE, Optional, Value, map_key, map_keys, type_name
 
 Scope = dict[str, Value]
 Program = Callable[[Scope], Value]
 
-_LIBRARIES = "standard operators time url regex lists optional quantity strings sets network format semver".split()
-_CONVERSIONS = frozenset("bool bytes double duration dyn int string timestamp type uint".split())
+_LIBRARIES = tuple(
+    "standard operators time url regex lists optional quantity strings sets network format semver".split()  # noqa: SIM905
+)
+_CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
 
 class PlanError(Exception):
@@ -81,21 +95,19 @@ class _Planner:
             if name in _NO_VALUES:
                 raise PlanError(f"reference to undefined type: {name}")
             value = declared.params[0] if declared.params else declared
-            return lambda scope: scope[name] if name in scope else value
+            return lambda scope: scope.get(name, value)
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return lambda _scope: 0
         return lambda scope: scope[name]
 
     def _select(self, node: Select) -> Program:
-        from understudy.admission.cel.ast import qualified_name
-
         name = qualified_name(node)
         if name is not None and name.removeprefix(".") in self._declarations.variables:
             return self._ident(name, node)
         operand, field = self.plan(node.operand), node.field
         if node.test_only:
-            return lambda scope: _has(operand(scope), field)
-        return lambda scope: _field(operand(scope), field)
+            return lambda scope: has(operand(scope), field)
+        return lambda scope: field_of(operand(scope), field)
 
     # calls
 
@@ -140,11 +152,8 @@ class _Planner:
 
     def _dispatch(self, node: Call) -> Callable[..., Value]:
         declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
-        chosen: list[tuple[Callable[..., bool], Callable[..., Value]]] = []
         known = functions()
-        for id_ in node.overloads:
-            if id_ in known:
-                chosen.append((_guards(declared[id_]), known[id_]))
+        chosen = [(_guards(declared[id_]), known[id_]) for id_ in node.overloads if id_ in known]
         name = node.function
 
         def call(*args: Value) -> Value:
@@ -169,7 +178,7 @@ class _Planner:
                 value = part(scope)
                 if not optional:
                     out.append(value)
-                elif (inner := _optional_entry(value)) is not NONE:
+                elif (inner := optional_entry(value)) is not NONE:
                     out.append(inner.value)
             return out
 
@@ -183,7 +192,7 @@ class _Planner:
             for key, value, optional in parts:
                 name, found = map_key(key(scope)), value(scope)
                 if optional:
-                    found = _optional_entry(found)
+                    found = optional_entry(found)
                     if found is NONE:
                         out.pop(name, None)
                         continue
@@ -200,7 +209,7 @@ class _Planner:
 
         def build(scope: Scope) -> Value:
             values = {field: part(scope) for field, part in parts}
-            return _message(name, values, fields)
+            return message(name, values, fields)
 
         return build
 
@@ -219,9 +228,9 @@ class _Planner:
                 raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
             inner = dict(scope)
             value = _attempt(init, scope)
-            for item in values if kind is list else list(map_keys(values)):
+            for element in values if kind is list else list(map_keys(values)):
                 inner[accu] = value
-                inner[variable] = item
+                inner[variable] = element
                 if not is_constant_true and not condition(inner):
                     break
                 value = _attempt(step, inner)
@@ -331,7 +340,7 @@ def _optional_select(operand: Program, field: Program) -> Program:
 
 
 def _index(operand: Program, key: Program) -> Program:
-    return lambda scope: _item(operand(scope), key(scope))
+    return lambda scope: item(operand(scope), key(scope))
 
 
 _SPECIAL: Mapping[str, Callable[..., Program]] = {
@@ -348,149 +357,26 @@ _SPECIAL: Mapping[str, Callable[..., Program]] = {
 }
 
 
-# Access
-
-
-class DefaultMap(dict[Any, Value]):
-    """`device.attributes` and `device.capacity`: what is not there is an empty map, but only when it is looked up."""
-
-    def __missing__(self, key: Any) -> Value:
-        return {}
-
-
-def _item(value: Value, key: Value) -> Value:
-    if isinstance(value, dict):
-        try:
-            return value[map_key(key)]
-        except (KeyError, TypeError):
-            raise EvaluationError(f"no such key: {show_key(key)}") from None
-    if isinstance(value, list):
-        return value[_position(value, key)]
-    if isinstance(value, Optional):
-        return optional_field(value, key)
-    if isinstance(value, Message):
-        return _field(value, key)
-    raise EvaluationError(f"no such key: {show_key(key)}")
-
-
-def _position(values: list[Value], key: Value) -> int:
-    if not is_number(key):
-        raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
-    if key != int(key):
-        raise EvaluationError(f"unsupported index value {show_key(key)} in list")
-    if not 0 <= key < len(values):
-        raise EvaluationError(f"index out of bounds: {int(key)}")
-    return int(key)
-
-
-def _field(value: Value, field: str) -> Value:
-    if isinstance(value, Message):
-        return value.get(field)
-    if isinstance(value, Optional):
-        return optional_field(value, field)
-    return _item(value, field)
-
-
-def _has(value: Value, field: str) -> bool:
-    if isinstance(value, Optional):
-        return value is not NONE and _has(value.value, field)
-    if isinstance(value, DefaultMap):
-        return True
-    if isinstance(value, dict):
-        return field in value
-    if isinstance(value, Message):
-        return field in value.values
-    return False
-
-
-def optional_field(value: Value, key: Value) -> Optional:
-    """`a.?b` and `a[?b]`."""
-    if isinstance(value, Optional):
-        if value is NONE:
-            return NONE
-        value = value.value
-    if isinstance(value, DefaultMap):
-        return Optional(value[map_key(key)])
-    if isinstance(value, dict):
-        name = map_key(key)
-        return Optional(value[name]) if name in value else NONE
-    if isinstance(value, list):
-        inside = is_number(key) and key == int(key) and 0 <= key < len(value)
-        return Optional(value[int(key)]) if inside else NONE
-    if isinstance(value, Message):
-        return Optional(value.values[key]) if key in value.values else NONE
-    raise EvaluationError(f"no such key: {show_key(key)}")
-
-
-def _optional_entry(value: Value) -> Optional:
-    if isinstance(value, Optional):
-        return value
-    raise EvaluationError(f"cannot initialize optional entry from non-optional value {value!r}")
-
-
-def show_key(key: Value) -> str:
-    """A key as error messages name it."""
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    if isinstance(key, float):
-        return f"{key:g}"
-    return f"{int(key)}" if isinstance(key, int) else str(key)
-
-
-# Messages
-
-
-class Message:
-    """A constructed message that has no CEL value of its own, such as `kubernetes.DRADevice{…}`."""
-
-    def __init__(self, name: str, values: Mapping[str, Value], fields: Mapping[str, Type]) -> None:
-        self.name = name
-        self.values = values
-        self.fields = fields
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Message) and (self.name, self.values) == (other.name, other.values)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def get(self, field: str) -> Value:
-        """A field, or its zero value."""
-        if field in self.values:
-            return self.values[field]
-        return {"string": "", "bool": False, "int": 0, "double": 0.0, "bytes": b""}.get(
-            self.fields[field].kind, {} if self.fields[field].kind == "map" else None
-        )
-
-
-def _message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) -> Value:
-    from understudy.admission.cel.library.time import well_known
-
-    short = name.removeprefix("google.protobuf.")
-    if short != name:
-        if short in ("Duration", "Timestamp"):
-            return well_known(short, values)
-        if short.endswith("Value") and "value" in fields:
-            return values.get("value", Message(name, {}, fields).get("value"))
-        if short == "Struct":
-            return values.get("fields", {})
-        if short == "ListValue":
-            return values.get("values", [])
-        if short == "Value":
-            return next(iter(values.values()), None)
-    if name.startswith("kubernetes.") or short != name:
-        return Message(name, values, fields)
-    raise EvaluationError(f"unknown type '{name}'")
-
-
 # Type names that upstream can check but has no run-time value for.
 _NO_VALUES = frozenset(
     ["kubernetes.DRADevice", "duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
     + [
         f"google.protobuf.{name}"
-        for name in (
-            "Any BoolValue BytesValue DoubleValue FloatValue Int32Value Int64Value ListValue StringValue Struct"
-            " UInt32Value UInt64Value Value"
-        ).split()
+        for name in [
+            "Any",
+            "BoolValue",
+            "BytesValue",
+            "DoubleValue",
+            "FloatValue",
+            "Int32Value",
+            "Int64Value",
+            "ListValue",
+            "StringValue",
+            "Struct",
+            "UInt32Value",
+            "UInt64Value",
+            "Value",
+        ]
     ]
 )
 
@@ -526,6 +412,20 @@ def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
 
 
 _TERSE = frozenset(
-    "contains endsWith matches startsWith getDate getDayOfMonth getDayOfWeek getDayOfYear getFullYear getHours"
-    " getMilliseconds getMinutes getMonth getSeconds".split()
+    [
+        "contains",
+        "endsWith",
+        "matches",
+        "startsWith",
+        "getDate",
+        "getDayOfMonth",
+        "getDayOfWeek",
+        "getDayOfYear",
+        "getFullYear",
+        "getHours",
+        "getMilliseconds",
+        "getMinutes",
+        "getMonth",
+        "getSeconds",
+    ]
 )

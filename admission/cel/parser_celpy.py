@@ -17,10 +17,10 @@ from understudy.admission.cel.build import Builder
 from understudy.admission.cel.tokens import EOF, Token
 
 if TYPE_CHECKING:
-    from lark import Lark, Tree
+    from lark import Lark
 
 
-class SyntaxMismatch(Exception):
+class SyntaxMismatchError(Exception):
     """The source is not CEL; what exactly is wrong is for `syntax.py` to say."""
 
 
@@ -113,13 +113,13 @@ def _lark() -> Lark:
 
 
 def parse(tokens: list[Token], builder: Builder) -> Node:
-    """The tree of a token list that ends in EOF. Raises `SyntaxMismatch` where the grammar does not fit."""
+    """The tree of a token list that ends in EOF. Raises `SyntaxMismatchError` where the grammar does not fit."""
     from lark.exceptions import UnexpectedInput
 
     try:
-        tree = _lark().parse(list(_with_signs(tokens)))  # type: ignore[arg-type]
+        tree = _lark().parse(list(_with_signs(tokens)))
     except UnexpectedInput:
-        raise SyntaxMismatch from None
+        raise SyntaxMismatchError from None
     return _Adapter(builder).node(tree)
 
 
@@ -173,13 +173,13 @@ class _Adapter:
         condition, mark, yes, _, no = parts
         return Call(mark.start_pos, "_?_:_", [self.node(condition), self.node(yes), self.node(no)])
 
-    def _logical(self, tree: Tree[Any]) -> Node:
+    def _logical(self, tree: Any) -> Node:
         rule, terms, ops = tree.data, [], []
         while getattr(tree, "data", None) == rule:
             left, op, right = tree.children
             terms.append(right)
-            ops.append(op.start_pos)  # type: ignore[union-attr]
-            tree = left  # type: ignore[assignment]
+            ops.append(op.start_pos)
+            tree = left
         nodes = [self.node(term) for term in (tree, *reversed(terms))]
         return self._build.logical("_||_" if rule == "conditionalor" else "_&&_", nodes, ops[::-1])
 
@@ -227,7 +227,7 @@ class _Adapter:
     def _message(self, head: Any, links: list[Any]) -> Node:
         """`a.b.C{…}`: cel-python lets any operand stand before the brace, upstream only a dotted name."""
         if head.data not in ("ident", "dot_ident") or any(link.data != "member_dot" for link in links[:-1]):
-            raise SyntaxMismatch
+            raise SyntaxMismatchError
         name = "".join(token.value for token in head.children)
         name += "".join(f".{link.children[2].value}" for link in links[:-1])
         _, opened, *rest = links[-1].children
@@ -238,7 +238,7 @@ class _Adapter:
         return StructExpr(opened.start_pos, name, fields)
 
     def _link_object(self, node: Node, parts: list[Any]) -> Node:
-        raise SyntaxMismatch
+        raise SyntaxMismatchError
 
     def _link_dot(self, node: Node, parts: list[Any]) -> Node:
         _, dot, name = parts
@@ -267,7 +267,8 @@ class _Adapter:
         return items[::-1]
 
     def _args(self, parts: list[Any]) -> list[Node]:
-        args, tree = [], parts[0] if parts else None
+        args: list[Any] = []
+        tree: Any = parts[0] if parts else None
         while getattr(tree, "data", None) == "exprlist":
             args.append(tree.children[-1])
             tree = tree.children[0] if len(tree.children) > 1 else None
@@ -280,10 +281,10 @@ class _Adapter:
         return self._build.ident(_token(parts[1]), leading_dot=parts[0].start_pos)
 
     def _ident_arg(self, parts: list[Any]) -> Node:
-        return self._global_call(None, *parts[:2], parts[2:-1])
+        return self._global_call(None, parts[0], parts[1], parts[2:-1])
 
     def _dot_ident_arg(self, parts: list[Any]) -> Node:
-        return self._global_call(parts[0].start_pos, *parts[1:3], parts[3:-1])
+        return self._global_call(parts[0].start_pos, parts[1], parts[2], parts[3:-1])
 
     def _global_call(self, dot: int | None, name: Any, opened: Any, args: list[Any]) -> Node:
         if self._build.reserved(_token(name), dot):

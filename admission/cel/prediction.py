@@ -1,9 +1,9 @@
 """Adaptive prediction: which alternative of a decision the coming tokens belong to.
 
-All alternatives are simulated together, token by token. First without regard to where the rule was called from (a rule's
-end may be followed by whatever follows it anywhere); if that leaves a conflict, again with the real call stack, where the
-lowest alternative wins an ambiguity. The first simulation is more than a speed-up: what it takes for possible decides
-which errors are noticed here and which later.
+All alternatives are simulated together, token by token. First without regard to where the rule was called from (a
+rule's end may be followed by whatever follows it anywhere); if that leaves a conflict, again with the real call
+stack, where the lowest alternative wins an ambiguity. The first simulation is more than a speed-up: what it takes for
+possible decides which errors are noticed here and which later.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Configs = dict[Config, bool]
 """Configurations (state, alternative, stack of states to return to); True once it has left the rule of the decision."""
 
 
-class NoViableAlternative(Exception):
+class NoViableAlternativeError(Exception):
     """No alternative fits the tokens up to and including number `index`."""
 
     def __init__(self, index: int) -> None:
@@ -76,7 +76,7 @@ class Predictor:
                 finished = _finished(step.configs)
                 if finished:
                     return finished
-                raise NoViableAlternative(index)
+                raise NoViableAlternativeError(index)
             if reached.verdict is not None:
                 return reached.verdict
             if kind == EOF:

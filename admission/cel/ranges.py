@@ -1,4 +1,4 @@
-"""Ranges of unsigned 64-bit numbers: sizes and costs between a least and a greatest, saturating instead of overflowing."""
+"""Ranges of unsigned 64-bit numbers: sizes and costs from a least to a greatest; they saturate, never overflow."""
 
 from __future__ import annotations
 

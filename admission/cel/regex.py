@@ -26,7 +26,7 @@ _GO_WORDS = {
 @lru_cache(1024)
 def compile_pattern(pattern: str) -> Any:
     """A compiled pattern of google-re2. Raises `PatternError`."""
-    import re2
+    import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
     options.log_errors = False
@@ -38,9 +38,9 @@ def compile_pattern(pattern: str) -> Any:
 
 def _in_go_words(message: Any, pattern: str) -> str:
     text = message.decode() if isinstance(message, bytes) else str(message)
-    if text.startswith("b'") or text.startswith('b"'):
+    if text.startswith(("b'", 'b"')):
         text = text[2:-1]
-    words, colon, fragment = text.partition(": ")
+    words, _, fragment = text.partition(": ")
     go = _GO_WORDS.get(words, words)
     if words in ("missing )", "missing ]"):
         fragment = pattern if words == "missing )" else fragment

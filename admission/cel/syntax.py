@@ -15,8 +15,8 @@ from understudy.admission.cel.ast import Node
 from understudy.admission.cel.atn import EPSILON, ORDER, Element, State, network
 from understudy.admission.cel.build import Builder
 from understudy.admission.cel.errors import NOWHERE
-from understudy.admission.cel.prediction import NoViableAlternative, Stack, predictor
-from understudy.admission.cel.syntax_tree import Branch, Leaf, TooDeep, read
+from understudy.admission.cel.prediction import NoViableAlternativeError, Stack, predictor
+from understudy.admission.cel.syntax_tree import Branch, Leaf, TooDeepError, read
 from understudy.admission.cel.tokens import EOF, Token, Unreadable
 
 MAX_RULE_DEPTH = 250
@@ -48,7 +48,7 @@ def parse(tokens: Sequence[Token], unreadable: Sequence[Unreadable], builder: Bu
     recognizer = _Recognizer(tokens, unreadable, report.source)
     try:
         tree: Branch | None = recognizer.start()
-    except _Abort as stop:
+    except _AbortError as stop:
         tree = None
         if stop.message:
             report.add(NOWHERE, stop.message)
@@ -62,7 +62,7 @@ def parse(tokens: Sequence[Token], unreadable: Sequence[Unreadable], builder: Bu
         return None
     try:
         node = read(tree, builder)
-    except TooDeep as error:
+    except TooDeepError as error:
         report.add(NOWHERE, str(error))
         return None
     return None if report.errors else node
@@ -72,7 +72,7 @@ _VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
 
 
 def _printed(message: str) -> str:
-    """Upstream prints syntax errors through a format function without arguments, so a percent sign eats what follows."""
+    """Upstream prints syntax errors through a format function without arguments: a percent sign eats what follows."""
 
     def verb(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -82,7 +82,7 @@ def _printed(message: str) -> str:
     return _VERB.sub(verb, message) if "%" in message else message
 
 
-class _Abort(Exception):
+class _AbortError(Exception):
     """Parsing cannot go on; the message, if any, concerns the whole expression."""
 
     def __init__(self, message: str = "") -> None:
@@ -90,7 +90,7 @@ class _Abort(Exception):
         self.message = message
 
 
-class _Failure(Exception):
+class _FailureError(Exception):
     """A rule cannot go on; it is reported and recovered from where the rule was called."""
 
     def __init__(self, pos: int, message: str) -> None:
@@ -125,13 +125,13 @@ class _Recognizer:
     def _invoke(self, rule: str, precedence: int) -> Branch:
         depth = self._depths.get(rule, 0) + 1
         if depth > MAX_RULE_DEPTH:
-            raise _Abort(f"expression recursion limit exceeded: {MAX_RULE_DEPTH}")
+            raise _AbortError(f"expression recursion limit exceeded: {MAX_RULE_DEPTH}")
         self._depths[rule] = depth
         outer, self._precedence = self._precedence, precedence
         branch = Branch(rule, self._token().pos)
         try:
             self._run(self._network.rules[rule], branch)
-        except _Failure as failure:
+        except _FailureError as failure:
             branch.failed = True
             if not self._recovering:
                 self._recovering = True
@@ -186,14 +186,14 @@ class _Recognizer:
     def _predict(self, decision: State) -> int:
         try:
             return self._predictor.predict(self._tokens, decision, self._index, self._stack, self._precedence)
-        except NoViableAlternative as none:
+        except NoViableAlternativeError as none:
             self.furthest = max(self.furthest, none.index)
             raise self._no_viable(none.index) from None
 
-    def _no_viable(self, index: int) -> _Failure:
+    def _no_viable(self, index: int) -> _FailureError:
         first, last = self._token(), self._tokens[index]
         if first.kind == EOF:
-            return _Failure(last.pos, "no viable alternative at input '<EOF>'")
+            return _FailureError(last.pos, "no viable alternative at input '<EOF>'")
         text = self._between(first.pos, last.pos + len(last.text))
         message = f"no viable alternative at input {_quoted(text)}"
         # Upstream rewords a keyword used as a field name.
@@ -202,7 +202,7 @@ class _Recognizer:
             r"mismatched input '\1' expecting IDENTIFIER",
             message,
         )
-        return _Failure(last.pos, message)
+        return _FailureError(last.pos, message)
 
     def _between(self, start: int, end: int) -> str:
         """The source without what the lexer could not read."""
@@ -241,7 +241,7 @@ class _Recognizer:
     def _error(self, pos: int, message: str) -> None:
         if len(self.errors) >= _MAX_SYNTAX_ERRORS:
             self.errors.append((pos, f"More than {_MAX_SYNTAX_ERRORS} syntax errors"))
-            raise _Abort
+            raise _AbortError
         self.errors.append((pos, message))
 
     def _expected(self) -> set[str]:
@@ -261,9 +261,9 @@ class _Recognizer:
     def _recovery_set(self) -> set[str]:
         return set().union(*(follow.next for follow in self._stack)) - {EPSILON}
 
-    def _mismatch(self) -> _Failure:
+    def _mismatch(self) -> _FailureError:
         token = self._token()
-        return _Failure(token.pos, f"mismatched input {_shown(token)} expecting {_listed(self._expected())}")
+        return _FailureError(token.pos, f"mismatched input {_shown(token)} expecting {_listed(self._expected())}")
 
     def _report_unwanted(self) -> None:
         if not self._recovering:
@@ -327,14 +327,14 @@ class _Recognizer:
     def _skip_to(self, wanted: set[str], skipped: int = 0) -> None:
         while (kind := self._look(1)) != EOF and kind not in wanted:
             if skipped >= _MAX_SKIPPED:
-                raise _Abort(f"error recovery token lookahead limit exceeded: {_MAX_SKIPPED}")
+                raise _AbortError(f"error recovery token lookahead limit exceeded: {_MAX_SKIPPED}")
             skipped += 1
             self._consume()
 
     def _count_recovery(self) -> None:
         if self._recoveries == _MAX_RECOVERIES:
             self._error(self._token().pos, f"error recovery attempt limit exceeded: {_MAX_RECOVERIES}")
-            raise _Abort
+            raise _AbortError
         self._recoveries += 1
 
 

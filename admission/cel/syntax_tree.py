@@ -16,7 +16,7 @@ from understudy.admission.cel.tokens import Token
 MAX_DEPTH = 250
 
 
-class TooDeep(Exception):
+class TooDeepError(Exception):
     """Operators are nested deeper than upstream's limit."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class Branch:
 
 
 def read(tree: Branch, builder: Builder) -> Node:
-    """The common tree of a whole source. Raises `TooDeep`."""
+    """The common tree of a whole source. Raises `TooDeepError`."""
     return _Reader(builder).node(tree.parts[0] if tree.parts else None)
 
 
@@ -86,7 +86,7 @@ class _Reader:
     def _deeper(self, by: int) -> None:
         self._depth += by
         if self._depth > MAX_DEPTH:
-            raise TooDeep
+            raise TooDeepError
 
     def _expr(self, branch: Branch) -> Node:
         mark = _tokens(branch.parts).get("'?'")

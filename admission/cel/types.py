@@ -16,6 +16,9 @@ class Type:
     """One type. `kind` is one of the names in the constructors below; `name` tells types of a kind apart."""
 
     __slots__ = ("declared", "generic", "kind", "name", "nullable", "params", "text")
+    declared: str
+    generic: bool
+    text: str
 
     def __init__(
         self, kind: str, name: str, params: tuple[Type, ...] = (), *, text: str = "", nullable: bool = False

@@ -1,7 +1,7 @@
 """Checks after type checking: mixed aggregates, and literals that would fail at run time anyway.
 
-Upstream runs them only on an expression that type-checks. They concern `duration("…")`, `timestamp("…")`, the pattern of
-`s.matches("…")` and the elements of list and map literals, which Kubernetes wants to be of one type.
+Upstream runs them only on an expression that type-checks. They concern `duration("…")`, `timestamp("…")`, the pattern
+of `s.matches("…")` and the elements of list and map literals, which Kubernetes wants to be of one type.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _mismatch(report: Report, node: Node, wanted: Type, found: Type) -> None:
     report.add(node.pos, f"expected type '{wanted.text}' but found '{found.text}'")
 
 
-class _Misplaced(EvaluationError):
+class _MisplacedError(EvaluationError):
     """An argument that does not suit its clause."""
 
     def __init__(self, pos: int, message: str) -> None:
@@ -79,10 +79,11 @@ class _Misplaced(EvaluationError):
 def _format_clauses(node: Call, report: Report) -> None:
     """`"%d".format([x])`: does every argument suit its clause?"""
     text, arguments = node.target, node.args[0]
-    assert isinstance(text, Const) and isinstance(arguments, ListExpr)
+    assert isinstance(text, Const)
+    assert isinstance(arguments, ListExpr)
     try:
         _, used = interpolate(str(text.value), arguments.elements, _checked)
-    except _Misplaced as error:
+    except _MisplacedError as error:
         report.add(error.pos, str(error))
     except EvaluationError as error:
         report.add(node.pos, str(error))
@@ -93,7 +94,23 @@ def _format_clauses(node: Call, report: Report) -> None:
 
 
 _SUITED = {
-    "s": frozenset("list map int uint double bool string timestamp bytes duration type null dyn".split()),
+    "s": frozenset(
+        [
+            "list",
+            "map",
+            "int",
+            "uint",
+            "double",
+            "bool",
+            "string",
+            "timestamp",
+            "bytes",
+            "duration",
+            "type",
+            "null",
+            "dyn",
+        ]
+    ),
     "d": frozenset(("int", "uint", "dyn")),
     "f": frozenset(("double", "string", "dyn")),
     "e": frozenset(("double", "string", "dyn")),
@@ -106,7 +123,7 @@ _SUITED = {
 def _checked(clause: str, _precision: int | None, argument: Node) -> str:
     wrong = _unsuited_part(clause.lower(), argument)
     if wrong is not None and wrong.type is not None:
-        raise _Misplaced(wrong.pos, str(unsuited(clause, wrong.type.name)))
+        raise _MisplacedError(wrong.pos, str(unsuited(clause, wrong.type.name)))
     return ""
 
 

@@ -28,4 +28,4 @@ serviceAccount
     authorizer_serviceaccount: kubernetes.authorization.Authorizer.(string, string) -> kubernetes.authorization.Authorizer
 subresource
     resourcecheck_subresource: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
-"""
+"""  # noqa: E501 - a signature is one line

@@ -1,4 +1,4 @@
-"""The clauses of `"…".format([…])`: one reader of format strings for the check at compile time and for the evaluation."""
+"""The clauses of `"…".format([…])`: read by the check at compile time and by the evaluation alike."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _decimal(clause: str, precision: int, value: float) -> str:
         return f"{value:,.{precision}f}"
     mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
     superscript = f"{int(exponent):03d}" if int(exponent) < 0 else f"{int(exponent):02d}"
-    return f"{mantissa}\u202f×\u202f10{superscript.translate(_SUPERSCRIPT)}"
+    return f"{mantissa}\u202f\u00d7\u202f10{superscript.translate(_SUPERSCRIPT)}"
 
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")

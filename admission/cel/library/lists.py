@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
@@ -50,7 +51,7 @@ sum
 
 
 def _is_sorted(values: list[Value]) -> bool:
-    return all(one <= other for one, other in zip(values, values[1:], strict=False))
+    return all(one <= other for one, other in pairwise(values))
 
 
 def _extreme(name: str, better: Callable[[Value, Value], bool]) -> Callable[[list[Value]], Value]:
@@ -84,7 +85,7 @@ def _last_index_of(values: list[Value], wanted: Value) -> int:
     return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], wanted)), -1)
 
 
-_KINDS = "int uint double bool duration timestamp string bytes".split()
+_KINDS = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
 _MIN = _extreme("min", lambda one, other: bool(one < other))
 _MAX = _extreme("max", lambda one, other: bool(one > other))
 

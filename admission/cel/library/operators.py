@@ -74,7 +74,7 @@ _COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = {
     "greater": operator.gt,
     "greater_equals": operator.ge,
 }
-_COMPARED = "bool int64 uint64 double string bytes timestamp duration".split()
+_COMPARED = ["bool", "int64", "uint64", "double", "string", "bytes", "timestamp", "duration"]
 _COMPARED += [f"{a}_{b}" for a in ("int64", "uint64", "double") for b in ("int64", "uint64", "double") if a != b]
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

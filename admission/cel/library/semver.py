@@ -116,7 +116,7 @@ def _parses(text: str) -> bool:
 
 
 def _compare(one: Semver, other: Semver) -> int:
-    return (one.key() > other.key()) - (one.key() < other.key())
+    return int(one.key() > other.key()) - int(one.key() < other.key())
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

@@ -211,8 +211,8 @@ _DOUBLE = re.compile(
     r"[+-]?(?:inf|infinity|nan|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)", re.ASCII | re.IGNORECASE
 )
 _BOOLS = {
-    **dict.fromkeys("1 t T TRUE true True".split(), True),
-    **dict.fromkeys("0 f F FALSE false False".split(), False),
+    **dict.fromkeys(["1", "t", "T", "TRUE", "true", "True"], True),
+    **dict.fromkeys(["0", "f", "F", "FALSE", "false", "False"], False),
 }
 
 
@@ -271,7 +271,7 @@ def text_of_double(value: float) -> str:
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
     text = repr(value)
-    mantissa, _, exponent = f"{value:.17e}".partition("e")
+    exponent = f"{value:.17e}".partition("e")[2]
     if -5 < int(exponent) < 21:
         return text[:-2] if text.endswith(".0") else (text if "e" not in text else f"{value:f}".rstrip("0").rstrip("."))
     shortest, _, power = text.partition("e")
@@ -309,11 +309,21 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "starts_with_string": lambda text, part: text.startswith(part),
     "ends_with_string": lambda text, part: text.endswith(part),
     **dict.fromkeys(
-        "size_bytes bytes_size size_list list_size size_map map_size size_string string_size".split(), _size
+        ["size_bytes", "bytes_size", "size_list", "list_size", "size_map", "map_size", "size_string", "string_size"],
+        _size,
     ),
     **dict.fromkeys(
-        "bool_to_bool bytes_to_bytes double_to_double duration_to_duration int64_to_int64 string_to_string"
-        " timestamp_to_timestamp to_dyn uint64_to_uint64".split(),
+        [
+            "bool_to_bool",
+            "bytes_to_bytes",
+            "double_to_double",
+            "duration_to_duration",
+            "int64_to_int64",
+            "string_to_string",
+            "timestamp_to_timestamp",
+            "to_dyn",
+            "uint64_to_uint64",
+        ],
         _same,
     ),
     "type": type_of,
