@@ -18,6 +18,7 @@ from typing import Any
 
 from understudy.admission.validate import Finding, Validator, described, is_list
 from understudy.apiserver import releases
+from understudy.apiserver.gojson import DecodeError
 from understudy.apiserver.manifests import SUFFIXES
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
@@ -100,18 +101,20 @@ def read(file: str) -> str:
 
 def check(file: str, text: str, validator: Validator) -> Iterator[Located]:
     """What is wrong with the documents of a file. Raises UnreadableError."""
-    from understudy.apiserver.goyaml import YAMLError, load_documents
+    from understudy.apiserver.goyaml import load_yaml  # it takes its time to import
 
     try:
-        documents = [(line, obj) for line, obj in load_documents(text) if obj is not None]
-        nodes = list(_nodes(text))
-    except YAMLError as why:
+        documents = load_yaml(text)
+    except DecodeError as why:
         raise UnreadableError(f"{file}: {why}") from None
-    for number, (line, obj) in enumerate(documents):
-        node = nodes[number] if number < len(nodes) else None
-        for item, at in _objects(obj, node):
+    for document, node in zip(documents, _nodes(text), strict=False):
+        for twice in document.duplicates:
+            line, _, message = twice.removeprefix("line ").partition(": ")
+            finding = Finding(*described(document.value), "BadRequest", "", message)
+            yield Located(file, int(line) if line.isdigit() else document.line, finding)
+        for item, at in _objects(document.value, node):
             for finding in _findings(item, validator):
-                yield Located(file, line_of(finding.field, at, line), finding)
+                yield Located(file, line_of(finding.field, at), finding)
 
 
 def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
@@ -143,9 +146,9 @@ def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
         yield from _objects(item, found[1] if found else None)
 
 
-def line_of(field: str, node: Any, start: int) -> int:
+def line_of(field: str, node: Any) -> int:
     """The line of a field, or of what is nearest above it. Steps that only the internal form has are left out."""
-    line = node.start_mark.line + 1 if node is not None else start
+    line = node.start_mark.line + 1 if node is not None else 0
     for step in _STEP.finditer(field):
         found = _step(node, step["field"] or step["key"])
         if found:

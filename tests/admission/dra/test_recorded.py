@@ -1,4 +1,4 @@
-"""What real servers said to objects of resource.k8s.io that were to be created: accepted, or refused for these causes."""
+"""What real servers said to new objects of resource.k8s.io: accepted, or refused for these causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from understudy.admission.validate import Validator
 from understudy.apiserver.decode import decode_json
 
-RECORDINGS = Path(__file__).parent.parent / "recordings" / "validation"
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "validation"
 PATH = re.compile(r"/apis/resource\.k8s\.io/(?P<version>\w+)/(?:namespaces/(?P<namespace>[^/]+)/)?(?P<resource>\w+)\?")
 POINTER = re.compile(r"0x[0-9a-f]{8,16}")
 
@@ -37,7 +37,12 @@ def creations(folder: str) -> Iterator[tuple[str, re.Match[str], bytes, Any]]:
                 if request.get("method") == "POST" and path and answer["status"] in (201, 422):
                     body = request["body"]
                     text = body if isinstance(body, str) else json.dumps(body)
-                    yield f"{file.name}: {line['case']}", path, text.replace("<time>", "2026-01-01T00:00:00Z").encode(), answer
+                    yield (
+                        f"{file.name}: {line['case']}",
+                        path,
+                        text.replace("<time>", "2026-01-01T00:00:00Z").encode(),
+                        answer,
+                    )
 
 
 def causes(answer: Any) -> Counter[tuple[str, str, str]]:

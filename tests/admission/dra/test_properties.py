@@ -28,7 +28,9 @@ scalars = st.one_of(
     st.text(max_size=8),
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3), max_leaves=5
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
 )
 
 
@@ -114,7 +116,9 @@ def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 def test_any_status_is_decided_on(release: str, version: str, data: st.DataObject) -> None:
     """The same for the status of a claim: accepted statuses can be written again."""
-    validator = Validator.of(release, GATES[release] | ({"DRAResourceClaimDeviceStatus": True} if release != "1.31" else {}))
+    validator = Validator.of(
+        release, GATES[release] | ({"DRAResourceClaimDeviceStatus": True} if release != "1.31" else {})
+    )
     kind = validator.release.kind("resource.k8s.io", "ResourceClaim")
     assert kind is not None
     assert kind.rules.status is not None

@@ -1,0 +1,131 @@
+"""Metadata of any kind, on create and on update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.admission import meta
+from understudy.admission.field import FieldError
+
+STORED = {
+    "name": "a",
+    "namespace": "n",
+    "uid": "u",
+    "resourceVersion": "1",
+    "creationTimestamp": "2026-01-02T03:04:05Z",
+    "generation": 2,
+}
+EVENT = {"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
+
+
+def told(errors: list[FieldError]) -> list[str]:
+    return [str(error) for error in errors]
+
+
+def created(**fields: Any) -> list[str]:
+    return told(meta.validate({**STORED, **fields}, namespaced=True, release="1.32"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"name": ""}, "metadata.name: Required value: name or generateName is required"),
+        ({"generateName": "A"}, 'metadata.generateName: Invalid value: "A": a lowercase RFC 1123 subdomain'),
+        ({"namespace": ""}, "metadata.namespace: Required value"),
+        ({"namespace": "a.b"}, 'metadata.namespace: Invalid value: "a.b": must not contain dots'),
+        ({"generation": -1}, "metadata.generation: Invalid value: -1: must be greater than or equal to 0"),
+        ({"labels": {"a": "-"}}, 'metadata.labels: Invalid value: "-": a valid label must be an empty string'),
+        ({"annotations": {"a b": ""}}, 'metadata.annotations: Invalid value: "a b": name part must consist'),
+        ({"annotations": {"a": "x" * 2**18}}, "metadata.annotations: Too long: may not be more than 262144 bytes"),
+        ({"finalizers": [""]}, 'metadata.finalizers: Invalid value: "": name part must be non-empty'),
+        (
+            {"finalizers": ["orphan", "foregroundDeletion"]},
+            'metadata.finalizers: Invalid value: []string{"orphan", "foregroundDeletion"}: '
+            "finalizer orphan and foregroundDeletion cannot be both set",
+        ),
+        (
+            {"ownerReferences": [EVENT]},
+            'metadata.ownerReferences: Invalid value: v1.OwnerReference{APIVersion:"v1", Kind:"Event", Name:"e", '
+            'UID:"u", Controller:(*bool)(nil), BlockOwnerDeletion:(*bool)(nil)}: '
+            "/v1, Kind=Event is disallowed from being an owner",
+        ),
+        ({"ownerReferences": [{**OWNER, "apiVersion": "a/b/c"}]}, "metadata.ownerReferences.apiVersion: Invalid value"),
+        ({"ownerReferences": [OWNER, OWNER]}, "metadata.ownerReferences: Invalid value: []v1.OwnerReference{"),
+        ({"managedFields": [{"operation": "Update", "manager": "a\n"}]}, "metadata.managedFields[0].manager: Invalid"),
+        ({"managedFields": [{"operation": "Up"}]}, 'metadata.managedFields[0].operation: Invalid value: "Up": must be'),
+        (
+            {"managedFields": [{"operation": "Apply", "fieldsType": "x"}]},
+            'metadata.managedFields[0].fieldsType: Invalid value: "x": must be `FieldsV1`',
+        ),
+    ],
+)
+def test_create(fields: dict[str, Any], error: str) -> None:
+    assert created(**fields)[0].startswith(error)
+
+
+def test_what_is_accepted() -> None:
+    """Keys of annotations in any case, the same finalizer and owner twice, everything that is empty."""
+    assert created(annotations={"Example.COM/Key": "é"}, finalizers=["a/b", "a/b"], labels={"a": ""}) == []
+    owner = {**OWNER, "controller": False}
+    assert created(ownerReferences=[owner, owner], managedFields=[{"operation": "Update"}]) == []
+
+
+def test_cluster_scoped_objects_have_no_namespace() -> None:
+    errors = meta.validate(STORED, namespaced=False, release="1.32")
+    assert told(errors) == ["metadata.namespace: Forbidden: not allowed on this type"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "error"),
+    [
+        ({"resourceVersion": ""}, 'metadata.resourceVersion: Invalid value: "": must be specified for an update'),
+        ({"generation": 1}, "metadata.generation: Invalid value: 1: must not be decremented"),
+        ({"uid": "v"}, 'metadata.uid: Invalid value: "v": field is immutable'),
+        (
+            {"deletionTimestamp": "2026-01-02T03:04:05Z"},
+            "metadata.deletionTimestamp: Invalid value: 2026-01-02 03:04:05 +0000 UTC: field is immutable",
+        ),
+        (
+            {"deletionGracePeriodSeconds": 0},
+            "metadata.deletionGracePeriodSeconds: Invalid value: 0: field is immutable",
+        ),
+        ({"labels": {"a": "-"}}, 'metadata.labels: Invalid value: "-"'),
+    ],
+)
+def test_update(fields: dict[str, Any], error: str) -> None:
+    assert told(meta.validate_update({**STORED, **fields}, STORED, release="1.32"))[0].startswith(error)
+
+
+def test_finalizers_are_not_added_while_an_object_is_being_deleted() -> None:
+    old = {**STORED, "deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["a/b", "a/c"]}
+    new = {**old, "finalizers": ["a/b", "a/z", "a/d"]}
+    assert told(meta.validate_update(new, old, release="1.32")) == [
+        "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, "
+        'found new finalizers []string{"a/d", "a/z"}'
+    ]
+
+
+@pytest.mark.parametrize(("release", "text"), [("1.31", "must have at most"), ("1.32", "may not be more than")])
+def test_lengths_are_worded_by_release(release: str, text: str) -> None:
+    errors = meta.manager("m" * 129, meta.METADATA.child("x"), release)
+    assert told(errors) == [f"metadata.x: Too long: {text} 128 bytes"]
+
+
+def test_finalizers_without_a_domain_are_standard_ones() -> None:
+    names = ["kubernetes", "orphan", "foregroundDeletion", "a/b", "mine"]
+    assert told(meta.finalizer_names({"finalizers": names})) == [
+        'metadata.finalizers[4]: Invalid value: "mine": '
+        "name is neither a standard finalizer name nor is it fully qualified"
+    ]
+
+
+def test_templates_have_labels_and_annotations_only() -> None:
+    fields = {"labels": {"a": "b"}, "uid": "u", "deletionGracePeriodSeconds": 0, "creationTimestamp": None}
+    path = meta.METADATA
+    assert told(meta.validate_template(fields, path, "1.32")) == [
+        "metadata.uID: Forbidden: cannot be set",
+        "metadata.deletionGracePeriodSeconds: Forbidden: cannot be set",
+    ]
