@@ -116,7 +116,7 @@ def _wrong_families(spec: Obj, headless: bool, ctx: Context) -> Errors:
             found.append(invalid(_POLICY, policy, text))
     for i, ip in enumerate(ips[len(families) :], len(families)):
         if ":" in ip:
-            shown = dumped.strings(ips, ctx.release)
+            shown = dumped.struct(ips, "[]string", ctx.release)
             found.append(invalid(SPEC.child("clusterIPs").index(i), shown, "IPv6 is not configured on this cluster"))
     if found or headless:
         return found
@@ -140,7 +140,7 @@ def _addresses(service: Obj, ctx: Context) -> None:
         ip = ips[0]
         why = _unusable(ip, taken)
         if why:
-            shown = dumped.strings(ips, ctx.release)
+            shown = dumped.struct(ips, "[]string", ctx.release)
             error = invalid(SPEC.child("clusterIPs"), shown, f"failed to allocate IP {ip}: {why}")
             raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
     spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]

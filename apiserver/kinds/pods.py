@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from understudy.admission.core import pod_admission, pod_defaults, pod_fields
+from understudy.admission.core import pod_admission, pod_defaults, pod_fields, pod_updates, pod_warnings, pods
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds import pod_table
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps
@@ -112,14 +112,25 @@ MAIN = Strategy(
     prepare_for_update=_update,
     admit_create=steps(pod_admission.apply_runtime_class, pod_admission.prioritize, pod_admission.tolerate),
     admit_update=pod_admission.keep_priority,
+    validate=pods.create,
+    validate_update=pod_updates.update,
+    warn_create=pod_warnings.create,
+    meta_updates=1,
     reset_fields=STATUS_RESET,
 )
 STATUS = Strategy(
     prepare_for_update=_update_status,
+    validate_update=pod_updates.update_status,
+    meta_updates=1,
     reset_fields={"": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))},
 )
 # PUT and PATCH of the `ephemeralcontainers` subresource.
-EPHEMERAL = Strategy(prepare_for_update=_update_ephemeral, reset_fields=STATUS_RESET)
+EPHEMERAL = Strategy(
+    prepare_for_update=_update_ephemeral,
+    validate_update=pod_updates.update_ephemeral,
+    meta_updates=1,
+    reset_fields=STATUS_RESET,
+)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
