@@ -51,6 +51,11 @@ class Environment:
         """1.31 knows no cost limit."""
         return _version(self.release) >= (1, 32)
 
+    @property
+    def empty_column(self) -> int:
+        """Where errors say that an empty expression ends: from 1.32 on before its first column, which is 0."""
+        return -1 if _version(self.release) >= (1, 32) else 0
+
 
 def _version(release: str) -> tuple[int, int]:
     major, minor = release.split(".")[:2]

@@ -17,9 +17,10 @@ class EvaluationError(Exception):
 
 @dataclass(slots=True)
 class Report:
-    """Collects (position, message) pairs against one source text."""
+    """Collects (position, message) pairs against one source text; `empty_column` is where an empty one ends."""
 
     source: str
+    empty_column: int = -1
     errors: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, pos: int, message: str) -> None:
@@ -33,19 +34,24 @@ class Report:
         for line in lines:
             starts.append(starts[-1] + len(line) + 1)
         reported = self.errors[:MAX_REPORTED]
-        located = sorted(((_locate(starts, pos), message) for pos, message in reported), key=lambda error: error[0])
+        located = sorted(
+            ((_locate(starts, pos, self.empty_column), message) for pos, message in reported),
+            key=lambda error: error[0],
+        )
         shown = [_show(lines, line, column, message) for (line, column), message in located]
         if len(self.errors) > MAX_REPORTED:
             shown.append(f"{len(self.errors) - MAX_REPORTED} more errors were truncated")
         return "\n".join(shown)
 
 
-def _locate(starts: list[int], pos: int) -> tuple[int, int]:
-    """(line from 1, column from 0); an empty source has its end before the first column, as upstream counts."""
+def _locate(starts: list[int], pos: int, empty_column: int) -> tuple[int, int]:
+    """(line from 1, column from 0)."""
     if pos == NOWHERE:
         return -1, -1
-    if pos == UNPLACED or (len(starts) == 2 and starts[1] == 1):
+    if pos == UNPLACED:
         return 1, -1
+    if len(starts) == 2 and starts[1] == 1:
+        return 1, empty_column
     low, high = 0, len(starts) - 1
     while low < high - 1:
         middle = (low + high) // 2

@@ -5,17 +5,23 @@ from __future__ import annotations
 from understudy.admission import nodeselector
 from understudy.admission.field import Errors, Path
 from understudy.admission.resource import configuration, devices
+from understudy.admission.resource.equality import same
 from understudy.admission.resource.limits import CONFIGS, Limits
 from understudy.admission.resource.lists import each
 from understudy.apiserver.types import Obj
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
-    errors = devices.selectors(spec.get("selectors"), path, limits)
+def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
+    """A spec, and the one that it replaces: lists that are as before are taken for known."""
+    selectors, configs = (
+        limits.stored if old is not None and same(spec.get(name), old.get(name)) else limits
+        for name in ("selectors", "config")
+    )
+    errors = devices.selectors(spec.get("selectors"), path, selectors)
     errors += each(
         spec.get("config"),
         CONFIGS,
-        lambda config, here: configuration.validate(config, here, limits),
+        lambda config, here: configuration.validate(config, here, configs),
         path.child("config"),
         limits,
     )

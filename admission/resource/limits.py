@@ -49,6 +49,7 @@ class Limits:
     dumps_slices       the whole spec stands in the error about the nodes of a slice
     any_node_value     node selectors may ask for values that no label can have
     gates_admin_access  DRAAdminAccess is a gate; before there was one, adminAccess was always kept
+    known              what is validated was stored before: sizes do not matter, CEL may be of this very release
     shows_deallocating  the table says which claims are to be deallocated
     """
 
@@ -68,6 +69,7 @@ class Limits:
     any_node_value: bool = False
     gates_admin_access: bool = True
     shows_deallocating: bool = False
+    known: bool = False
 
     @staticmethod
     def of(release: str) -> Limits:
@@ -75,8 +77,8 @@ class Limits:
 
     @cached_property
     def stored(self) -> Limits:
-        """For what was stored before: limits on size do not apply to it."""
-        return replace(self, opaque_length=None)
+        """The same for what was stored before."""
+        return replace(self, known=True, opaque_length=None)
 
     def too_long(self, path: Path, limit: int) -> FieldError:
         return too_long(path, limit, self.release)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.admission.field import Errors, FieldError, Path, forbidden, internal, invalid, required
+from understudy.admission.field import Errors, Path, forbidden, internal, invalid, required
 from understudy.admission.names import size
 from understudy.admission.resource.limits import Limits
 from understudy.apiserver.types import Obj
@@ -21,15 +21,10 @@ def _expression(expression: str, path: Path, limits: Limits) -> Errors:
         return [limits.too_long(path, limits.expression_length)]
     from understudy.admission import cel  # here, since most objects have no selector
 
-    compiled = cel.compile(expression, cel.device_environment(limits.release))
-    if compiled.error:
-        return [_refused(compiled.error_kind, compiled.error, path, expression)]
+    compiled = cel.compile(expression, cel.device_environment(limits.release, stored=limits.known))
+    if compiled.error is not None:
+        refused = internal(path, compiled.error) if compiled.error_kind == "internal" else None
+        return [refused or invalid(path, expression, compiled.error)]
     if limits.expression_cost is not None and compiled.cost > limits.expression_cost:
         return [forbidden(path, "too complex, exceeds cost limit")]
     return []
-
-
-def _refused(kind: str, text: str, path: Path, expression: str) -> FieldError:
-    if kind == "internal":
-        return internal(path, text)
-    return required(path, text) if kind == "required" else invalid(path, expression, text)

@@ -220,12 +220,10 @@ def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _update_class(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    limits, spec = Limits.of(ctx.release), obj["spec"]
-    stored = same(spec.get("config"), old["spec"].get("config"))
     return [
         *_validate_whole_class(obj, ctx),
         *_metadata_update(obj, old, ctx),
-        *deviceclass.validate_spec(spec, SPEC, limits.stored if stored else limits),
+        *deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"]),
     ]
 
 
