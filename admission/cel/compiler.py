@@ -16,6 +16,7 @@ from understudy.admission.cel.checker import check
 from understudy.admission.cel.environment import Environment
 from understudy.admission.cel.errors import EvaluationError, Report
 from understudy.admission.cel.macros import MACROS
+from understudy.admission.cel.syntax import surely_shallow
 from understudy.admission.cel.tokens import scan
 from understudy.admission.cel.validators import validate
 
@@ -90,7 +91,7 @@ def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
 
 
 def _compile(expression: str, environment: Environment) -> Compiled:
-    report = Report(expression)
+    report = Report(expression, environment.empty_column)
     tree = parse(expression, report)
     if tree is not None and not report.errors:
         check(tree, environment.declarations, report)
@@ -113,7 +114,7 @@ def parse(expression: str, report: Report) -> Node | None:
     """The tree of an expression, macros expanded; what is wrong with it goes to `report`."""
     tokens, unreadable = scan(expression)
     builder = Builder(report, MACROS)
-    if not unreadable and syntax.surely_shallow(tokens):
+    if not unreadable and surely_shallow(tokens):
         tree = _quick(tokens, builder)
         if tree is not None:
             return tree

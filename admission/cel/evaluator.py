@@ -63,6 +63,7 @@ class _Planner:
     def __init__(self, declarations: Declarations) -> None:
         self._declarations = declarations
         self._constants: dict[Node, Value] = {}
+        self._accumulators: set[str] = set()
 
     def plan(self, node: Node) -> Program:
         """The closure of a node."""
@@ -98,6 +99,8 @@ class _Planner:
             return lambda scope: scope.get(name, value)
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return lambda _scope: 0
+        if name in self._accumulators:
+            return lambda scope: _unwrapped(scope[name])
         return lambda scope: scope[name]
 
     def _select(self, node: Select) -> Program:
@@ -155,6 +158,8 @@ class _Planner:
         known = functions()
         chosen = [(_guards(declared[id_]), known[id_]) for id_ in node.overloads if id_ in known]
         name = node.function
+        if len(chosen) == 1 and _is_settled(node, declared[node.overloads[0]]):
+            return chosen[0][1]
 
         def call(*args: Value) -> Value:
             for fits, function in chosen:
@@ -217,6 +222,7 @@ class _Planner:
 
     def _fold(self, node: Fold) -> Program:
         range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
+        self._accumulators.add(node.accu_var)
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
         accu, variable = node.accu_var, node.iter_var
         is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
@@ -239,7 +245,7 @@ class _Planner:
                 inner[variable] = scope[variable]
             else:
                 inner.pop(variable, None)
-            return _unwrapped(result(inner))
+            return result(inner)
 
         return run
 
@@ -388,6 +394,19 @@ _GO_TYPES = {
     str: "types.String",
     type(None): "types.Null",
 }
+
+
+# Kinds of types whose values are of that type at run time, whatever happens.
+_CERTAIN = frozenset(["bool", "bytes", "double", "int", "string", "uint", "struct", "opaque"])
+
+
+def _is_settled(node: Call, overload: Overload) -> bool:
+    """Whether the checker has proved that the arguments fit, so that nothing is left to test at run time."""
+    arguments = ([node.target] if node.target else []) + node.args
+    return all(
+        guard(wanted) is None or (arg.type is not None and arg.type.kind in _CERTAIN)
+        for wanted, arg in zip(overload.args, arguments, strict=True)
+    )
 
 
 @cache

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
@@ -62,6 +63,7 @@ class Quantity:
     cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
 
     @classmethod
+    @lru_cache(4096)
     def parse(cls, text: str) -> Quantity:
         """Read `1500m`, `2Gi`, `1e3`, …: rounded up to nano, limited to 2^63-1."""
         match = _SHAPE.fullmatch(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
@@ -45,6 +46,7 @@ class Semver:
     cel_type: ClassVar[Type] = struct("kubernetes.Semver")
 
     @classmethod
+    @lru_cache(4096)
     def parse(cls, text: str) -> Semver:
         """Read `1.2.3-rc.1+build`, strictly. The errors are those of the library upstream uses."""
         if not text:

@@ -1,0 +1,108 @@
+"""What a real server of 1.32 answered to some four hundred selectors, replayed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from understudy.admission.cel import compile as compile_selector
+from understudy.admission.cel import compiler as cel_compiler
+from understudy.admission.cel import device_environment
+from understudy.admission.cel.ast import Node, children
+from understudy.admission.cel.build import Builder
+from understudy.admission.cel.errors import Report
+from understudy.admission.cel.macros import MACROS
+from understudy.admission.cel.parser_celpy import SyntaxMismatchError
+from understudy.admission.cel.parser_celpy import parse as parse_with_celpy
+from understudy.admission.cel.syntax import parse as parse_and_explain
+from understudy.admission.cel.syntax import surely_shallow
+from understudy.admission.cel.tokens import scan
+
+ENVIRONMENT = device_environment("1.32")
+LINES = (Path(__file__).parent / "corpus-1.32.jsonl").read_text("utf-8").splitlines()
+CORPUS: list[tuple[str, str | None]] = [(expression, answer) for expression, answer in map(json.loads, LINES)]
+
+MAX_BYTES, MAX_COST = 10240, 1_000_000
+
+
+def answer_of(expression: str) -> str | None:
+    """The message of the validation error, less its `Invalid value: "…": `; None if the selector is accepted."""
+    if len(expression.encode()) > MAX_BYTES:
+        return f"Too long: may not be more than {MAX_BYTES} bytes"
+    compiled = compile_selector(expression, ENVIRONMENT)
+    if compiled.error_kind == "internal":
+        return f"Internal error: {compiled.error}"
+    if compiled.error is None and compiled.cost > MAX_COST:
+        return "Forbidden: too complex, exceeds cost limit"
+    return compiled.error
+
+
+@pytest.mark.parametrize(("expression", "answer"), CORPUS, ids=[str(number) for number in range(len(CORPUS))])
+def test_answers_as_the_server_did(expression: str, answer: str | None) -> None:
+    """Verdict and text are the server's."""
+    assert answer_of(expression) == answer
+
+
+def outline(node: Node) -> object:
+    """A tree as nested tuples: kinds, places and what else tells nodes apart."""
+    slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
+    plain = [(slot, getattr(node, slot)) for slot in sorted(slots) if slot not in ("type", "overloads")]
+    return (
+        type(node).__name__,
+        [(slot, repr(value)) for slot, value in plain if isinstance(value, (str, bytes, int, float, frozenset))],
+        [outline(child) for child in children(node)],
+    )
+
+
+def test_both_parsers_build_the_same_trees() -> None:
+    """What cel-python's grammar accepts, the explaining parser accepts too, and reads the same way; and vice versa."""
+    differences = []
+    for expression, _ in CORPUS:
+        tokens, unreadable = scan(expression)
+        if unreadable or len(tokens) > 2000 or not surely_shallow(tokens):
+            continue
+        reports = Report(expression), Report(expression)
+        try:
+            one = parse_with_celpy(tokens, Builder(reports[0], MACROS))
+        except SyntaxMismatchError:
+            one = None
+        other = parse_and_explain(tokens, unreadable, Builder(reports[1], MACROS))
+        if one is None or reports[0].errors:
+            agree = other is None and bool(reports[1].errors)
+        else:
+            agree = other is not None and outline(one) == outline(other)
+        if not agree:
+            differences.append(expression)
+    assert not differences
+
+
+def test_answers_without_the_default_parser(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The explaining parser alone gives the same answers."""
+    monkeypatch.setattr(cel_compiler, "surely_shallow", lambda _tokens: False)
+    for expression, answer in CORPUS:
+        if answer is None or not answer.startswith(("Too long", "Forbidden", "Internal")):
+            compiled = compile_selector.__wrapped__(expression, ENVIRONMENT)
+            assert compiled.error == answer
+
+
+def test_a_third_parser_accepts_the_same() -> None:
+    """cel-expr-python, Google's C++ implementation, finds syntax errors in the same expressions."""
+    celcpp = pytest.importorskip("cel_expr_python.cel")
+    optional = pytest.importorskip("cel_expr_python.ext.ext_optional")
+    bindings = pytest.importorskip("cel_expr_python.ext.ext_bindings")
+    environment = celcpp.NewEnv(extensions=[optional.ExtOptional(), bindings.ExtBindings()])
+    differences = []
+    for expression, answer in CORPUS:
+        refused = answer is not None and "Syntax error" in answer
+        if len(expression) > 200 or "`" in expression:  # it has other limits on depth, and quoted field names
+            continue
+        try:
+            environment.compile(expression, disable_check=True)
+            accepts = True
+        except RuntimeError as error:
+            accepts = "Syntax error" not in str(error)
+        if accepts is refused:
+            differences.append(expression)
+    assert not differences

@@ -1,0 +1,85 @@
+"""What the releases' environments offer, and that compilation never falls over."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.admission.cel import Compiled, device_environment
+from understudy.admission.cel import compile as compile_selector
+
+ENVIRONMENT = device_environment("1.32")
+
+
+@pytest.mark.parametrize(
+    ("release", "expression", "compiles"),
+    [
+        ("1.31", "device.driver == 'x'", True),
+        ("1.31", "format.dns1123Label().validate(device.driver).hasValue()", False),
+        ("1.32", "format.dns1123Label().validate(device.driver).hasValue()", True),
+        ("1.32", "device.attributes.all(domain, names, true)", False),
+        ("1.32", "device.attributes['x'].?y.orValue(true)", True),
+    ],
+)
+def test_a_release_understands_what_the_one_before_did(release: str, expression: str, compiles: bool) -> None:
+    """New expressions may use the libraries of the release before, so that a rollback can read them."""
+    assert (compile_selector(expression, device_environment(release)).error is None) is compiles
+
+
+def test_stored_expressions_may_use_all_of_the_release() -> None:
+    """An expression the object already had is compiled with everything the release knows."""
+    expression = "format.uuid().validate(device.driver).hasValue()"
+    assert compile_selector(expression, device_environment("1.31")).error is not None
+    assert compile_selector(expression, device_environment("1.31", stored=True)).error is None
+
+
+def test_results_are_cached() -> None:
+    """Compiling the same expression twice gives the same object."""
+    assert compile_selector("device.driver != ''", ENVIRONMENT) is compile_selector("device.driver != ''", ENVIRONMENT)
+
+
+def test_importing_loads_no_parser() -> None:
+    """Start-up does not pay for cel-python, lark or RE2."""
+    code = "import sys, understudy.admission.cel; print([m for m in ('celpy', 'lark', 're2') if m in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert loaded.strip() == "[]"
+
+
+TEXT = r"""
+device .driver .attributes [ ] ( ) { } , : ? . ! - + * / % && || == < in true null 1 2u 1.5 'a' "b \q # & x .all(x, has(
+cel.bind(a, .? [? 9999999999999999999 0x r' b'a' // é ' ''' .optMap(v, .map(y, size( .format([ '%d' as _?_:_
+"""
+PIECES = st.sampled_from([*TEXT.split(), " ", "\n", "\t"])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
+def test_nothing_makes_compile_raise(expression: str) -> None:
+    """Every text gets an answer."""
+    compiled = compile_selector(expression, ENVIRONMENT)
+    assert isinstance(compiled, Compiled)
+    assert (compiled.error is None) == (compiled.program is not None)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ending"),
+    [
+        ("(" * 5000, "expression recursion limit exceeded: 250"),
+        ("[" * 249 + "]" * 249 + " == []", None),
+        ("1 + " * 300 + "1 == 2", "max recursion depth exceeded"),
+        ("true && " * 1200 + "true", None),
+        ("device" + ".a" * 3000, None),
+        ("-" * 9000 + "1 == 1", None),
+        ("x" * 10000, "(in container '')"),
+    ],
+)
+def test_very_deep_expressions(expression: str, ending: str | None) -> None:
+    """Upstream's limits on depth hold, and what they allow does not exhaust Python's stack."""
+    compiled = compile_selector(expression, ENVIRONMENT)
+    if ending is not None:
+        assert compiled.error is not None
+        assert compiled.error.split("\n |")[0].endswith(ending)

@@ -1,0 +1,115 @@
+"""Evaluation against one device: verdicts, and cel-go's words for what goes wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.admission.cel import EvaluationError, device_environment
+from understudy.admission.cel import compile as compile_selector
+
+DEVICE = {
+    "driver": "dra.example.com",
+    "attributes": {
+        "i": {"int": 42},
+        "b": {"bool": True},
+        "s": {"string": "héllo"},
+        "v": {"version": "1.2.3-beta.1+b2"},
+        "other.example.com/i": {"int": -7},
+    },
+    "capacity": {"mem": "80Gi", "other.example.com/cores": "1500m"},
+}
+OWN = 'device.attributes["dra.example.com"]'
+
+
+def evaluate(expression: str) -> bool | str:
+    compiled = compile_selector(expression, device_environment("1.32"))
+    assert compiled.error is None, compiled.error
+    try:
+        return compiled.evaluate(DEVICE)
+    except EvaluationError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        # the device
+        ('device.driver == "dra.example.com"', True),
+        (f"{OWN}.b", True),
+        (f"{OWN}.i == 42", True),
+        ('device.attributes["other.example.com"].i < 0', True),
+        (f'{OWN}.v.isGreaterThan(semver("1.2.3-alpha"))', True),
+        ('device.capacity["dra.example.com"].mem.compareTo(quantity("80Gi")) == 0', True),
+        ('device.capacity["other.example.com"].cores == quantity("1.5")', True),
+        # an absent domain is an empty map when it is looked up, and only then
+        ('"x" in device.attributes', False),
+        ('device.attributes["x"].all(name, false)', True),
+        ("has(device.attributes.x)", True),
+        ('has(device.attributes["x"].y)', False),
+        ("size(device.attributes) == 2", True),
+        ('device.attributes["x"].y', "no such key: y"),
+        ('device.attributes[?"x"].hasValue()', True),
+        ('device.attributes["x"].?y.orValue(true)', True),
+        # errors
+        ("1 / 0 == 1", "division by zero"),
+        ("1 % 0 == 1", "modulus by zero"),
+        ("9223372036854775807 + 1 > 0", "integer overflow"),
+        ("0u - 1u > 0u", "unsigned integer overflow"),
+        ("[1][1] == 1", "index out of bounds: 1"),
+        ('{"a": 1}["b"] == 1', "no such key: b"),
+        ("dyn([1])[0.5] == 1", "unsupported index value 0.5 in list"),
+        ('dyn(1) < "a"', "no such overload"),
+        ('dyn(1) == "a"', False),
+        ("size(dyn(1)) == 1", "no such overload: size"),
+        (f'{OWN}.s.isGreaterThan(semver("1.0.0"))', "no such overload: isGreaterThan(string, kubernetes.Semver)"),
+        ("optional.none().value() == 1", "optional.none() dereference"),
+        ("[].max() == 1", "max called on empty list"),
+        ('"abc".substring(2, 1) == ""', "invalid substring range. start: 2, end: 1"),
+        (
+            f"{OWN}.i",
+            "CEL result of type int could not be converted to bool: unsupported type conversion from 'int' to bool",
+        ),
+        # && and || absorb an error if the other side decides
+        ("(1 / 0 == 1) || true", True),
+        ("true || (1 / 0 == 1)", True),
+        ("(1 / 0 == 1) && false", False),
+        ("(1 / 0 == 1) && true", "division by zero"),
+        ("(1 / 0 == 1) || (1 % 0 == 1)", "division by zero"),
+        (f"{OWN}.i && true", "no such overload"),
+        # and so do the macros built on them
+        ("[0, 1, 2].exists(x, 4 / x == 2)", True),
+        ("[0, 1].exists(x, 4 / x == 2)", "division by zero"),
+        ("[0, 1].all(x, 4 / x == 4)", "division by zero"),
+        ("[0, 1].exists_one(x, 4 / x == 4)", "division by zero"),
+        # numbers
+        ("1u == 1 || false", "compile"),
+        ("dyn(1u) == 1 && dyn(1.0) == 1 && 1 < 1.5", True),
+        ("-7 / 2 == -3 && -7 % 2 == -1", True),
+        ("int(-1.9) == -1 && string(1.0) == '1'", True),
+        ("{1: 'a', 2: 'b'}[2] == 'b' && dyn({1: 2})[1.0] == 2", True),
+        # libraries
+        ('"%d %s %.1f %x".format([1, [true, "a"], 2.5, "hi"]) == "1 [true, \\"a\\"] 2.5 6869"', True),
+        ('timestamp("2024-02-29T12:00:00Z").getDayOfYear() == 59', True),
+        ('string(duration("90m")) == "5400s"', True),
+        ('url("https://a.b:80/c?d=e").getPort() == "80"', True),
+        ('cidr("10.0.0.0/8").containsIP("10.1.2.3")', True),
+        ('"a,b,c".split(",", 2) == ["a", "b,c"] && ["a", "b"].join("-") == "a-b"', True),
+        ("sets.contains([1, 2], [2]) && [3, 1, 2].min() == 1 && ![2, 1].isSorted()", True),
+        ('"a1b22".findAll("[0-9]+") == ["1", "22"]', True),
+        ('cel.bind(own, device.attributes["dra.example.com"], own.b && own.i > 1)', True),
+        ("optional.of(2).optMap(x, x * 2).value() == 4", True),
+        ('format.named("dns1123Label").value().validate("A_b").hasValue()', True),
+    ],
+)
+def test_evaluation(expression: str, result: bool | str) -> None:
+    """The program answers as cel-go's does."""
+    if result == "compile":
+        assert compile_selector(expression, device_environment("1.32")).error is not None
+    else:
+        assert evaluate(expression) == result
+
+
+def test_what_did_not_compile_cannot_be_evaluated() -> None:
+    """Asking anyway is an error, not a verdict."""
+    with pytest.raises(EvaluationError):
+        compile_selector("nonsense(", device_environment("1.32")).evaluate(DEVICE)
