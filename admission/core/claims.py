@@ -11,7 +11,7 @@ from typing import Any
 from understudy.admission import dumped, meta, nodeselector
 from understudy.admission.core import resources, selectors
 from understudy.admission.core.formats import choice, each, label, qualified, subdomain
-from understudy.admission.core.volume_sources import CHECKS, csi_driver
+from understudy.admission.core.volume_sources import CHECKS, PATHS, csi_driver
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.admission.names import dns_subdomain_texts, label_name, subdomain_name
 from understudy.apiserver.gotext import Printed
@@ -245,7 +245,7 @@ def _volume_sources(found: Obj, ctx: Context) -> Errors:
     if not given:
         return [required(_SPEC, "must specify a volume type")]
     first = given[0]
-    path = _SPEC.child("persistentDisk" if first == "gcePersistentDisk" else first)
+    path = _SPEC.child(PATHS.get(first, first))
     errors = _csi(found["csi"], path, ctx) if first == "csi" else CHECKS[first](found[first], path)
     if first == "local" and not (found.get("nodeAffinity") or {}).get("required"):
         errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))

@@ -87,10 +87,10 @@ def _probe(probe: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
 
 
 def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
-    """The hooks of a container."""
-    found, here = container.get("lifecycle") or {}, path.child("lifecycle")
+    """The hooks of a container; `path` is that of its lifecycle."""
+    found = container.get("lifecycle") or {}
     errors: Errors = []
     for name in ("postStart", "preStop"):
         if found.get(name) is not None:
-            errors += _handler(found[name], grace, here.child(name), opts)
+            errors += _handler(found[name], grace, path.child(name), opts)
     return errors

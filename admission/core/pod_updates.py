@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-from understudy.admission import dumped
+from understudy.admission import dumped, meta
 from understudy.admission.core import pod_annotations, pod_status, pods, scheduling
 from understudy.admission.core.formats import MAX_INT32, range_text
 from understudy.admission.core.options import options
@@ -40,7 +40,8 @@ def _annotations(pod: Obj) -> dict[str, str]:
 def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """A changed pod."""
     spec, before = pod["spec"], old["spec"]
-    errors = pods.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
+    errors = meta.validate(pod["metadata"], namespaced=True, release=ctx.release)
+    errors += pods.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), spec, _ANNOTATIONS)
     for kind in ("containers", "initContainers"):
         found, stop = _images(spec.get(kind) or (), before.get(kind) or (), _SPEC.child(kind))
@@ -158,15 +159,15 @@ def _narrowed(munged: Obj, before: Obj) -> Errors:
 
 def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
     old_terms = ((stored or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
     here = path.child(_REQUIRED, "nodeSelectorTerms")
-    if old_terms and len(old_terms) != len(new_terms):
+    if old_terms and len(old_terms) != len(new_terms or []):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         return [invalid(here, dumped.struct(new_terms, f"[]{_TERM}", "1.32"), text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
         invalid(here.index(i), dumped.struct(new, _TERM, "1.32"), text)
-        for i, (new, old) in enumerate(zip(new_terms, old_terms, strict=False))
+        for i, (new, old) in enumerate(zip(new_terms or [], old_terms, strict=False))
         if not _only_added(new, old)
     ]
 
@@ -185,7 +186,8 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Ephemeral containers are added, never changed or taken away."""
     if pod_annotations.MIRROR in _annotations(old):
         return [forbidden(Path(""), "static pods do not support ephemeral containers")]
-    errors = pods.whole(pod, options(ctx.release, ctx.gates, old["spec"], is_pod=True))
+    errors = meta.validate(pod["metadata"], namespaced=True, release=ctx.release)
+    errors += pods.whole(pod, options(ctx.release, ctx.gates, old["spec"], is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
     path = _SPEC.child("ephemeralContainers")
     now = {c.get("name", ""): c for c in pod["spec"].get("ephemeralContainers") or ()}

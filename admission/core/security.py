@@ -223,6 +223,8 @@ def host_process(spec: Obj, path: Path) -> Errors:
         if not spec.get("hostNetwork"):
             text = "hostNetwork must be true if pod contains any hostProcess containers"
             errors.append(invalid(path.child("hostNetwork"), False, text))
+        if not ALLOW_PRIVILEGED:
+            errors.append(forbidden(path, "hostProcess containers are disallowed by cluster policy"))
     return errors
 
 

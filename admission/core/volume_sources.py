@@ -28,6 +28,8 @@ PARTITION_TEXT = range_text(1, 255)
 _IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
 _EUI = re.compile(r"^eui.[A-Za-z0-9]{16}$")
 _NAA = re.compile(r"^naa.[A-Za-z0-9]{32}$")
+# Sources whose errors are told under another name.
+PATHS = {"gcePersistentDisk": "persistentDisk"}
 _DISK_URIS = {
     True: "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
     False: "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd",

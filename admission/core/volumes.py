@@ -9,7 +9,7 @@ from understudy.admission.core import claims, env
 from understudy.admission.core.containers import pull_policy
 from understudy.admission.core.formats import descending_path, each, label, unreserved_path
 from understudy.admission.core.options import Options
-from understudy.admission.core.volume_sources import CHECKS, csi_driver
+from understudy.admission.core.volume_sources import CHECKS, PATHS, csi_driver
 from understudy.admission.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.admission.names import dns_subdomain_texts, subdomain_name
 from understudy.apiserver.quantity import parse
@@ -82,7 +82,7 @@ def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
     if not given:
         return [required(path, "must specify a volume type")]
     first = given[0]
-    errors = _source(first, volume[first], path.child(first), opts)
+    errors = _source(first, volume[first], path.child(PATHS.get(first, first)), opts)
     if first == "ephemeral" and pod and volume.get("name"):
         claim = f"{pod}-{volume['name']}"
         texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))

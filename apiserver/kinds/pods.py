@@ -62,6 +62,7 @@ GATED = {
 def _update(pod: Obj, old: Obj, ctx: Context) -> None:
     restore(pod, old, "status")
     pod_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
+    pod_fields.drop_status(pod.get("status") or {}, old["spec"], ctx.gates)
 
 
 def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
@@ -70,7 +71,6 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     status = pod.setdefault("status", {})
     if not status.get("qosClass") and at(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
-    pod_fields.drop_status(status, old["spec"], ctx.gates)
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
