@@ -14,7 +14,7 @@ from typing import Any
 
 from understudy.admission.cel import regex
 from understudy.admission.cel.access import field as field_of
-from understudy.admission.cel.access import has, item, message, optional_entry, optional_field
+from understudy.admission.cel.access import has, message, optional_entry
 from understudy.admission.cel.ast import (
     Call,
     Const,
@@ -27,13 +27,11 @@ from understudy.admission.cel.ast import (
     StructExpr,
     qualified_name,
 )
+from understudy.admission.cel.control import SPECIAL, Program, Scope, attempt, unwrapped
 from understudy.admission.cel.declarations import Declarations, Overload
 from understudy.admission.cel.dispatch import guard
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.values import NONE, Optional, Value, map_key, map_keys, type_name
-
-Scope = dict[str, Value]
-Program = Callable[[Scope], Value]
+from understudy.admission.cel.values import NONE, Value, map_key, map_keys, type_name
 
 _LIBRARIES = tuple(
     "standard operators time url regex lists optional quantity strings sets network format semver".split()  # noqa: SIM905
@@ -100,7 +98,7 @@ class _Planner:
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return lambda _scope: 0
         if name in self._accumulators:
-            return lambda scope: _unwrapped(scope[name])
+            return lambda scope: unwrapped(scope[name])
         return lambda scope: scope[name]
 
     def _select(self, node: Select) -> Program:
@@ -115,7 +113,7 @@ class _Planner:
     # calls
 
     def _call(self, node: Call) -> Program:
-        special = _SPECIAL.get(node.function)
+        special = SPECIAL.get(node.function)
         if special is not None:
             parts = [self.plan(part) for part in ([node.target] if node.target else []) + node.args]
             return special(*parts)
@@ -233,13 +231,13 @@ class _Planner:
             if kind is not list and not isinstance(values, dict):
                 raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
             inner = dict(scope)
-            value = _attempt(init, scope)
+            value = attempt(init, scope)
             for element in values if kind is list else list(map_keys(values)):
                 inner[accu] = value
                 inner[variable] = element
                 if not is_constant_true and not condition(inner):
                     break
-                value = _attempt(step, inner)
+                value = attempt(step, inner)
             inner[accu] = value
             if variable in scope:
                 inner[variable] = scope[variable]
@@ -248,119 +246,6 @@ class _Planner:
             return result(inner)
 
         return run
-
-
-# The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
-
-
-class _Held:
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
-
-
-def _attempt(program: Program, scope: Scope) -> Value:
-    try:
-        return program(scope)
-    except EvaluationError as error:
-        return _Held(error)
-
-
-def _unwrapped(value: Value) -> Value:
-    if type(value) is _Held:
-        raise value.error
-    return value
-
-
-def _and(left: Program, right: Program) -> Program:
-    return _absorbing(left, right, decisive=False)
-
-
-def _or(left: Program, right: Program) -> Program:
-    return _absorbing(left, right, decisive=True)
-
-
-def _absorbing(left: Program, right: Program, *, decisive: bool) -> Program:
-    """`&&` (False decides) and `||` (True decides): an error counts only if no side decides."""
-
-    def run(scope: Scope) -> Value:
-        one = _attempt(left, scope)
-        if one is decisive:
-            return one
-        other = _attempt(right, scope)
-        if other is decisive:
-            return other
-        for side in (one, other):
-            if type(side) is _Held:
-                raise side.error
-        if one is (not decisive) and other is (not decisive):
-            return not decisive
-        raise EvaluationError("no such overload")
-
-    return run
-
-
-def _conditional(condition: Program, yes: Program, no: Program) -> Program:
-    def run(scope: Scope) -> Value:
-        chosen = condition(scope)
-        if chosen is True:
-            return yes(scope)
-        if chosen is False:
-            return no(scope)
-        raise EvaluationError("no such overload")
-
-    return run
-
-
-def _not_strictly_false(operand: Program) -> Program:
-    def run(scope: Scope) -> Value:
-        value = _attempt(operand, scope)
-        return value is not False
-
-    return run
-
-
-def _or_else(*, value: bool) -> Callable[[Program, Program], Program]:
-    """`a.or(b)` and `a.orValue(b)`: the right side is looked at only if the left is empty."""
-
-    def make(left: Program, right: Program) -> Program:
-        def run(scope: Scope) -> Value:
-            one = left(scope)
-            if not isinstance(one, Optional):
-                raise EvaluationError("no such overload")
-            if one is NONE:
-                return right(scope)
-            return one.value if value else one
-
-        return run
-
-    return make
-
-
-def _optional_select(operand: Program, field: Program) -> Program:
-    def run(scope: Scope) -> Value:
-        return optional_field(operand(scope), field(scope))
-
-    return run
-
-
-def _index(operand: Program, key: Program) -> Program:
-    return lambda scope: item(operand(scope), key(scope))
-
-
-_SPECIAL: Mapping[str, Callable[..., Program]] = {
-    "_&&_": _and,
-    "_||_": _or,
-    "_?_:_": _conditional,
-    "@not_strictly_false": _not_strictly_false,
-    "__not_strictly_false__": _not_strictly_false,
-    "or": _or_else(value=False),
-    "orValue": _or_else(value=True),
-    "_?._": _optional_select,
-    "_[?_]": _optional_select,
-    "_[_]": _index,
-}
 
 
 # Type names that upstream can check but has no run-time value for.
