@@ -26,7 +26,8 @@ from understudy.apiserver.releases import DEFAULT, Release
 from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.versions import to_internal
 
-_QUOTED_FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"')
+# Where the texts of decoding say what they are about.
+_FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,11 +94,10 @@ class Validator:
         try:
             kind, version, decoded, strict = self.read(encode(obj))
         except _UnusableError as error:
-            yield Finding(*who, error.reason, "", str(error))
+            yield Finding(*who, error.reason, _field_in(str(error)), str(error))
             return
         for text in strict:
-            found = _QUOTED_FIELD.match(text)
-            yield Finding(*who, "BadRequest", found[1] if found else "", text)
+            yield Finding(*who, "BadRequest", _field_in(text), text)
         for wrong in self.errors(kind, version, decoded):
             yield Finding(*who, wrong.reason, wrong.field, wrong.message)
 
@@ -133,6 +133,11 @@ class Validator:
         kind.rules.defaults(decoded, ctx)
         obj = to_internal(kind, version, decoded)
         return obj | {"metadata": dict(obj.get("metadata") or {})}
+
+
+def _field_in(text: str) -> str:
+    found = _FIELD.search(text)
+    return (found[1] or found[2]) if found else ""
 
 
 @lru_cache(8)

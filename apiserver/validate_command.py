@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
     unreadable = False
     for file in files(args.paths):
         try:
-            found += check(file, read(file), validator)
+            found += sorted(check(file, read(file), validator), key=lambda located: located.line)
         except UnreadableError as why:
             unreadable = True
             print(why, file=sys.stderr)

@@ -1,0 +1,166 @@
+"""`understudy validate`: what it prints and answers for manifests."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from understudy.apiserver import validate_command
+
+GOOD = """\
+apiVersion: resource.k8s.io/v1beta1
+kind: DeviceClass
+metadata:
+  name: gpus
+"""
+BAD = """\
+# What is wrong stands on lines 6, 10, 11 and 12.
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata:
+  labels: {a: b}
+  name: Gpus
+spec:
+  devices:
+    requests:
+    - name: r0
+      count: -1
+      allocationmode: All
+"""
+LIST = """\
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: resource.k8s.io/v1beta1, kind: DeviceClass, metadata: {name: a}}
+- apiVersion: resource.k8s.io/v1beta1
+  kind: ResourceSlice
+  metadata: {name: s}
+  spec:
+    driver: gpu.example.com
+    pool: {name: p, resourceSliceCount: 1}
+    allNodes: true
+    devices:
+    - name: gpu-0
+      basic:
+        attributes:
+          gpu.example.com/a.b: {int: 1}
+"""
+
+
+def run(*args: str) -> int:
+    parser = argparse.ArgumentParser()
+    validate_command.add_arguments(parser)
+    return validate_command.run(parser.parse_args(args))
+
+
+def places(capsys: pytest.CaptureFixture[str], file: Path) -> list[str]:
+    """LINE: KIND/NAME: FIELD of each line that was printed."""
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.startswith(f"{file}:") for line in lines)
+    return [": ".join(line.removeprefix(f"{file}:").split(": ")[:3]) for line in lines]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "manifest.yaml"
+
+
+def test_what_is_valid_is_passed_over_in_silence(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"---\n{GOOD}---\n---\n{GOOD}")
+    assert run(str(file)) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_each_error_has_its_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a field that is missing it is the line of what should have it."""
+    file.write_text(BAD)
+    assert run(str(file)) == 1
+    assert places(capsys, file) == [
+        "6: ResourceClaim/Gpus: metadata.name",
+        "10: ResourceClaim/Gpus: spec.devices.requests[0].deviceClassName",
+        "11: ResourceClaim/Gpus: spec.devices.requests[0].count",
+        "12: ResourceClaim/Gpus: spec.devices.requests[0].allocationmode",
+    ]
+
+
+def test_documents_and_items_of_lists_are_objects_of_their_own(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"{GOOD}---\n{LIST}")
+    assert run(str(file)) == 1
+    assert places(capsys, file) == ["21: ResourceSlice/s: spec.devices[0].basic.attributes[gpu.example.com/a.b]"]
+
+
+def test_unknown_kinds_are_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text("apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: x}\n---\na: b\n")
+    assert run(str(file)) == 1
+    assert capsys.readouterr().out.splitlines() == [
+        f'{file}:1: Foo/x: no matches for kind "Foo" in version "example.com/v1"',
+        f"{file}:5: object/: no object with apiVersion and kind",
+    ]
+
+
+def test_duplicate_keys_are_errors(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"{GOOD}  name: other\n")
+    assert run(str(file)) == 1
+    assert capsys.readouterr().out == f'{file}:5: DeviceClass/other: key "name" already set in map\n'
+
+
+def test_what_cannot_be_decoded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(f"{GOOD}spec:\n  selectors: 5\n")
+    assert run(str(file)) == 1
+    text = "json: cannot unmarshal number into Go struct field DeviceClassSpec.spec.selectors of type"
+    assert capsys.readouterr().out.startswith(f"{file}:6: DeviceClass/gpus: spec.selectors: {text}")
+
+
+def test_releases_and_gates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1.31 has neither v1beta1 nor a limit on the length of expressions; gates that no release knows end it all."""
+    file.write_text(GOOD)
+    assert run("--emulated-version", "1.31", str(file)) == 1
+    assert "no matches" in capsys.readouterr().out
+    assert run("--feature-gates", "Nonsense=true", str(file)) == 2
+    assert capsys.readouterr().err == "understudy: unrecognized feature gate: Nonsense\n"
+    assert run("--emulated-version", "0.9", str(file)) == 2
+
+
+def test_folders_and_standard_input(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "b.json").write_text('{"apiVersion": "v1", "kind": "Foo"}')
+    (tmp_path / "a.yml").write_text(GOOD)
+    (tmp_path / "notes.txt").write_text("{")
+    monkeypatch.setattr("sys.stdin", io.StringIO("apiVersion: v1\nkind: Bar\n"))
+    assert run(str(tmp_path), "-") == 1
+    assert [line.split(": ")[0] for line in capsys.readouterr().out.splitlines()] == [
+        f"{tmp_path}/deep/b.json:1",
+        "-:1",
+    ]
+
+
+def test_what_cannot_be_read_is_worse_than_invalid(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The other files are validated all the same."""
+    file.write_text(BAD)
+    broken = file.with_name("broken.yaml")
+    broken.write_text("a: [\n")
+    assert run(str(broken), str(file.with_name("missing.yaml")), str(file)) == 2
+    captured = capsys.readouterr()
+    assert len(captured.out.splitlines()) == 4
+    assert captured.err.splitlines()[0].startswith(f"{broken}: yaml: line ")
+    assert captured.err.splitlines()[1] == f"{file.with_name('missing.yaml')}: No such file or directory"
+
+
+def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(BAD.replace("Gpus", "gpus").replace("      allocationmode: All\n", ""))
+    assert run("-o", "json", str(file)) == 1
+    assert json.loads(capsys.readouterr().out)[1] == {
+        "file": str(file),
+        "line": 11,
+        "kind": "ResourceClaim",
+        "name": "gpus",
+        "reason": "FieldValueInvalid",
+        "field": "spec.devices.requests[0].count",
+        "message": "Invalid value: -1: must be greater than zero",
+    }
