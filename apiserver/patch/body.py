@@ -1,65 +1,17 @@
-"""Patch bodies as Go reads them: JSON with the texts of its syntax errors, and the duplicate keys that strict field
-validation speaks of.
+"""Patch bodies: JSON, with the duplicate keys that strict field validation speaks of.
 
 Owns the bytes of a request; knows nothing of what a patch means. Numbers become int where they fit 64 bits, else float
-(sigs.k8s.io/json, "preserve ints").
+(sigs.k8s.io/json, "preserve ints"). What is odd, or wrong, `gojson` reads as Go does.
 """
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
-_STRING = re.compile(rb'(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*')
-_HEX = re.compile(rb"[0-9a-fA-F]*")
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_DIGITS = re.compile(rb"[0-9]*")
-_LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
+from understudy.apiserver.gojson import DecodeError, Node, parse, to_text
+
 _GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
-
-
-class MalformedError(Exception):
-    """The text is not JSON; the message is Go's."""
-
-
-def loads(body: bytes) -> Any:
-    """The value of a JSON text. Raises MalformedError."""
-    return _decode(body, None)
-
-
-def loads_strict(body: bytes) -> tuple[Any, list[str]]:
-    """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
-    The last of several wins. Raises MalformedError."""
-    found = False
-
-    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        nonlocal found
-        out = dict(items)
-        found = found or len(out) != len(items)
-        return out
-
-    value = _decode(body, pairs)
-    return value, list(_duplicates(_decode(body, _Pairs), "")) if found else []
-
-
-class _Pairs(list[tuple[str, Any]]):
-    """An object with every key that was written."""
-
-
-def _duplicates(value: Any, path: str) -> Iterator[str]:
-    if isinstance(value, _Pairs):
-        seen: set[str] = set()
-        for key, item in value:
-            here = f"{path}.{key}" if path else key
-            if key in seen:
-                yield here
-            seen.add(key)
-            yield from _duplicates(item, here)
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _duplicates(item, f"{path}[{index}]")
 
 
 def kind_of(value: Any) -> str:
@@ -67,13 +19,21 @@ def kind_of(value: Any) -> str:
     return _GO_KINDS[type(value)]
 
 
-def _decode(body: bytes, pairs: Any) -> Any:
-    text = body.decode("utf-8", "replace")
+def loads(body: bytes) -> tuple[Any, list[str]]:
+    """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
+    The last of several wins. Raises DecodeError with Go's text."""
     try:
-        value = json.loads(text, object_pairs_hook=pairs, parse_int=_integer, parse_constant=_no_constant)
+        return _decode(body.decode()), []
     except (ValueError, RecursionError):
-        raise MalformedError(_why(body)) from None
-    return value
+        found: list[str] = []
+        return _value(parse(to_text(body)), "", found), found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("duplicate keys")
+    return out
 
 
 def _integer(text: str) -> int | float:
@@ -81,118 +41,62 @@ def _integer(text: str) -> int | float:
     return number if -(2**63) <= number < 2**63 else float(text)
 
 
-def _no_constant(text: str) -> Any:
+def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)  # Python reads NaN and Infinity, JSON has none
 
 
-def _why(body: bytes) -> str:
-    """Go's text for the first thing that is wrong. It feeds one blank after the end, which may itself be wrong."""
-    try:
-        fed = body + b" "
-        end = _space(body, _value(fed, _space(fed, 0)))
-    except _WrongAtError as wrong:
-        return str(wrong)
-    except (IndexError, RecursionError):
-        return "unexpected end of JSON input"
-    if end < len(body):
-        return str(_WrongAtError(body, end, "after top-level value"))
-    return "unexpected end of JSON input"
+_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant).decode
 
 
-class _WrongAtError(Exception):
-    def __init__(self, body: bytes, at: int, context: str) -> None:
-        char = chr(body[at])
-        shown = {"'": "\\'", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\\": "\\\\"}.get(char, char)
-        if shown == char and not char.isprintable():
-            shown = f"\\x{body[at]:02x}" if body[at] < 0x80 else f"\\u{body[at]:04x}"
-        super().__init__(f"invalid character '{shown}' {context}")
+def _value(node: Node, path: str, duplicates: list[str]) -> Any:
+    if node.kind == "object":
+        out: dict[str, Any] = {}
+        for key, child in node.value:
+            here = f"{path}.{key}" if path else key
+            if key in out:
+                duplicates.append(here)
+            out[key] = _value(child, here, duplicates)
+        return out
+    if node.kind == "array":
+        return [_value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
+    if node.kind == "number":
+        return float(node.value) if set(node.value) & set(".eE") else _integer(node.value)
+    return node.value
 
 
-def _space(body: bytes, at: int) -> int:
-    match = _SPACE.match(body, at)
-    return match.end() if match else at
+class WrittenString(str):
+    """A string with its literal."""
+
+    __slots__ = ("literal",)
+    literal: str
 
 
-def _value(body: bytes, at: int) -> int:
-    """The position after the value that starts at `at`. IndexError: the text ends too early."""
-    char = body[at : at + 1]
-    if char == b"{":
-        return _object(body, _space(body, at + 1))
-    if char == b"[":
-        return _array(body, _space(body, at + 1))
-    if char == b'"':
-        return _string(body, at + 1)
-    if char == b"-" or char.isdigit():
-        return _number(body, at)
-    literal = _LITERALS.get(body[at])
-    if literal is None:
-        raise _WrongAtError(body, at, "looking for beginning of value")
-    for offset, expected in enumerate(literal):
-        if body[at + offset] != expected:
-            raise _WrongAtError(body, at + offset, f"in literal {literal.decode()} (expecting '{chr(expected)}')")
-    return at + len(literal)
+class WrittenNumber(float):
+    """A number that is not written as an integer, or not as Go writes it, with its literal."""
+
+    __slots__ = ("literal",)
+    literal: str
 
 
-def _object(body: bytes, at: int) -> int:
-    if body[at] == ord("}"):
-        return at + 1
-    while True:
-        if body[at] != ord('"'):
-            raise _WrongAtError(body, at, "looking for beginning of object key string")
-        at = _space(body, _string(body, at + 1))
-        if body[at] != ord(":"):
-            raise _WrongAtError(body, at, "after object key")
-        at = _space(body, _value(body, _space(body, at + 1)))
-        if body[at] == ord("}"):
-            return at + 1
-        if body[at] != ord(","):
-            raise _WrongAtError(body, at, "after object key:value pair")
-        at = _space(body, at + 1)
+def loads_as_written(body: bytes) -> Any:
+    """The value with the spelling of its scalars. The body is known to be JSON."""
+    text = to_text(body)
+    return _as_written(parse(text), text)
 
 
-def _array(body: bytes, at: int) -> int:
-    if body[at] == ord("]"):
-        return at + 1
-    while True:
-        at = _space(body, _value(body, at))
-        if body[at] == ord("]"):
-            return at + 1
-        if body[at] != ord(","):
-            raise _WrongAtError(body, at, "after array element")
-        at = _space(body, at + 1)
+def _as_written(node: Node, text: str) -> Any:
+    if node.kind == "object":
+        return {key: _as_written(child, text) for key, child in node.value}
+    if node.kind == "array":
+        return [_as_written(child, text) for child in node.value]
+    if node.kind not in ("string", "number"):
+        return node.value
+    literal = text[node.start : node.end]
+    if node.kind == "number" and str(value := _value(node, "", [])) == literal and isinstance(value, int):
+        return value
+    written = WrittenString(node.value) if node.kind == "string" else WrittenNumber(literal)
+    written.literal = literal
+    return written
 
 
-def _string(body: bytes, at: int) -> int:
-    match = _STRING.match(body, at)
-    at = match.end() if match else at
-    if body[at] == ord('"'):
-        return at + 1
-    if body[at] != ord("\\"):
-        raise _WrongAtError(body, at, "in string literal")
-    if body[at + 1] != ord("u"):
-        raise _WrongAtError(body, at + 1, "in string escape code")
-    digits = _HEX.match(body, at + 2)
-    raise _WrongAtError(body, digits.end() if digits else at + 2, "in \\u hexadecimal character escape")
-
-
-def _number(body: bytes, at: int) -> int:
-    at += body[at] == ord("-")
-    if body[at] == ord("0"):
-        at += 1
-    else:
-        at = _digits(body, at, "in numeric literal")
-    if body[at] == ord("."):
-        at = _digits(body, at + 1, "after decimal point in numeric literal")
-    if body[at] in b"eE":
-        at += 1
-        at += body[at] in b"+-"
-        at = _digits(body, at, "in exponent of numeric literal")
-    return at
-
-
-def _digits(body: bytes, at: int, context: str) -> int:
-    match = _DIGITS.match(body, at)
-    end = match.end() if match else at
-    if end == at:
-        raise _WrongAtError(body, at, context)
-    return end
+__all__ = ["DecodeError", "WrittenNumber", "WrittenString", "kind_of", "loads", "loads_as_written"]

@@ -42,7 +42,8 @@ def printed_string(value: Any) -> str:
 
 def type_of(value: Any) -> type[Any]:
     """dict, list, str, int, float, bool or NoneType."""
-    return dict if isinstance(value, dict) else type(value)
+    kind = type(value)
+    return kind if kind in _TYPES else next((base for base in _TYPES if isinstance(value, base)), kind)
 
 
 def type_name(value: Any) -> str:

@@ -13,18 +13,15 @@ path through a null that the same patch has put there; here that is a patch that
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from json.decoder import scanstring  # type: ignore[attr-defined]  # not in the stubs
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # not in the stubs
 from typing import Any, NoReturn
-
-import orjson
 
 from understudy.apiserver.errors import bad_request, request_too_large, unprocessable
 from understudy.apiserver.patch import body as bodies
+from understudy.apiserver.patch.body import WrittenNumber, WrittenString
+from understudy.apiserver.rawjson import encode
 from understudy.apiserver.types import Obj
 
 MAX_OPERATIONS = 10000
@@ -50,8 +47,8 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     if not validate:
         prefix, of, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
     try:
-        value, duplicates = bodies.loads_strict(body)
-    except bodies.MalformedError as why:
+        value, duplicates = bodies.loads(body)
+    except bodies.DecodeError as why:
         raise bad_request(f"{prefix}{why}") from None
     if value is None:
         value = []
@@ -68,7 +65,7 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     strict = _strict_errors(operations, duplicates) if validate else []
     tests = any(operation.get("op") == "test" for operation in operations)
     if tests:
-        operations = [item or {} for item in _AsWritten().decode(body.decode("utf-8", "replace"))]
+        operations = [item or {} for item in bodies.loads_as_written(body)]
     return Patch(operations, strict, tests)
 
 
@@ -180,7 +177,7 @@ class _Document:
         value = _finished(_get(container, name), deep=False)
         container, name = self.find(operation.get("path"))
         if value is not None:
-            self.copied += len(_text(value))
+            self.copied += len(encode(value))
         if self.copied > MAX_COPIED_BYTES:
             _refuse()
         _add(container, name, value)
@@ -272,60 +269,11 @@ def _finished(value: Any, deep: bool) -> Any:
         return [_finished(item, deep) for item in value]
     if deep and type(value) is dict:
         return {key: _finished(item, deep) for key, item in value.items()}
-    if type(value) is _WrittenString:
+    if isinstance(value, WrittenString):
         return str(value)
-    if type(value) is _WrittenNumber:
-        return float(value)
-    return value
+    return float(value) if isinstance(value, WrittenNumber) else value
 
 
-class _WrittenString(str):
-    """A string of a patch with its text between the quotes."""
-
-    __slots__ = ("text",)
-    text: str
-
-
-class _WrittenNumber(float):
-    __slots__ = ("text",)
-    text: str
-
-
-def _written_number(text: str) -> _WrittenNumber:
-    number = _WrittenNumber(text)
-    number.text = text
-    return number
-
-
-def _written_string(text: str, start: int, strict: bool) -> tuple[_WrittenString, int]:
-    value, end = scanstring(text, start, strict)
-    string = _WrittenString(value)
-    string.text = text[start : end - 1]
-    return string, end
-
-
-class _AsWritten(json.JSONDecoder):
-    """Decodes, and keeps the spelling of strings and of numbers with a fraction or an exponent."""
-
-    def __init__(self) -> None:
-        super().__init__(parse_float=_written_number)
-        self.parse_string = _written_string
-        self.scan_once = py_make_scanner(self)
-
-
-_ESCAPED_BY_GO = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-_TO_ESCAPE = re.compile("[<>&\u2028\u2029]")
-
-
-def _text(value: Any) -> str:
-    """JSON as Go's encoder writes it."""
-    text = orjson.dumps(value, default=dict).decode()
-    return _TO_ESCAPE.sub(lambda match: _ESCAPED_BY_GO[match.group()], text)
-
-
-def _spelling(value: Any) -> str:
-    if isinstance(value, _WrittenString):
-        return f'"{value.text}"'
-    if isinstance(value, _WrittenNumber):
-        return value.text
-    return _text(value)
+def _spelling(value: Any) -> bytes:
+    """How a scalar is written: in the patch as there, in the object as Go does."""
+    return value.literal.encode() if isinstance(value, WrittenNumber | WrittenString) else encode(value)

@@ -20,6 +20,7 @@ from typing import Any, TypeAlias
 from understudy.apiserver.canonical import converter
 from understudy.apiserver.decode import DecodeError, canonical
 from understudy.apiserver.patch import fieldset, owners
+from understudy.apiserver.patch.emptied import emptied, was_empty
 from understudy.apiserver.patch.fieldset import Set, difference, paths_of, recursive_difference, union
 from understudy.apiserver.patch.managers import manager_name, validate_field_manager
 from understudy.apiserver.patch.owners import Manager, Owned, Owners
@@ -89,7 +90,8 @@ def known_owners(live: Obj | None, new: Obj, subresource: str) -> Owners:
     stored = live["metadata"].get("managedFields") if live else None
     sent = new["metadata"].get("managedFields") if not subresource else None
     if not sent or sent == stored:
-        return {} if sent == [] else owners.decode(stored, trusted=True)
+        cleared = sent == [] or (not subresource and was_empty(new["metadata"], "managedFields"))
+        return {} if cleared else owners.decode(stored, trusted=True)
     if len(sent) == 1 and not any(value or key == "fieldsV1" for key, value in sent[0].items()):
         return {}
     try:
@@ -109,7 +111,7 @@ class Update:
 
     def owners(self, live: Obj | None, new: Obj, before: Owners, manager: Manager, now: str) -> Owners:
         """The owners after `manager` has made `new` of `live`. Raises InvalidValue."""
-        old = bare(live) if live is not None else empty(self.struct, self.api_version)
+        old = bare(live) if live is not None else _nothing(self.struct, self.api_version)
         new = bare(new)
         before = self.reconciled(old, before)
         changed, removed = self.changes(old, new, self.api_version) or ({}, {})
@@ -148,7 +150,7 @@ class Update:
         if struct is None or before is None or after is None:
             return None
         changed, removed = changes(type_of(struct), before, after)
-        return self.kept(changed), self.kept(removed)
+        return self.kept(union(changed, emptied(struct, before, after))), self.kept(removed)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
         """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete
@@ -211,6 +213,9 @@ def empty(struct: Struct, api_version: str) -> Obj:
     """What an object of that type is before anything is set: the fields that Go always writes."""
     obj: Obj = converter(struct)({}, None)
     return {"apiVersion": api_version, "kind": struct.plain, **obj}
+
+
+_nothing = lru_cache(maxsize=1024)(empty)  # to compare with, not to hand out
 
 
 def capped(after: Owners) -> Owners:

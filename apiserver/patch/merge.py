@@ -29,8 +29,8 @@ class Patch:
 def parse(body: bytes, validate: bool = True) -> Patch:
     """`validate` is false for fieldValidation=Ignore. Raises StatusError 400."""
     try:
-        value, duplicates = bodies.loads_strict(body)
-    except bodies.MalformedError as why:
+        value, duplicates = bodies.loads(body)
+    except bodies.DecodeError as why:
         raise bad_request(f"error decoding patch: {why}" if validate else INVALID) from None
     if validate and value is not None and not isinstance(value, dict):
         kind = bodies.kind_of(value)

@@ -26,6 +26,7 @@ from understudy.apiserver.patch.strategiclists import (
     only_scalars,
     split,
 )
+from understudy.apiserver.rawjson import Raw, go_number
 from understudy.apiserver.schema import Custom, List, Map, Scalar, Shape, Struct
 from understudy.apiserver.types import Obj
 
@@ -53,8 +54,8 @@ class Patch:
 def parse(body: bytes, validate: bool = True) -> Patch:
     """Raises StatusError 400. `validate` is false for fieldValidation=Ignore: then duplicate keys are no errors."""
     try:
-        value, duplicates = bodies.loads_strict(body)
-    except bodies.MalformedError as why:
+        value, duplicates = bodies.loads(body)
+    except bodies.DecodeError as why:
         raise bad_request(str(why)) from None
     if value is not None and not isinstance(value, dict):
         raise bad_request(
@@ -74,15 +75,26 @@ def apply(patch: Patch, current: Obj, struct: Struct) -> Obj:
 
 
 def _plain(value: Any) -> Any:
-    """`value` without opaque objects; itself where there are none."""
+    """`value` without opaque values; itself where there are none."""
+    if isinstance(value, Raw):
+        return _parsed(value)
     if isinstance(value, dict):
-        if type(value) is not dict:
-            return {key: _plain(value[key]) for key in sorted(value)}
         changed = {key: new for key, item in value.items() if (new := _plain(item)) is not item}
         return value | changed if changed else value
     if isinstance(value, list):
         items = [_plain(item) for item in value]
         return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+    return value
+
+
+def _parsed(value: Any) -> Any:
+    """An opaque value as plain JSON."""
+    if isinstance(value, dict):
+        return {key: _parsed(value[key]) for key in sorted(value)}
+    if isinstance(value, list):
+        return [_parsed(item) for item in value]
+    if isinstance(value, Raw):
+        return go_number(float(value)) if isinstance(value, float) else str(value)
     return value
 
 

@@ -1,0 +1,120 @@
+"""A world for stories: one object, the managers that write it, and what each comes to own."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.decode import canonical
+from understudy.apiserver.patch import apply, managedfields, merge
+from understudy.apiserver.patch.fieldset import each, path_text
+from understudy.apiserver.schema import Schemas, Struct
+from understudy.apiserver.types import Obj, split_api_version
+
+SCHEMAS = Schemas.of("1.32")
+
+
+def renamed(obj: Obj, source: str, wanted: str) -> Obj | None:
+    """The conversion between versions that have the same fields; v9 is gone."""
+    return None if wanted.endswith("v9") else {**obj, "apiVersion": wanted}
+
+
+class World:
+    """`now` ticks with every write. `reset` are the fields that writes of a subresource ("" for none) cannot change."""
+
+    def __init__(self, api_version: str = "v1", kind: str = "ConfigMap", **reset: tuple[tuple[str, ...], ...]) -> None:
+        self.api_version = api_version
+        self.kind = kind
+        self.reset = {name.removeprefix("main"): paths for name, paths in reset.items()}
+        self.live: Obj | None = None
+        self.time = 0
+        self.convert: Callable[[Obj, str, str], Obj | None] = renamed
+
+    def struct(self, api_version: str = "") -> Struct:
+        return SCHEMAS.kind(*split_api_version(api_version or self.api_version), self.kind)
+
+    def _request(self, subresource: str, api_version: str) -> dict[str, Any]:
+        self.time += 1
+        return {
+            "struct": self.struct(api_version),
+            "api_version": api_version or self.api_version,
+            "subresource": subresource,
+            "now": f"2024-01-01T00:00:{self.time:02}Z",
+            "reset": self.reset.get(subresource, ()),
+            "convert": self.convert,
+        }
+
+    def stored(self, obj: Obj, api_version: str = "") -> Obj:
+        self.live = canonical({**obj, "apiVersion": self.api_version}, self.struct())[0]
+        self.live["metadata"] |= {"name": "x", "uid": "1"}
+        return self.live
+
+    def form(self, obj: Obj, api_version: str) -> Obj:
+        return canonical({**obj, "apiVersion": api_version or self.api_version}, self.struct(api_version))[0]
+
+    def create(self, manager: str, obj: Obj) -> Obj:
+        new = self.form({"kind": self.kind, "metadata": {}} | obj, "")
+        new["metadata"]["managedFields"] = managedfields.on_update(None, new, manager=manager, **self._request("", ""))
+        return self.stored(new)
+
+    def update(self, manager: str, edit: Obj, subresource: str = "", api_version: str = "") -> Obj:
+        """A merge patch of the object."""
+        assert self.live is not None
+        live = self.form(self.live, api_version)
+        new = self.form(merge.apply(merge.Patch(copy.deepcopy(edit), []), live), api_version)
+        sent = (edit.get("metadata") or {}).get("managedFields")
+        if sent is not None:
+            new["metadata"]["managedFields"] = sent
+        new["metadata"]["managedFields"] = managedfields.on_update(
+            live, new, manager=manager, **self._request(subresource, api_version)
+        )
+        return self.stored(new)
+
+    def apply(
+        self, manager: str, config: Obj, *, force: bool = False, subresource: str = "", api_version: str = ""
+    ) -> Obj:
+        """Raises StatusError."""
+        version = api_version or self.api_version
+        live = self.form(self.live, version) if self.live else None
+        before = copy.deepcopy((live, config))
+        patch = {"apiVersion": version, "kind": self.kind, "metadata": {"name": "x"}} | config
+        new = apply.apply(live, patch, manager=manager, force=force, **self._request(subresource, api_version))
+        assert (live, config) == before, "apply has changed its arguments"
+        return self.stored(new) if new is not live else self.live or {}
+
+    def owners(self) -> dict[str, list[str]]:
+        """{"Apply alice": [".data.a"]}, with the version and the subresource behind the name where they tell."""
+        assert self.live is not None
+        return {
+            _name(e, self.api_version): _texts(e["fieldsV1"]) for e in self.live["metadata"].get("managedFields", ())
+        }
+
+    def times(self) -> dict[str, str]:
+        assert self.live is not None
+        return {
+            _name(entry, self.api_version): entry.get("time", "")[-3:-1]
+            for entry in self.live["metadata"].get("managedFields", ())
+        }
+
+
+def _name(entry: Obj, api_version: str) -> str:
+    parts = [entry["operation"], entry["manager"], entry.get("subresource", "")]
+    if entry["apiVersion"] != api_version:
+        parts.append(entry["apiVersion"])
+    return " ".join(part for part in parts if part)
+
+
+def _texts(fields: Obj) -> list[str]:
+    return [path_text(path) for path in each(fields)]
+
+
+def texts(paths: Iterable[tuple[str, ...]]) -> list[str]:
+    return [path_text(path) for path in paths]
+
+
+@pytest.fixture
+def world() -> type[World]:
+    return World

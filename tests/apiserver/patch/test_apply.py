@@ -1,0 +1,341 @@
+"""Server-side apply, as stories: who applies what, what the object is then, and who owns which of its fields."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.patch import apply
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def refused(call: Any, *args: Any, **kwargs: Any) -> StatusError:
+    with pytest.raises(StatusError) as caught:
+        call(*args, **kwargs)
+    return caught.value
+
+
+def test_the_first_apply_creates_and_owns_what_it_states(world: Any) -> None:
+    w = world()
+    assert w.apply("alice", {"data": {"a": "1"}})["data"] == {"a": "1"}
+    assert w.owners() == {"Apply alice": [".data.a"]}
+
+
+def test_the_same_again_changes_nothing_not_even_the_time(world: Any) -> None:
+    w = world()
+    w.apply("alice", {"data": {"a": "1"}})
+    before = w.live
+    assert w.apply("alice", {"data": {"a": "1"}}) is before
+
+
+def test_what_is_no_longer_stated_goes(world: Any) -> None:
+    w = world()
+    w.apply("alice", {"data": {"a": "1", "b": "2"}})
+    assert w.apply("alice", {"data": {"b": "2"}})["data"] == {"b": "2"}
+    assert "data" not in w.apply("alice", {})
+    assert w.owners() == {}
+
+
+def test_two_share_what_they_agree_on_and_the_last_takes_it_along(world: Any) -> None:
+    w = world()
+    w.apply("alice", {"data": {"a": "1"}})
+    w.apply("bob", {"data": {"a": "1"}})
+    assert w.owners() == {"Apply bob": [".data.a"], "Apply alice": [".data.a"]}
+    assert w.times() == {"Apply bob": "", "Apply alice": "01"}  # who changes nothing gets no time
+    assert w.apply("alice", {})["data"] == {"a": "1"}
+    assert "data" not in w.apply("bob", {})
+
+
+def test_another_value_is_a_conflict_unless_forced(world: Any) -> None:
+    w = world()
+    w.apply("alice", {"data": {"a": "1", "b": "1"}})
+    error = refused(w.apply, "bob", {"data": {"a": "2"}})
+    assert error.status() == {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": 'Apply failed with 1 conflict: conflict with "alice": .data.a',
+        "reason": "Conflict",
+        "details": {
+            "causes": [{"reason": "FieldManagerConflict", "message": 'conflict with "alice"', "field": ".data.a"}]
+        },
+        "code": 409,
+    }
+    assert w.apply("bob", {"data": {"a": "2"}}, force=True)["data"] == {"a": "2", "b": "1"}
+    assert w.owners() == {"Apply alice": [".data.b"], "Apply bob": [".data.a"]}
+
+
+def test_several_conflicts_are_listed_by_manager(world: Any) -> None:
+    w = world()
+    w.apply("bob", {"data": {"b": "1", "c": "1"}})
+    w.create("alice", {"data": {"a": "1"}})
+    w.apply("carol", {"metadata": {"labels": {"l": "1"}}})
+    w.update("dave", {"data": {"d": "1"}})
+    error = refused(w.apply, "eve", {"metadata": {"labels": {"l": "2"}}, "data": {"a": "2", "d": "2"}})
+    assert error.message == (
+        'Apply failed with 3 conflicts: conflicts with "alice" using v1:\n- .data.a\n'
+        'conflicts with "carol":\n- .metadata.labels.l\nconflicts with "dave" using v1:\n- .data.d'
+    )
+    assert [cause["field"] for cause in error.details["causes"]] == [".data.a", ".metadata.labels.l", ".data.d"]
+
+
+def test_conflicts_name_the_subresource(world: Any) -> None:
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",),))
+    w.create("alice", {"spec": {"devices": {"requests": []}}})
+    consumer = {"resource": "pods", "name": "p", "uid": "u"}
+    w.apply("sched", {"status": {"reservedFor": [consumer]}}, subresource="status")
+    error = refused(w.apply, "other", {"status": {"reservedFor": [consumer | {"name": "q"}]}}, subresource="status")
+    assert error.details["causes"] == [
+        {
+            "reason": "FieldManagerConflict",
+            "message": 'conflict with "sched" with subresource "status"',
+            "field": '.status.reservedFor[uid="u"].name',
+        }
+    ]
+
+
+def test_fields_that_a_request_cannot_change_are_not_owned(world: Any) -> None:
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",),))
+    w.apply("alice", {"spec": {"devices": {"requests": []}}, "status": {"reservedFor": []}})
+    assert w.owners() == {"Apply alice": [".spec.devices.requests"]}
+
+
+def test_lists_of_keyed_elements_merge_and_keep_their_order(world: Any) -> None:
+    w = world("v1", "Pod")
+
+    def containers(*names: str) -> dict[str, Any]:
+        return {"spec": {"containers": [{"name": name, "image": "i"} for name in names]}}
+
+    def order() -> str:
+        return " ".join(c["name"] for c in w.live["spec"]["containers"])
+
+    w.apply("alice", containers("a", "b", "c"))
+    w.apply("bob", containers("x", "b"))
+    assert order() == "a x b c"
+    w.apply("alice", containers("c", "a", "b"))
+    assert order() == "x c a b"
+    assert w.owners()["Apply bob"] == [
+        '.spec.containers[name="b"]',
+        '.spec.containers[name="x"]',
+        '.spec.containers[name="b"].image',
+        '.spec.containers[name="b"].name',
+        '.spec.containers[name="x"].image',
+        '.spec.containers[name="x"].name',
+    ]
+    w.apply("bob", containers())
+    assert order() == "c a b"
+
+
+def test_sets_merge_by_value(world: Any) -> None:
+    w = world()
+    w.apply("alice", {"metadata": {"name": "x", "finalizers": ["e.io/a", "e.io/b"]}})
+    w.apply("bob", {"metadata": {"name": "x", "finalizers": ["e.io/b", "e.io/c"]}})
+    assert w.live["metadata"]["finalizers"] == ["e.io/a", "e.io/b", "e.io/c"]
+    w.apply("alice", {"metadata": {"name": "x", "finalizers": ["e.io/d"]}})
+    assert w.live["metadata"]["finalizers"] == ["e.io/b", "e.io/c", "e.io/d"]
+
+
+def test_atomic_lists_and_maps_are_owned_as_a_whole(world: Any) -> None:
+    w = world("v1", "Pod")
+    w.apply("alice", {"spec": {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "k"}]}})
+    assert w.owners() == {"Apply alice": [".spec.nodeSelector", ".spec.tolerations"]}
+    assert refused(w.apply, "bob", {"spec": {"nodeSelector": {"b": "1"}}}).code == 409
+
+
+def test_what_is_there_before_belongs_to_before_first_apply(world: Any) -> None:
+    w = world()
+    w.create("alice", {"data": {"a": "1"}})
+    w.update("alice", {"metadata": {"managedFields": [{}]}})
+    assert w.owners() == {}
+    error = refused(w.apply, "bob", {"data": {"a": "2"}})
+    assert error.message == 'Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a'
+    w.apply("bob", {"data": {"a": "1", "b": "2"}})
+    assert w.owners() == {
+        "Apply bob": [".data.a", ".data.b"],
+        "Update before-first-apply": [".data", ".data.a"],
+    }
+
+
+def test_an_element_goes_with_what_only_its_applier_owned_in_it(world: Any) -> None:
+    w = world("v1", "Pod")
+    w.apply("alice", {"spec": {"containers": [{"name": "a", "image": "i", "env": [{"name": "E", "value": "1"}]}]}})
+    w.apply("bob", {"spec": {"containers": [{"name": "a", "env": [{"name": "F", "value": "2"}]}]}})
+    w.apply("alice", {})
+    assert [(c["name"], c.get("image"), c["env"]) for c in w.live["spec"]["containers"]] == [
+        ("a", None, [{"name": "F", "value": "2"}])
+    ]
+
+
+def test_versions_of_the_same_fields_share_owners(world: Any) -> None:
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim")
+    old = "resource.k8s.io/v1alpha3"
+    w.apply("alice", {"metadata": {"name": "x", "labels": {"a": "1", "b": "1"}}}, api_version=old)
+    assert w.owners() == {"Apply alice resource.k8s.io/v1alpha3": [".metadata.labels.a", ".metadata.labels.b"]}
+    assert refused(w.apply, "bob", {"metadata": {"name": "x", "labels": {"a": "2"}}}).code == 409
+    w.apply("alice", {"metadata": {"name": "x", "labels": {"a": "1"}}})
+    assert w.live["metadata"]["labels"] == {"a": "1"}
+    assert w.owners() == {"Apply alice": [".metadata.labels.a"]}
+
+
+def test_owners_in_a_version_that_is_gone_go_with_the_next_change(world: Any) -> None:
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim")
+    w.create("alice", {"metadata": {"labels": {"a": "1"}}})
+    w.live["metadata"]["managedFields"][0]["apiVersion"] = "resource.k8s.io/v9"
+    w.apply("bob", {"metadata": {"name": "x", "labels": {"a": "2"}}})
+    assert w.owners() == {"Apply bob": [".metadata.labels.a"]}
+
+
+def test_kubectl_takes_over_from_its_own_client_side_applies(world: Any) -> None:
+    w = world()
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1", "b": "1"}}
+    annotations = {"annotations": {LAST_APPLIED: json.dumps(config)}}
+    w.create("kubectl-client-side-apply", {"metadata": annotations, "data": {"a": "1", "b": "1"}})
+    w.update("alice", {"data": {"b": "2"}})
+    error = refused(w.apply, "kubectl", {"data": {"a": "2", "b": "1"}})
+    assert error.message == 'Apply failed with 1 conflict: conflict with "alice" using v1: .data.b'
+    w.apply("kubectl", {"data": {"a": "2", "b": "2"}})
+    assert w.live["data"] == {"a": "2", "b": "2"}
+    assert w.live["metadata"]["annotations"][LAST_APPLIED] == (
+        '{"apiVersion":"v1","data":{"a":"2","b":"2"},"kind":"ConfigMap","metadata":{"name":"x"}}\n'
+    )
+    assert refused(w.apply, "other", {"data": {"a": "3"}}).code == 409
+
+
+TYPES = [
+    ({"kind": "ConfigMap"}, "invalid object type: /, Kind=ConfigMap"),
+    ({"apiVersion": "v1"}, "invalid object type: /v1, Kind="),
+    ({"apiVersion": "v2", "kind": "ConfigMap"}, "invalid object type: /v2, Kind=ConfigMap"),
+    ({"apiVersion": "apps/v1", "kind": "ConfigMap"}, "invalid object type: apps/v1, Kind=ConfigMap"),
+    ({"apiVersion": "a/b/c", "kind": "ConfigMap"}, "invalid object type: /, Kind="),
+    ({"apiVersion": 5, "kind": "ConfigMap"}, "invalid object type: /, Kind=ConfigMap"),
+]
+
+
+@pytest.mark.parametrize(("said", "message"), TYPES)
+def test_a_patch_must_say_that_it_is_of_the_type(world: Any, said: dict[str, Any], message: str) -> None:
+    w = world()
+    request = w._request("", "")
+    error = refused(apply.apply, None, said, manager="m", force=False, **request)
+    assert (error.code, error.message) == (400, message)
+
+
+POD = "(/x; /v1, Kind=Pod)"
+BAD_PATCHES = [
+    ({"metadata": {"managedFields": [{}]}}, 400, "metadata.managedFields must be nil"),
+    ({"metadata": {"managedFields": []}}, 400, "metadata.managedFields must be nil"),
+    ({"nope": 1}, 500, f"failed to create typed patch object {POD}: .nope: field not declared in schema"),
+    (
+        {"metadata": "x"},
+        500,
+        "failed to create typed patch object (/; /v1, Kind=Pod): .metadata: expected map, got &{x}",
+    ),
+]
+BAD_CONTAINERS = [
+    (
+        {"ports": [{"containerPort": 80}, {"containerPort": 80}]},
+        '.ports: duplicate entries for key [containerPort=80,protocol="TCP"]',
+    ),
+    ({"ports": [None]}, ".ports: element 0: associative list with keys may not have a null element"),
+    ({"ports": {"a": 1}}, ".ports: expected list, got &{map[a:1]}"),
+    ({"ports": "x"}, ".ports: expected list, got &{x}"),
+    ({"tty": "x"}, ".tty: expected boolean, got &{x}"),
+    ({"image": 5}, ".image: expected string, got &value.valueUnstructured{Value:5}"),
+    (
+        {"image": {"a": [1, "x", None, 1.5]}},
+        '.image: expected string, got &value.valueUnstructured{Value:map[string]interface {}{"a":[]interface {}'
+        '{1, "x", interface {}(nil), 1.5}}}',
+    ),
+    ({"resources": {"limits": {"cpu": {}}}}, ".resources.limits.cpu: expected any scalar, got &{map[]}"),
+]
+
+
+@pytest.mark.parametrize(("patch", "code", "message"), BAD_PATCHES)
+def test_a_patch_must_fit_the_schema(world: Any, patch: dict[str, Any], code: int, message: str) -> None:
+    w = world("v1", "Pod")
+    if isinstance(patch.get("metadata"), dict):
+        patch["metadata"]["name"] = "x"
+    error = refused(w.apply, "m", patch)
+    assert (error.code, error.reason, error.message) == (code, "BadRequest" if code == 400 else "", message)
+
+
+@pytest.mark.parametrize(("container", "message"), BAD_CONTAINERS)
+def test_a_patch_must_fit_the_schema_to_the_last_field(world: Any, container: dict[str, Any], message: str) -> None:
+    w = world("v1", "Pod")
+    error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c"} | container]}})
+    assert error.message == f'failed to create typed patch object {POD}: .spec.containers[name="c"]{message}'
+
+
+def test_several_misfits_are_listed(world: Any) -> None:
+    w = world("v1", "Pod")
+    error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c", "env": [{"name": 1}], "nope": 1}]}})
+    assert error.message == (
+        f"failed to create typed patch object {POD}: errors:\n"
+        '  .spec.containers[name="c"].env[name=1].name: expected string, got &value.valueUnstructured{Value:1}\n'
+        '  .spec.containers[name="c"].nope: field not declared in schema'
+    )
+
+
+CONVERSIONS = [
+    (
+        {"resources": {"limits": {"cpu": "abc"}}},
+        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ),
+    ({"ports": [{"containerPort": 1.5}]}, "cannot convert float64 to int32"),
+]
+
+
+@pytest.mark.parametrize(("container", "why"), CONVERSIONS)
+def test_values_that_no_object_can_have(world: Any, container: dict[str, Any], why: str) -> None:
+    w = world("v1", "Pod")
+    error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c"} | container]}})
+    assert (error.code, error.message) == (
+        500,
+        f"failed to convert new object {POD} to proper version: unable to convert unstructured object to "
+        f"/v1, Kind=Pod: {why}",
+    )
+
+
+def test_duplicate_keys_are_refused_only_if_all_else_goes_well(world: Any) -> None:
+    w = world()
+    body = b"apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata:\n  name: x\n  name: x\n"
+    lines = ['line 3: key "kind" already set in map', 'line 6: key "name" already set in map']
+    assert apply.parse(body).warnings == lines
+    patch = apply.parse(body, "Strict")
+    assert (patch.warnings, patch.duplicates) == ([], lines)
+    assert apply.parse(body, "Ignore") == apply.Patch(patch.obj, [], [])
+    error = refused(
+        apply.apply, None, patch.obj, manager="m", force=False, duplicates=patch.duplicates, **w._request("", "")
+    )
+    assert (error.code, error.message) == (
+        400,
+        "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + "\n  ".join(lines),
+    )
+
+
+NOT_JSON = "error decoding YAML: error converting YAML to JSON: "
+NOT_AN_OBJECT = "error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal "
+BODIES = [
+    (b"{", NOT_JSON + "yaml: line 1: did not find expected node content"),
+    (b"a: b: c", NOT_JSON + "yaml: mapping values are not allowed in this context"),
+    (b"[]", NOT_AN_OBJECT + "array into Go value of type map[string]interface {}"),
+    (b'"x"', NOT_AN_OBJECT + "string into Go value of type map[string]interface {}"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BODIES)
+def test_bodies_that_are_no_patch(body: bytes, message: str) -> None:
+    assert refused(apply.parse, body).message == message
+
+
+@pytest.mark.parametrize("body", [b"", b"null", b"{}"])
+def test_an_empty_body_is_an_empty_patch(body: bytes) -> None:
+    assert apply.parse(body).obj == {}
+
+
+def test_whole_numbers_are_integers_however_they_are_written() -> None:
+    assert json.dumps(apply.parse(b'{"a":1.0,"b":1e3,"c":1.5}').obj) == '{"a": 1, "b": 1000, "c": 1.5}'
