@@ -32,10 +32,14 @@ _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
 def dump(value: Any, name: str, schemas: Schemas) -> Printed:
     """`value`, JSON of the type `name` (its full Go name, as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim")."""
-    shape = schemas.shape(name)
     if schemas.release in _GO_SYNTAX:
-        return Printed(_go(value, shape))
-    return Printed(encode(_json(value, shape)).decode())
+        return Printed(_go(value, schemas.shape(name)))
+    return dump_json(value, name, schemas)
+
+
+def dump_json(value: Any, name: str, schemas: Schemas) -> Printed:
+    """The same as JSON, the form of 1.34 and later."""
+    return Printed(encode(_json(value, schemas.shape(name))).decode())
 
 
 # --- the fields of an internal type, and where they stand in JSON

@@ -1,0 +1,355 @@
+"""Request bodies -> canonical objects: what is dropped, kept and filled in, and the words of what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy.apiserver.decode import DecodeError, canonical, decode_json, encode, sniff
+from understudy.apiserver.rawjson import RawObject
+from understudy.apiserver.schema import Schemas, Struct
+
+SCHEMAS = Schemas.of("1.32")
+CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
+SLICE = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceSlice")
+POD = SCHEMAS.kind("", "v1", "Pod")
+CONFIG_MAP = SCHEMAS.kind("", "v1", "ConfigMap")
+LEASE = SCHEMAS.kind("coordination.k8s.io", "v1", "Lease")
+EVENT = SCHEMAS.kind("", "v1", "Event")
+CRD = SCHEMAS.kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+
+
+def error_of(body: bytes, struct: Struct) -> str:
+    with pytest.raises(DecodeError) as raised:
+        decode_json(body, struct)
+    return str(raised.value)
+
+
+def at(obj: Any, path: str) -> Any:
+    for step in path.split("."):
+        obj = obj[int(step)] if step.isdigit() else obj[step]
+    return obj
+
+
+def test_fields_come_in_the_order_of_go() -> None:
+    """Whatever the order of the body: kind, apiVersion, metadata, …; maps are sorted."""
+    body = b'{"spec":{},"metadata":{"labels":{"b":"2","a":"1"},"name":"x"},"apiVersion":"g/v1","kind":"K"}'
+    wanted = (
+        b'{"kind":"K","apiVersion":"g/v1",'
+        b'"metadata":{"name":"x","creationTimestamp":null,"labels":{"a":"1","b":"2"}},'
+        b'"spec":{"devices":{"requests":null}},"status":{}}'
+    )
+    assert encode(decode_json(body, CLAIM)[0]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("struct", "body", "path", "wanted"),
+    [
+        pytest.param(CLAIM, "null", "metadata", {"creationTimestamp": None}, id="null is an empty object"),
+        pytest.param(CLAIM, '{"spec":null}', "spec", {"devices": {"requests": None}}, id="null struct"),
+        pytest.param(CLAIM, '{"spec":{"devices":{"requests":[]}}}', "spec.devices.requests", None, id="empty list"),
+        pytest.param(CLAIM, '{"metadata":{"labels":{}}}', "metadata", {"creationTimestamp": None}, id="empty map"),
+        pytest.param(
+            CLAIM,
+            '{"spec":{"devices":{"requests":[null]}}}',
+            "spec.devices.requests",
+            [{"name": "", "deviceClassName": ""}],
+            id="null element",
+        ),
+        pytest.param(
+            CLAIM,
+            '{"spec":{"devices":{"requests":[{"adminAccess":false,"count":0}]}}}',
+            "spec.devices.requests.0",
+            {"name": "", "deviceClassName": "", "adminAccess": False},
+            id="a pointer to false is kept, a plain zero is not",
+        ),
+        pytest.param(CONFIG_MAP, '{"data":{"a":null}}', "data", {"a": ""}, id="null in a map of strings"),
+        pytest.param(CONFIG_MAP, '{"binaryData":{"a":null,"b":""}}', "binaryData", {"a": "", "b": ""}, id="null bytes"),
+        pytest.param(CONFIG_MAP, '{"binaryData":{"a":[1,2]}}', "binaryData", {"a": "AQI="}, id="bytes as numbers"),
+        pytest.param(CONFIG_MAP, '{"binaryData":{"a":"eH\\ng="}}', "binaryData", {"a": "eHg="}, id="base64 in lines"),
+        pytest.param(
+            EVENT, '{"firstTimestamp":"2024-01-01T1:00:00,5+01:00"}', "firstTimestamp", "2024-01-01T00:00:00Z"
+        ),
+        pytest.param(EVENT, '{"firstTimestamp":"0001-01-01T00:00:00Z"}', "firstTimestamp", None, id="zero time"),
+        pytest.param(
+            LEASE,
+            '{"spec":{"renewTime":"2024-01-01T00:00:00.000000+01:00"}}',
+            "spec.renewTime",
+            "2023-12-31T23:00:00.000000Z",
+        ),
+        pytest.param(
+            POD,
+            '{"spec":{"containers":[{"name":"c","resources":{"limits":{"cpu":0.5,"a":1024}}}]}}',
+            "spec.containers.0.resources.limits",
+            {"a": "1024", "cpu": "500m"},
+            id="numbers as quantities",
+        ),
+        pytest.param(
+            CRD,
+            '{"spec":{"versions":[{"name":"v1","schema":{"openAPIV3Schema":{"default":{"b":1,"a":2.0},"items":[{"type":"x"}],'
+            '"additionalProperties":true,"dependencies":{"a":["b"]},"minimum":1.50}}}]}}',
+            "spec.versions.0.schema.openAPIV3Schema",
+            {
+                "minimum": 1.5,
+                "items": [{"type": "x"}],
+                "additionalProperties": True,
+                "dependencies": {"a": ["b"]},
+                "default": {"a": 2, "b": 1},
+            },
+            id="JSON schemas",
+        ),
+    ],
+)
+def test_canonical_values(struct: Struct, body: str, path: str, wanted: Any) -> None:
+    obj, strict = decode_json(body.encode(), struct)
+    assert (at(obj, path), strict) == (wanted, [])
+
+
+@pytest.mark.parametrize(
+    ("struct", "body", "wanted"),
+    [
+        (
+            CLAIM,
+            '{"spec":{"devices":{"requests":[{"count":"x"}]}}}',
+            "json: cannot unmarshal string into Go struct field "
+            "DeviceRequest.spec.devices.requests.count of type int64",
+        ),
+        (
+            CLAIM,
+            '{"spec":{"devices":{"requests":[{"count":1.0}]}}}',
+            "json: cannot unmarshal number 1.0 into Go struct field "
+            "DeviceRequest.spec.devices.requests.count of type int64",
+        ),
+        (
+            CLAIM,
+            '{"spec":{"devices":{"requests":[{"count":9223372036854775808}]}}}',
+            "json: cannot unmarshal number 9223372036854775808 into Go struct field "
+            "DeviceRequest.spec.devices.requests.count of type int64",
+        ),
+        (
+            CLAIM,
+            '{"spec":{"devices":{"requests":{}}}}',
+            "json: cannot unmarshal object into Go struct field "
+            "DeviceClaim.spec.devices.requests of type []v1beta1.DeviceRequest",
+        ),
+        (
+            CLAIM,
+            '{"metadata":{"uid":5,"name":6}}',
+            "json: cannot unmarshal number into Go struct field ObjectMeta.metadata.uid of type types.UID",
+        ),
+        (
+            CLAIM,
+            '{"metadata":{"labels":{"a":true}}}',
+            "json: cannot unmarshal bool into Go struct field ObjectMeta.metadata.labels of type string",
+        ),
+        (CLAIM, "[]", "json: cannot unmarshal array into Go value of type v1beta1.ResourceClaim"),
+        (
+            POD,
+            '{"spec":{"volumes":[{"emptyDir":5}]}}',
+            "json: cannot unmarshal number into Go struct field "
+            "Volume.spec.volumes.emptyDir of type v1.EmptyDirVolumeSource",
+        ),
+        (
+            POD,
+            '{"spec":{"containers":[{"resources":{"limits":[]}}]}}',
+            "json: cannot unmarshal array into Go struct field ResourceRequirements.spec.containers.resources.limits "
+            "of type v1.ResourceList",
+        ),
+        (
+            POD,
+            '{"spec":{"containers":[{"livenessProbe":{"httpGet":{"port":true}}}]}}',
+            "json: cannot unmarshal bool into Go struct field HTTPGetAction.spec.containers.livenessProbe.httpGet.port "
+            "of type int32",
+        ),
+        (CONFIG_MAP, '{"binaryData":{"a":"eHg"}}', "illegal base64 data at input byte 0"),
+        (CONFIG_MAP, '{"binaryData":{"a":"eHg=="}}', "illegal base64 data at input byte 4"),
+        (
+            CONFIG_MAP,
+            '{"binaryData":{"a":[300]}}',
+            "json: cannot unmarshal number 300 into Go struct field ConfigMap.binaryData of type uint8",
+        ),
+        (
+            EVENT,
+            '{"firstTimestamp":"yesterday"}',
+            'parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"',
+        ),
+        (EVENT, '{"firstTimestamp":"2024-02-30T00:00:00Z"}', 'parsing time "2024-02-30T00:00:00Z": day out of range'),
+        (
+            LEASE,
+            '{"spec":{"renewTime":"2024-01-01T00:00:00Z"}}',
+            'parsing time "2024-01-01T00:00:00Z" as "2006-01-02T15:04:05.000000Z07:00": cannot parse "Z" as ".000000"',
+        ),
+        (
+            SLICE,
+            '{"spec":{"pool":{"name":5},"devices":[{"basic":{"capacity":{"a":{"value":"1K"}}}}]}}',
+            "unable to parse quantity's suffix",
+        ),
+        (
+            CRD,
+            '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":5}}}}]}}',
+            "json: cannot unmarshal number into Go struct field "
+            "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items "
+            "of type string",
+        ),
+    ],
+)
+def test_errors(struct: Struct, body: str, wanted: str) -> None:
+    """The first type error of the body; but an error of a time or a quantity comes before all type errors."""
+    assert error_of(body.encode(), struct) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("", "unexpected end of JSON input"),
+        ("{", "unexpected end of JSON input"),
+        ('{"a":1 x}', "invalid character 'x' after object key:value pair"),
+        ('{"a" 1}', "invalid character '1' after object key"),
+        ("{,}", "invalid character ',' looking for beginning of object key string"),
+        ("[1 2]", "invalid character '2' after array element"),
+        ("[1,]", "invalid character ']' looking for beginning of value"),
+        ("{} x", "invalid character 'x' after top-level value"),
+        ("01", "invalid character '1' after top-level value"),
+        ("-x", "invalid character 'x' in numeric literal"),
+        ("1.x", "invalid character 'x' after decimal point in numeric literal"),
+        ("1e", "invalid character ' ' in exponent of numeric literal"),
+        ("nul", "invalid character ' ' in literal null (expecting 'l')"),
+        ('"\\q"', "invalid character 'q' in string escape code"),
+        ('"\\u12g4"', "invalid character 'g' in \\u hexadecimal character escape"),
+        ('"\x01"', "invalid character '\\x01' in string literal"),
+        ("'", "invalid character '\\'' looking for beginning of value"),
+        ("é", "invalid character 'Ã' looking for beginning of value"),
+        ("NaN", "invalid character 'N' looking for beginning of value"),
+        ("[" * 10001, "exceeded max depth"),
+    ],
+)
+def test_syntax_errors(body: str, wanted: str) -> None:
+    assert error_of(body.encode(), CLAIM) == wanted
+    with pytest.raises(DecodeError) as raised:
+        sniff(body.encode())
+    assert str(raised.value) == f"couldn't get version/kind; json parse error: {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ('{"spec":{"bogus":1}}', ['unknown field "spec.bogus"']),
+        ('{"Spec":{}}', ['unknown field "Spec"']),
+        ('{"metadata":{"name":"a","name":"b"}}', ['duplicate field "metadata.name"']),
+        ('{"metadata":{"labels":{"a":"1","a":"2"}}}', ['duplicate field "metadata.labels.a"']),
+        (
+            '{"z":1,"spec":{"devices":{"requests":[{},{"x":1,"x":2}]}},"z":2,"a":{"b":1,"b":1}}',
+            ['unknown field "z"', 'unknown field "spec.devices.requests[1].x"', 'unknown field "a"'],
+        ),
+        ('{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"a":1,"a":2}}}]}}}', []),
+    ],
+)
+def test_strict_errors(body: str, wanted: list[str]) -> None:
+    """In the order of the body, each once; nothing inside unknown fields and raw values."""
+    assert decode_json(body.encode(), CLAIM)[1] == wanted
+
+
+def test_strict_errors_are_limited() -> None:
+    body = encode({f"f{i}": 1 for i in range(300)})
+    assert len(decode_json(body, CLAIM)[1]) == 100
+
+
+def test_a_second_value_is_decoded_into_the_first() -> None:
+    """As Go decodes a duplicate field: what the second value does not say stays."""
+    obj, _ = decode_json(b'{"spec":{"devices":{"requests":[{"name":"a","count":2}],"requests":[{"name":"b"}]}}}', CLAIM)
+    assert obj["spec"]["devices"]["requests"] == [{"name": "b", "deviceClassName": "", "count": 2}]
+
+
+PARAMETERS = '{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":%s}}]}}}'
+
+
+@pytest.mark.parametrize(
+    ("parameters", "written"),
+    [
+        ('{"b":1.0,"a":1e3}', '{"b":1.0,"a":1e3}'),
+        ('{"a":1,"a":2}', '{"a":1,"a":2}'),
+        ('{ "a" : "x  y" }', '{"a":"x  y"}'),
+        ('{"a":"<\\u003c\\/"}', '{"a":"\\u003c\\u003c\\/"}'),
+        ('{"a":12345678901234567890123}', '{"a":12345678901234567890123}'),
+        ("[1, 2.50]", "[1,2.50]"),
+        ('"\\u0041"', '"\\u0041"'),
+        ("1.50", "1.50"),
+        ("true", "true"),
+        ("null", "null"),
+        (f"{'[' * 5000}{']' * 5000}", f"{'[' * 5000}{']' * 5000}"),
+    ],
+)
+def test_raw_values_keep_their_spelling(parameters: str, written: str) -> None:
+    """Opaque parameters are answered as they came, but for spaces and for what Go escapes."""
+    obj, strict = decode_json((PARAMETERS % parameters).encode(), CLAIM)
+    assert strict == []
+    assert encode(obj["spec"]["devices"]["config"][0]["opaque"]["parameters"]).decode() == written
+
+
+def test_raw_objects_are_equal_if_their_bytes_are() -> None:
+    """A space is a change, as it is to the real server."""
+    one, same, other = (decode_json((PARAMETERS % p).encode(), CLAIM)[0] for p in ('{"a":1}', '{"a":1}', '{"a": 1}'))
+    assert one == same
+    assert one != other
+    assert isinstance(at(one, "spec.devices.config.0.opaque.parameters"), RawObject)
+
+
+def test_two_spellings_of_one_value_are_told_apart() -> None:
+    """Equal values in one body do not borrow each other's bytes."""
+    one, two = '{"opaque":{"driver":"d","parameters":{"a":1}}}', '{"opaque":{"driver":"d","parameters":{"a":1.0}}}'
+    obj, _ = decode_json(f'{{"spec":{{"devices":{{"config":[{one},{two}]}}}}}}'.encode(), CLAIM)
+    assert b'"a":1}' in encode(obj["spec"]["devices"]["config"][0])
+    assert b'"a":1.0}' in encode(obj["spec"]["devices"]["config"][1])
+
+
+def test_canonical_is_what_decoding_makes() -> None:
+    """A parsed value (the result of a patch) ends up the same as a body."""
+    value = {"metadata": {"labels": {"b": "1", "a": ""}}, "spec": {"devices": {"requests": [{"count": 0}]}}, "x": 1}
+    assert canonical(value, CLAIM) == decode_json(encode(value), CLAIM)
+    with pytest.raises(DecodeError, match=r"cannot unmarshal number 1\.5 into Go struct field DeviceRequest"):
+        canonical({"spec": {"devices": {"requests": [{"count": 1.5}]}}}, CLAIM)
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ('{"kind":"ResourceClaim","apiVersion":"v1"}', ("v1", "ResourceClaim")),
+        ('{"kind":"ResourceClaim","Kind":"Pod"}', ("", "Pod")),
+        ('{"KIND":"a","\u212aind":"b","api\u017fVersion":"c","apiVer\u017fion":"d"}', ("d", "b")),
+        ('{"kind":null}', ("", "")),
+        ("null", ("", "")),
+        ("{}", ("", "")),
+    ],
+)
+def test_sniff(body: str, wanted: tuple[str, str]) -> None:
+    """kind and apiVersion are found in any case, and the last one counts."""
+    assert sniff(body.encode()) == wanted
+
+
+def test_sniff_errors() -> None:
+    before = "couldn't get version/kind; json parse error: json: cannot unmarshal"
+    with pytest.raises(DecodeError) as raised:
+        sniff(b'{"kind":5,"apiVersion":true}')
+    assert str(raised.value) == f"{before} number into Go struct field .kind of type string"
+    with pytest.raises(DecodeError, match=r"array into Go value of type struct { APIVersion string"):
+        sniff(b"[]")
+
+
+def test_text_that_is_not_unicode() -> None:
+    """Each wrong byte becomes U+FFFD, and so does half a surrogate pair."""
+    obj, _ = decode_json(b'{"metadata":{"name":"a\xff\xe2\x82b","generateName":"\\ud800\\u0041\\ud83d\\ude00"}}', CLAIM)
+    assert obj["metadata"]["name"] == "a\ufffd\ufffd\ufffdb"
+    assert obj["metadata"]["generateName"] == "\ufffdA😀"
+
+
+def test_encode_writes_what_go_writes() -> None:
+    """HTML and line separators escaped, surrogates replaced, big numbers in full, no depth too deep."""
+    deep: list[Any] = []
+    for _ in range(2000):
+        deep = [deep]
+    assert encode({"a": "<&>\u2028é"}) == '{"a":"\\u003c\\u0026\\u003e\\u2028é"}'.encode()
+    assert encode(["\ud800", 2**70]) == '["\ufffd",1180591620717411303424]'.encode()
+    assert encode(deep) == b"[" * 2001 + b"]" * 2001
+    assert orjson.loads(encode({"x": {"y": [1, None, True, 1.5]}})) == {"x": {"y": [1, None, True, 1.5]}}

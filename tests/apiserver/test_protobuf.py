@@ -1,0 +1,128 @@
+"""Kubernetes protobuf both ways, on the reference objects of k8s.io/api and on bodies that are broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.apiserver import protobuf
+from understudy.apiserver.decode import DecodeError, decode_json, encode
+from understudy.apiserver.rawjson import RawObject
+from understudy.apiserver.schema import Schemas
+from understudy.apiserver.wire import MAGIC, envelope, open_envelope, read_watch_frames, tagged, watch_frame
+
+MODULES = {"1.31": "v0.31.3", "1.32": "v0.32.5"}
+SCHEMAS = Schemas.of("1.32")
+POD = SCHEMAS.kind("", "v1", "Pod")
+CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
+
+
+def reference(release: str) -> Path:
+    """The testdata of k8s.io/api: $K8S_API_TESTDATA/RELEASE, or from the module cache of Go."""
+    named = os.environ.get("K8S_API_TESTDATA")
+    if named:
+        return Path(named) / release
+    module = f"k8s.io/api@{MODULES[release]}"
+    try:
+        cache = subprocess.run(["go", "env", "GOMODCACHE"], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs K8S_API_TESTDATA, or Go and its module cache")
+    folder = Path(cache) / module / "testdata" / "HEAD"
+    if not folder.is_dir():
+        pytest.skip(f"needs the testdata of {module}: `go mod download {module}`")
+    return folder
+
+
+@pytest.mark.parametrize("release", MODULES)
+def test_reference_objects(release: str) -> None:
+    """Each is decoded to its JSON, and encoded to the same bytes."""
+    schemas, wrong, checked = Schemas.of(release), [], 0
+    for file in sorted(reference(release).glob("*.pb")):
+        body, text = file.read_bytes(), file.with_suffix(".json").read_bytes()
+        api_version, kind = protobuf.sniff_protobuf(body)
+        group, _, version = api_version.rpartition("/")
+        if not schemas.has_kind(group, version, kind):
+            continue  # not served
+        struct = schemas.kind(group, version, kind)
+        checked += 1
+        obj = protobuf.decode(body, struct)
+        from_json, strict = decode_json(text, struct)
+        if encode(obj) != encode(from_json) or strict or json.dumps(obj) != json.dumps(json.loads(text)):
+            wrong.append(f"{file.stem}: decoded to something else")
+        if protobuf.encode(obj, struct) != body:
+            wrong.append(f"{file.stem}: encoded to something else")
+    assert wrong == []
+    assert checked > 80
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        (b"", "empty data"),
+        (b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
+        (MAGIC, "empty body"),
+        (MAGIC + b"\x0a", "unexpected EOF"),
+        (MAGIC + b"\x0a\x05", "unexpected EOF"),
+        (MAGIC + b"\xff" * 10 + b"\x01", "proto: integer overflow"),
+        (MAGIC + b"\x0a" + b"\xff" * 9 + b"\x01", "proto: negative length found during unmarshaling"),
+        (MAGIC + b"\x08\x01", "proto: wrong wireType = 0 for field TypeMeta"),
+        (MAGIC + b"\x0c", "proto: Unknown: wiretype end group for non-group"),
+        (MAGIC + b"\x02\x00", "proto: Unknown: illegal tag 0 (wire type 2)"),
+        (MAGIC + b"\x7f", "proto: illegal wireType 7"),
+        (envelope("v1", "Pod", b"\x08\x01"), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (envelope("v1", "Pod", b"\x0c"), "proto: Pod: wiretype end group for non-group"),
+        (envelope("v1", "Pod", tagged(b"\x0a", b"\x38\x80")), "unexpected EOF"),
+    ],
+)
+def test_broken_bodies(body: bytes, wanted: str) -> None:
+    """The texts of generated Go code."""
+    with pytest.raises(DecodeError) as raised:
+        protobuf.decode(body, POD)
+    assert str(raised.value) == wanted
+
+
+def test_unknown_fields_are_skipped() -> None:
+    """Of any wire type, groups included: newer clients know more fields."""
+    known = tagged(b"\x0a", tagged(b"\x0a", b"x"))
+    varint, fixed64, fixed32 = b"\xf8\x07\x96\x01", b"\xf9\x07" + b"\0" * 8, b"\xfd\x07" + b"\0" * 4
+    length, group = tagged(b"\xfa\x07", b"abc"), b"\xfb\x07" + b"\x08\x01" + b"\xfc\x07"
+    obj = protobuf.decode(envelope("v1", "Pod", varint + fixed64 + length + known + group + fixed32), POD)
+    assert obj["metadata"]["name"] == "x"
+
+
+def test_a_message_in_two_parts_is_one() -> None:
+    """Parts of a struct that come one after the other are merged, as protobuf wants it."""
+    name, namespace = tagged(b"\x0a", tagged(b"\x0a", b"x")), tagged(b"\x0a", tagged(b"\x1a", b"y"))
+    metadata = protobuf.decode(envelope("v1", "Pod", name + namespace), POD)["metadata"]
+    assert (metadata["name"], metadata["namespace"]) == ("x", "y")
+
+
+def test_raw_parameters_keep_their_bytes() -> None:
+    obj, _ = decode_json(
+        b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"b": 1.0,"a":1}}}]}}}', CLAIM
+    )
+    again = protobuf.decode(protobuf.encode(obj, CLAIM), CLAIM)
+    kept: Any = again["spec"]["devices"]["config"][0]["opaque"]["parameters"]
+    assert isinstance(kept, RawObject)
+    assert kept.source == b'{"b": 1.0,"a":1}'
+
+
+def test_packed_numbers_are_read() -> None:
+    """Go writes repeated numbers one by one, others may pack them."""
+    context = tagged(b"\x72", tagged(b"\x22", b"\x01\x02"))  # spec.securityContext.supplementalGroups
+    obj = protobuf.decode(envelope("v1", "Pod", tagged(b"\x12", context)), POD)
+    assert obj["spec"]["securityContext"]["supplementalGroups"] == [1, 2]
+
+
+def test_watch_frames() -> None:
+    """A length and a bare WatchEvent; the object in it has its own envelope."""
+    body = protobuf.encode({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}, POD)
+    frame = watch_frame("ADDED", body)
+    assert int.from_bytes(frame[:4], "big") == len(frame) - 4
+    assert list(read_watch_frames(frame + frame[:-1])) == [("ADDED", body)]
+    assert open_envelope(body)[:2] == ("v1", "Pod")

@@ -1,0 +1,141 @@
+"""Quantities: canonical text, errors, comparison and arithmetic, as k8s.io/apimachinery has them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.apiserver.quantity import (
+    WRONG_FORMAT,
+    WRONG_NUMBER,
+    WRONG_SUFFIX,
+    Quantity,
+    QuantityError,
+    canonical,
+    compare,
+    parse,
+)
+
+TEXTS = st.one_of(
+    st.text("0123456789.+-eEinumkKMGTP", max_size=8),
+    st.from_regex(r"[+-]?[0-9]{0,20}(\.[0-9]{0,12})?([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,2})?", fullmatch=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("1024Ki", "1Mi"),
+        ("0.5", "500m"),
+        ("1.5Gi", "1536Mi"),
+        ("1e19", "10e18"),
+        ("1.0000000001", "1000000001n"),
+        ("1e-10", "1e-9"),
+        (" 1", "1"),
+        ("+5", "+5"),
+        ("5.", "5."),
+        ("1e3", "1e3"),
+        ("1E3", "1E3"),
+        ("1e0", "1e0"),
+        ("1e+3", "1e+3"),
+        ("1025Ki", "1025Ki"),
+        ("1000", "1k"),
+        ("1500m", "1500m"),
+        ("0.5Ki", "512"),
+        ("0.0001Ki", "102400u"),
+        ("100Ei", "9223372036854775807"),
+        ("-1.5Gi", "-1536Mi"),
+        ("-0", "0"),
+        ("+", "0"),
+        (".", "0"),
+        ("e3", "0"),
+        ("1000000000000000000000000", "1"),
+        ("1e2147483647", "10e2147483646"),
+        ("1e-2147483648", "1e-9"),
+    ],
+)
+def test_text(text: str, wanted: str) -> None:
+    """Simple texts are kept, the others written with the suffix that fits; some values lose theirs."""
+    assert canonical(text) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", WRONG_FORMAT),
+        ("abc", WRONG_FORMAT),
+        ("1 Gi", WRONG_FORMAT),
+        ("..", WRONG_FORMAT),
+        ("1K", WRONG_SUFFIX),
+        ("1Gi1", WRONG_SUFFIX),
+        ("--1", WRONG_SUFFIX),
+        ("1e", WRONG_SUFFIX),
+        ("e-10", WRONG_NUMBER),
+        (".e-10", WRONG_NUMBER),
+    ],
+)
+def test_errors(text: str, error: str) -> None:
+    with pytest.raises(QuantityError) as raised:
+        parse(text)
+    assert str(raised.value) == error
+
+
+def test_equal_means_the_same_amount() -> None:
+    """However it is written; an integer is an amount, too."""
+    assert parse("1Gi") == parse("1073741824") == 1073741824
+    assert parse("0.5") < parse("501m") < 1
+    assert len({parse("1"), parse("1000m")}) == 1
+
+
+def test_arithmetic_keeps_the_format_of_the_left() -> None:
+    assert str(parse("1Gi") + parse("1Gi")) == "2Gi"
+    assert str(parse("1Gi") - parse("512Mi")) == "512Mi"
+    assert str(parse("0") + parse("1Ki")) == "1Ki"
+
+
+def test_rounding_is_away_from_zero() -> None:
+    assert str(parse("1.0001").round_up(-3)) == "1001m"
+    assert str(parse("-1.0001").round_up(-3)) == "-1001m"
+    assert parse("1500m").scaled(0) == 2
+    assert parse("2").scaled(-3) == 2000
+
+
+def test_as_int64_wants_no_fraction() -> None:
+    assert parse("5k").as_int64() == 5000
+    assert parse("500m").as_int64() is None
+    assert parse("1e30").as_int64() is None
+
+
+def test_an_absurd_exponent_costs_nothing() -> None:
+    """It is compared and rounded without its zeros being written out."""
+    huge, tiny = parse("1e2147483647"), parse("1e-2147483648")
+    assert compare(huge, parse("1Ei")) == 1
+    assert compare(tiny, parse("1n")) == 0
+    assert huge.scaled(0) > 0
+
+
+@given(TEXTS)
+def test_canonical_text_is_stable(text: str) -> None:
+    """The canonical text is read as the same amount, where that has a suffix; nothing is raised but QuantityError."""
+    try:
+        found = parse(text)
+    except QuantityError:
+        return
+    again = parse(str(found))
+    if found.exponent >= -9 and abs(found.value) * 10 ** max(found.exponent, 0) < 10**21:
+        assert again == found
+    assert str(again) == canonical(str(found))
+
+
+@given(TEXTS, TEXTS)
+def test_order_is_that_of_the_numbers(left: str, right: str) -> None:
+    found: list[Quantity] = []
+    for text in (left, right):
+        try:
+            found.append(parse(text))
+        except QuantityError:
+            return
+    a, b = found
+    assert compare(a, b) == -compare(b, a)
+    assert (a + b) - b == a

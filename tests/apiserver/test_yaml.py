@@ -1,0 +1,191 @@
+"""YAML in and out, as sigs.k8s.io/yaml reads and writes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.apiserver.decode import DecodeError, decode_yaml, encode, yaml_to_json
+from understudy.apiserver.goyaml import load_yaml
+from understudy.apiserver.schema import Schemas
+from understudy.apiserver.yamlout import dump_yaml
+
+CONFIG_MAP = Schemas.of("1.32").kind("", "v1", "ConfigMap")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("yes", "true"),
+        ("y", "true"),
+        ("off", "false"),
+        ("~", "null"),
+        ("", "null"),
+        ("010", "8"),
+        ("0o10", "8"),
+        ("08", "8"),
+        ("0x1F", "31"),
+        ("-0b11", "-3"),
+        ("1_000", "1000"),
+        ("+1", "1"),
+        ("1.", "1"),
+        (".5", "0.5"),
+        ("1e3", "1000"),
+        ("1e400", '"1e400"'),
+        ("18446744073709551615", "18446744073709551615"),
+        ("99999999999999999999", "100000000000000000000"),
+        ("12:30:45", '"12:30:45"'),
+        ("2024-01-01", '"2024-01-01"'),
+        ("2001-12-14t21:59:43.10-05:00", '"2001-12-14t21:59:43.10-05:00"'),
+        ('"yes"', '"yes"'),
+        ("!!str 5", '"5"'),
+        ("!!float 5", "5"),
+        ("!!binary eA==", '"x"'),
+        ("!foo 5", '"5"'),
+        ("5.5.5", '"5.5.5"'),
+        (".", '"."'),
+        ("-", None),
+        ("{b: 1, a: <&>}", '{"a":"\\u003c\\u0026\\u003e","b":1}'),
+    ],
+)
+def test_scalars(text: str, wanted: str | None) -> None:
+    """What plain words and numbers mean."""
+    if wanted is None:
+        with pytest.raises(DecodeError):
+            yaml_to_json(f"a: {text}".encode())
+    else:
+        assert yaml_to_json(f"a: {text}".encode()) == (f'{{"a":{wanted}}}'.encode(), [])
+
+
+def test_keys_become_strings() -> None:
+    assert yaml_to_json(b"1: a\n1.5: b\nyes: c\n0x10: d")[0] == b'{"1":"a","1.5":"b","16":"d","true":"c"}'
+
+
+def test_merge_and_anchors() -> None:
+    """Of several merged mappings the first wins; a key that is set after a merge stands twice."""
+    body = b"a: &a {x: 1, z: 2}\nb: {<<: *a, x: 3}\nc: {<<: [{x: 5}, *a]}\nd: *a"
+    converted, strict = yaml_to_json(body)
+    assert converted == b'{"a":{"x":1,"z":2},"b":{"x":3,"z":2},"c":{"x":5,"z":2},"d":{"x":1,"z":2}}'
+    assert strict[0].startswith('yaml: unmarshal errors:\n  line 2: key "x" already set in map')
+
+
+def test_duplicate_keys() -> None:
+    """The last value counts; the strict error names the lines of all of them, and stands before the others."""
+    body = b"metadata:\n  name: a\n  name: b\ndata: {x: y}\nextra: 1\ndata: {}"
+    obj, strict = decode_yaml(body, CONFIG_MAP)
+    assert obj["metadata"]["name"] == "b"
+    assert strict == [
+        'yaml: unmarshal errors:\n  line 3: key "name" already set in map\n  line 6: key "data" already set in map',
+        'unknown field "extra"',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a: b: c", "yaml: mapping values are not allowed in this context"),
+        ("a\nb: c", "yaml: line 2: mapping values are not allowed in this context"),
+        ("a:\n  - b\n c: d", "yaml: line 2: did not find expected key"),
+        ("- a\nb: c", "yaml: line 1: did not find expected '-' indicator"),
+        ("{a", "yaml: line 1: did not find expected ',' or '}'"),
+        ("a: [1\nb: 2", "yaml: line 1: did not find expected ',' or ']'"),
+        ("@x", "yaml: found character that cannot start any token"),
+        ('"x', "yaml: found unexpected end of stream"),
+        ("a: 'x\n", "yaml: line 2: found unexpected end of stream"),
+        ("}", "yaml: did not find expected node content"),
+        ("a: - x", "yaml: block sequence entries are not allowed in this context"),
+        ('a: "\\q"', "yaml: found unknown escape character"),
+        ("a: *u", "yaml: unknown anchor 'u' referenced"),
+        ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
+        ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
+        ("a: !!binary '%'", "yaml: !!binary value contains invalid base64 data"),
+        ("<<: 1", "yaml: map merge requires map or sequence of maps as the value"),
+        ("~: 1", "unsupported map key of type: %!s(<nil>), key: <nil>, value: 1"),
+        ("? [a]\n: b", 'yaml: invalid map key: []interface {}{"a"}'),
+        ("a: .inf", "json: unsupported value: +Inf"),
+        ("a: \x01", "yaml: control characters are not allowed"),
+    ],
+)
+def test_errors(text: str, wanted: str) -> None:
+    with pytest.raises(DecodeError) as raised:
+        yaml_to_json(text.encode())
+    assert str(raised.value) == wanted
+
+
+def test_aliases_cannot_explode() -> None:
+    levels = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10))
+    with pytest.raises(DecodeError, match="document contains excessive aliasing"):
+        yaml_to_json(f"a0: &a0 x\n{levels}".encode())
+
+
+def test_only_the_first_document_of_a_body_counts() -> None:
+    assert yaml_to_json(b"a: b\n---\nc: d: e")[0] == b'{"a":"b"}'
+
+
+def test_manifests_have_many_documents() -> None:
+    """Each with the line on which it begins; empty ones are left out."""
+    documents = load_yaml("# comment\na: 1\n---\n---\n- b\n...\n---\nc: {d: 1, d: 2}\n")
+    assert [(document.line, document.value) for document in documents] == [
+        (2, {"a": 1}),
+        (5, ["b"]),
+        (8, {"c": {"d": 2}}),
+    ]
+    assert documents[2].duplicates == ['line 8: key "d" already set in map']
+
+
+WRITTEN: list[tuple[Any, str]] = [
+    (
+        {"b": 1, "a": [{"y": 1, "x": {}}, [], ["z", None]], "a10": True, "a2": 1.5},
+        'a:\n- x: {}\n  "y": 1\n- []\n- - z\n  - null\na2: 1.5\na10: true\nb: 1\n',
+    ),
+    (
+        {"a": "yes", "b": "010", "c": "", "d": "12:30", "e": "2024-01-01"},
+        'a: "yes"\nb: "010"\nc: ""\nd: "12:30"\ne: "2024-01-01"\n',
+    ),
+    (
+        {"a": "x: y", "b": "# no", "c": "it's", "d": "'q'", "e": "- x"},
+        "a: 'x: y'\nb: '# no'\nc: it's\nd: '''q'''\ne: '- x'\n",
+    ),
+    (
+        {"a": "one\ntwo", "b": "one\n", "c": "one\n\n", "d": " x\ny"},
+        "a: |-\n  one\n  two\nb: |\n  one\nc: |+\n  one\n\nd: |2-\n   x\n  y\n",
+    ),
+    ({"a": "tab\tx", "b": "é", "c": "\x07 😀"}, 'a: "tab\\tx"\nb: é\nc: "\\a \\U0001F600"\n'),
+    ({"k" * 129: {"a": 1}}, f"? {'k' * 129}\n: a: 1\n"),
+    ({"a": "word " * 20 + "end"}, "a: " + "word " * 15 + "word\n  " + "word " * 4 + "end\n"),
+    ("x", "x\n"),
+    ({}, "{}\n"),
+    (1e21, "1e+21\n"),
+]
+
+
+@pytest.mark.parametrize(("value", "wanted"), WRITTEN)
+def test_written(value: Any, wanted: str) -> None:
+    """Sorted as people count, quoted where needed, folded at 80 columns."""
+    assert dump_yaml(value) == wanted
+
+
+TEXT = st.text("ab 0159.:-_#'\"\n\t,[]{}&*!|>%@`~yesnoTf\\=<+é", max_size=90)
+KEYS = st.text(" ab01:-'\"\n~y<", max_size=4)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(VALUES)
+@settings(deadline=None)
+def test_what_is_written_is_read_again(value: Any) -> None:
+    converted, strict = yaml_to_json(dump_yaml(value).encode())
+    assert strict == []
+    assert converted == encode(in_order(value))
+
+
+def in_order(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: in_order(value[key]) for key in sorted(value)}
+    return [in_order(item) for item in value] if isinstance(value, list) else value
