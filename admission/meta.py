@@ -23,13 +23,13 @@ from understudy.admission.names import (
     subdomain_name,
 )
 from understudy.apiserver.gotext import Printed
+from understudy.apiserver.patch.managers import validate_field_manager
 from understudy.apiserver.types import Obj, split_api_version
 
 METADATA = Path("metadata")
 IMMUTABLE = "field is immutable"
 
 ANNOTATIONS_SIZE = 256 * 1024  # bytes of all keys and values
-MANAGER_LENGTH = 128
 SUBRESOURCE_LENGTH = 256
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
@@ -131,20 +131,6 @@ def annotation_errors(values: Obj | None, path: Path, release: str) -> Errors:
     return errors
 
 
-def manager(name: str, path: Path, release: str) -> Errors:
-    """The name of a field manager, in the metadata and in the query."""
-    errors: Errors = []
-    if size(name) > MANAGER_LENGTH:
-        errors.append(too_long(path, MANAGER_LENGTH, release, in_bytes=True))
-    position = 0
-    for char in name:
-        if not (char.isprintable() and (char == " " or not char.isspace())):
-            shown = f"U+{ord(char):04X}" + (f" '{char}'" if char.isprintable() else "")
-            errors.append(invalid(path, name, f"invalid character {shown} (at position {position})"))
-        position += size(char)
-    return errors
-
-
 def _number(meta: Obj, name: str) -> int:
     return int(meta.get(name) or 0)
 
@@ -225,7 +211,7 @@ def _managed_fields(entries: Sequence[Obj], path: Path, release: str) -> Errors:
             errors.append(invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
         if fields not in ("", "FieldsV1"):
             errors.append(invalid(here.child("fieldsType"), fields, "must be `FieldsV1`"))
-        errors += manager(entry.get("manager", ""), here.child("manager"), release)
+        errors += validate_field_manager(entry.get("manager", ""), here.child("manager"), release)
         if size(entry.get("subresource", "")) > SUBRESOURCE_LENGTH:
             errors.append(too_long(here.child("subresource"), SUBRESOURCE_LENGTH, release, in_bytes=True))
     return errors

@@ -110,8 +110,8 @@ def test_finalizers_are_not_added_while_an_object_is_being_deleted() -> None:
 
 @pytest.mark.parametrize(("release", "text"), [("1.31", "must have at most"), ("1.32", "may not be more than")])
 def test_lengths_are_worded_by_release(release: str, text: str) -> None:
-    errors = meta.manager("m" * 129, meta.METADATA.child("x"), release)
-    assert told(errors) == [f"metadata.x: Too long: {text} 128 bytes"]
+    errors = meta.annotation_errors({"a": "x" * 2**18}, meta.METADATA, release)
+    assert told(errors) == [f"metadata: Too long: {text} 262144 bytes"]
 
 
 def test_finalizers_without_a_domain_are_standard_ones() -> None:
