@@ -95,7 +95,7 @@ def _data_sources(found: Obj, path: Path) -> Errors:
             errors += _data_source(source, path.child(name))
     if old is None or new is None:
         return errors
-    shown = Printed(f"{path}.dataSource")
+    shown = Printed('field.Path{name:"dataSource", index:"", parent:(*field.Path)(0xc000000000)}')
     if new.get("namespace"):
         errors.append(invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(old.get(key) != new.get(key) for key in ("apiGroup", "kind", "name")):

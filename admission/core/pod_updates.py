@@ -185,7 +185,7 @@ def _only_added(new: Obj, old: Obj) -> bool:
 def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Ephemeral containers are added, never changed or taken away."""
     if pod_annotations.MIRROR in _annotations(old):
-        return [forbidden(Path(""), "static pods do not support ephemeral containers")]
+        return [forbidden(Path().key(""), "static pods do not support ephemeral containers")]
     errors = meta.validate(pod["metadata"], namespaced=True, release=ctx.release)
     errors += pods.whole(pod, options(ctx.release, ctx.gates, old["spec"], is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)

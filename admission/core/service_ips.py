@@ -11,8 +11,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from understudy.admission import dumped
+from understudy.admission.core import cluster_ips
+from understudy.admission.core.cluster_ips import FAMILIES, SPEC
 from understudy.admission.core.lookups import listing
-from understudy.admission.field import Errors, Path, invalid
+from understudy.admission.field import Errors, invalid
 from understudy.apiserver import errors
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
@@ -21,8 +23,6 @@ SERVICE_CIDR = ipaddress.IPv4Network("10.0.0.0/24")
 STATIC_ADDRESSES = 16
 NODE_PORTS = range(30000, 32768)
 STATIC_PORTS = 86
-SPEC = Path("spec")
-FAMILIES = ("IPv4", "IPv6")
 _POLICY = SPEC.child("ipFamilyPolicy")
 
 
@@ -98,7 +98,7 @@ def _families(service: Obj, ctx: Context) -> None:
     headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
-    found = _wrong_families(spec, headless, ctx)
+    found = cluster_ips.validate(spec, ctx.release) or _wrong_families(spec, headless, ctx)
     if found:
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), found)
     families = list(spec.get("ipFamilies") or FAMILIES[:1])
@@ -147,7 +147,7 @@ def _addresses(service: Obj, ctx: Context) -> None:
 
 
 def _free_address(taken: set[str]) -> str:
-    hosts = [str(host) for host in SERVICE_CIDR.hosts()]
+    hosts: list[str] = [str(host) for host in SERVICE_CIDR.hosts()]
     for ip in [*hosts[STATIC_ADDRESSES:], *hosts[:STATIC_ADDRESSES]]:
         if ip not in taken:
             return ip
@@ -163,10 +163,7 @@ def _unusable(ip: str, taken: set[str]) -> str:
     except ValueError:
         return ""
     if address not in SERVICE_CIDR or address in hosts:
-        return (
-            f"the provided network does not match the current range: the provided IP ({ip}) is not in the valid range. "
-            f"The range of valid IPs is {SERVICE_CIDR}"
-        )
+        return f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
     return ""
 
 
@@ -198,7 +195,8 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
 
 def _requested(ports: Iterable[Obj], number: int) -> int:
     """The node port that another protocol of the same port asks for."""
-    return int(next((p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")), 0))
+    found: list[int] = [p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")]
+    return found[0] if found else 0
 
 
 def _check_port(service: Obj, i: int, wanted: Any, taken: set[int]) -> None:

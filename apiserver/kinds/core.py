@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import uuid
 from typing import Any
 
-from understudy.admission.core import pod_defaults
+from understudy.admission.core import (
+    config,
+    endpoints,
+    limits,
+    namespaces,
+    pod_defaults,
+    pod_fields,
+    pod_warnings,
+    pods,
+)
+from understudy.admission.core.options import options
+from understudy.admission.field import Errors, Path
+from understudy.admission.names import label_name
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep, main, restore, status
 from understudy.apiserver.printing import (
@@ -55,8 +68,8 @@ def _terminate(namespace: Obj, ctx: Context) -> None:
     namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
 
 
-def _endpoints_cell(endpoints: Obj) -> str:
-    subsets = endpoints.get("subsets") or []
+def _endpoints_cell(obj: Obj) -> str:
+    subsets = obj.get("subsets") or []
     if not subsets:
         return NONE
     shown: list[str] = []
@@ -73,8 +86,8 @@ def _host_port(ip: str, port: int) -> str:
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
-def _default_endpoints(endpoints: Obj, ctx: Context) -> None:
-    for subset in endpoints.get("subsets") or []:
+def _default_endpoints(obj: Obj, ctx: Context) -> None:
+    for subset in obj.get("subsets") or []:
         for port in subset.get("ports") or []:
             port.setdefault("protocol", "TCP")
 
@@ -110,9 +123,23 @@ def _template_cells(template: Obj) -> list[Any]:
     return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
 
 
-def _default_limits(limits: Obj, ctx: Context) -> None:
+def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
+    pod_fields.drop_spec(at(template, "template", "spec"), at(old, "template", "spec"), ctx.gates)
+
+
+def _validate_template(template: Obj, ctx: Context) -> Errors:
+    return pods.template(template.get("template"), Path("template"), options(ctx.release, ctx.gates))
+
+
+def _name_limits(obj: Obj, ctx: Context) -> None:
+    """Limit ranges may do without a name."""
+    if not obj["metadata"].get("name"):
+        obj["metadata"]["name"] = str(uuid.uuid4())
+
+
+def _default_limits(obj: Obj, ctx: Context) -> None:
     """Containers' limits default to the maximum, their requests to the limits, then to the minimum."""
-    for item in at(limits, "spec", "limits", default=[]):
+    for item in at(obj, "spec", "limits", default=[]):
         if item.get("type") == "Container":
             default = {**(item.get("max") or {}), **(item.get("default") or {})}
             request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
@@ -120,16 +147,25 @@ def _default_limits(limits: Obj, ctx: Context) -> None:
 
 
 # PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
-NAMESPACE_FINALIZE = Strategy(prepare_for_update=keep("status"), reset_fields={"": (("status",),)})
+NAMESPACE_FINALIZE = Strategy(
+    prepare_for_update=keep("status"),
+    validate_update=namespaces.finalize,
+    meta_updates=1,
+    reset_fields={"": (("status",),)},
+)
 NAMESPACES = Rules(
     defaults=_default_namespace,
     strategy=Strategy(
         prepare_for_create=_create_namespace,
         prepare_for_update=_update_namespace,
         canonicalize=_name_label,
+        validate_name=label_name,
+        validate=namespaces.validate,
+        validate_update=lambda namespace, old, ctx: namespaces.validate(namespace, ctx),
+        meta_updates=1,
         reset_fields={"": (("status",),)},
     ),
-    status=status(),
+    status=status(validate_update=namespaces.update_status, meta_updates=1),
     subresources={"finalize": NAMESPACE_FINALIZE},
     selectable={"status.phase": field("status", "phase")},
     row=row(field("status", "phase")),
@@ -137,9 +173,19 @@ NAMESPACES = Rules(
     terminate=_terminate,
     pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
-CONFIG_MAPS = Rules(row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())))
+CONFIG_MAPS = Rules(
+    strategy=Strategy(validate=config.config_map, validate_update=config.config_map_update, meta_updates=1),
+    row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())),
+)
 SECRETS = Rules(
     defaults=_default_secret,
+    strategy=Strategy(
+        validate=config.secret,
+        validate_update=config.secret_update,
+        warn_create=config.warn_secret,
+        warn_update=lambda secret, old, ctx: config.warn_secret(secret, ctx),
+        meta_updates=1,
+    ),
     selectable={"type": field("type")},
     row=row(field("type"), count("data")),
 )
@@ -147,12 +193,57 @@ SERVICE_ACCOUNTS = Rules(
     strategy=Strategy(
         prepare_for_create=_only_names_of_secrets,
         prepare_for_update=lambda account, old, ctx: _only_names_of_secrets(account, ctx),
+        warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
+        warn_update=namespaces.warn_account,
+        meta_updates=1,
     ),
     row=row(count("secrets")),
     deleted=True,
 )
-ENDPOINTS = Rules(defaults=_default_endpoints, strategy=Strategy(create_on_update=True), row=row(_endpoints_cell))
-LIMIT_RANGES = Rules(defaults=_default_limits, strategy=Strategy(create_on_update=True), row=created_at)
+ENDPOINTS = Rules(
+    defaults=_default_endpoints,
+    strategy=Strategy(
+        create_on_update=True,
+        validate=endpoints.validate,
+        validate_update=lambda obj, old, ctx: endpoints.validate(obj, ctx),
+        meta_updates=1,
+    ),
+    row=row(_endpoints_cell),
+)
+LIMIT_RANGES = Rules(
+    defaults=_default_limits,
+    strategy=Strategy(
+        prepare_for_create=_name_limits,
+        create_on_update=True,
+        validate=limits.limit_range,
+        validate_update=lambda obj, old, ctx: limits.limit_range(obj, ctx),
+    ),
+    row=created_at,
+)
+QUOTAS = Rules(
+    strategy=main(
+        "", "v1", "ResourceQuota", validate=limits.quota, validate_update=limits.quota_update, meta_updates=1
+    ),
+    status=status(validate_update=limits.quota_status_update, meta_updates=1),
+    row=_quota_cells,
+    deleted=True,
+)
+POD_TEMPLATES = Rules(
+    defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
+    strategy=Strategy(
+        prepare_for_create=lambda template, ctx: pod_fields.drop_spec(
+            at(template, "template", "spec"), None, ctx.gates
+        ),
+        prepare_for_update=_update_template,
+        validate=_validate_template,
+        validate_update=lambda template, old, ctx: _validate_template(template, ctx),
+        warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
+        meta_updates=1,
+        generation=True,
+    ),
+    row=_template_cells,
+    deleted=True,
+)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
@@ -164,14 +255,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         ("", "ServiceAccount"): SERVICE_ACCOUNTS,
         ("", "Endpoints"): ENDPOINTS,
         ("", "LimitRange"): LIMIT_RANGES,
-        ("", "ResourceQuota"): Rules(
-            strategy=main("", "v1", "ResourceQuota"), status=status(), row=_quota_cells, deleted=True
-        ),
+        ("", "ResourceQuota"): QUOTAS,
         ("", "ComponentStatus"): Rules(row=_component_cells),
-        ("", "PodTemplate"): Rules(
-            defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
-            strategy=Strategy(generation=True),
-            row=_template_cells,
-            deleted=True,
-        ),
+        ("", "PodTemplate"): POD_TEMPLATES,
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from understudy.admission.core import events
 from understudy.apiserver.kind import Conversion, Rules, Strategy
 from understudy.apiserver.printing import at, field, name, since
 from understudy.apiserver.types import Obj
@@ -79,15 +80,14 @@ SELECTABLE_NEW = {f"regarding.{key}": field("involvedObject", key) for key in IN
     "reportingController": field("reportingComponent"),
 }
 
-STRATEGY = Strategy(create_on_update=True)
+OLD = Strategy(create_on_update=True, validate=events.create, validate_update=events.update)
+NEW = Strategy(create_on_update=True, validate=events.create_new, validate_update=events.update_new, meta_updates=1)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {
-        ("", "Event"): Rules(strategy=STRATEGY, selectable=SELECTABLE, row=_row),
-        ("events.k8s.io", "Event"): Rules(
-            strategy=STRATEGY, selectable=SELECTABLE_NEW, row=_row, conversions=conversions
-        ),
+        ("", "Event"): Rules(strategy=OLD, selectable=SELECTABLE, row=_row),
+        ("events.k8s.io", "Event"): Rules(strategy=NEW, selectable=SELECTABLE_NEW, row=_row, conversions=conversions),
     }

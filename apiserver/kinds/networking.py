@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.core import endpoints
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import main, status
@@ -59,33 +60,40 @@ def _default_policy(policy: Obj, ctx: Context) -> None:
                 set_absent(port, "protocol", "TCP")
 
 
-def _default_slice(endpoints: Obj, ctx: Context) -> None:
-    for port in endpoints.get("ports") or []:
+def _default_slice(obj: Obj, ctx: Context) -> None:
+    for port in obj.get("ports") or []:
         set_absent(port, "name", "")
         set_absent(port, "protocol", "TCP")
 
 
-def _slice_ports(endpoints: Obj) -> str:
+def _slice_ports(obj: Obj) -> str:
     texts = []
-    for port in endpoints.get("ports") or []:
+    for port in obj.get("ports") or []:
         number, port_name = port.get("port"), port.get("name")
         texts.append(str(number) if number is not None else "*" if port_name is None else port_name)
     return shortened(texts, 3) or UNSET
 
 
-def _slice_addresses(endpoints: Obj) -> str:
-    texts = [a for endpoint in endpoints.get("endpoints") or [] for a in endpoint.get("addresses") or []]
+def _slice_addresses(obj: Obj) -> str:
+    texts = [a for endpoint in obj.get("endpoints") or [] for a in endpoint.get("addresses") or []]
     return shortened(texts, 3) or UNSET
 
 
-def _first_generation(endpoints: Obj, ctx: Context) -> None:
-    endpoints["metadata"]["generation"] = 1
+def _warn_slice(obj: Obj, ctx: Context) -> None:
+    if obj.get("addressType") == "FQDN":
+        ctx.warn("spec.addressType: FQDN endpoints are deprecated")
 
 
-def _count_slice(endpoints: Obj, old: Obj, ctx: Context) -> None:
+def _first_generation(obj: Obj, ctx: Context) -> None:
+    obj["metadata"]["generation"] = 1
+    for endpoint in obj.get("endpoints") or []:
+        endpoint.pop("deprecatedTopology", None)
+
+
+def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
     """Labels count as well: consumers watch them."""
-    metadata, before = endpoints["metadata"], old["metadata"]
-    same = {k: v for k, v in endpoints.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
+    metadata, before = obj["metadata"], old["metadata"]
+    same = {k: v for k, v in obj.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
     if not same or (metadata.get("labels") or {}) != (before.get("labels") or {}):
         metadata["generation"] = before.get("generation", 0) + 1
 
@@ -108,7 +116,13 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         ),
         (DISCOVERY, "EndpointSlice"): Rules(
             defaults=_default_slice,
-            strategy=Strategy(prepare_for_create=_first_generation, prepare_for_update=_count_slice),
+            strategy=Strategy(
+                prepare_for_create=_first_generation,
+                prepare_for_update=_count_slice,
+                validate=endpoints.slice_create,
+                validate_update=endpoints.slice_update,
+                warn_create=_warn_slice,
+            ),
             row=row(field("addressType"), _slice_ports, _slice_addresses),
         ),
     }

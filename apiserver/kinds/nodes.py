@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.core import nodes
 from understudy.admission.core.pod_admission import NOT_READY
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
@@ -93,9 +94,14 @@ NODES = Rules(
         prepare_for_create=lambda node, ctx: _drop(node, None, ctx),
         prepare_for_update=_update,
         admit_create=_not_ready,
+        validate=nodes.create,
+        validate_update=nodes.update,
+        warn_create=nodes.warn,
+        warn_update=lambda node, old, ctx: nodes.warn(node, ctx),
+        meta_updates=1,
         reset_fields=STATUS_RESET,
     ),
-    status=status(_drop),
+    status=status(_drop, validate_update=nodes.changed, meta_updates=1),
     selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
     row=_row,
     deleted=True,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.core import service_ips
+from understudy.admission.core import service_ips, services
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.core.service_ips import externally_accessible
+from understudy.admission.names import label_1035_name
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import NONE, UNKNOWN, addresses, age, at, field, labels, name
@@ -100,8 +101,21 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     return {
         ("", "Service"): Rules(
             defaults=_defaults,
-            strategy=main("", "v1", "Service", _create, prepare_update=_update, create_on_update=True),
-            status=status(),
+            strategy=main(
+                "",
+                "v1",
+                "Service",
+                _create,
+                prepare_update=_update,
+                create_on_update=True,
+                validate_name=label_1035_name,
+                validate=services.create,
+                validate_update=services.update,
+                warn_create=services.warn,
+                warn_update=lambda service, old, ctx: services.warn(service, ctx),
+                meta_updates=1,
+            ),
+            status=status(validate_update=services.update_status, meta_updates=1),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             row=_row,
             deleted=True,

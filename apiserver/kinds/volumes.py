@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.core import pod_defaults
+from understudy.admission.core import claims, pod_defaults, volume_warnings
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status
@@ -91,13 +91,36 @@ def protect(obj: Obj, finalizer: str) -> None:
         obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
+def _drop_class(obj: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates["VolumeAttributesClass"] and at(old, "spec", "volumeAttributesClassName") is None:
+        obj["spec"].pop("volumeAttributesClassName", None)
+
+
 def _new_volume(volume: Obj, ctx: Context) -> None:
     volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
+    _drop_class(volume, None, ctx)
 
 
 def _new_claim(claim: Obj, ctx: Context) -> None:
     claim["status"] = {"phase": "Pending"}
-    _one_source(claim["spec"])
+    _prepare_claim(claim, None, ctx)
+
+
+def _prepare_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
+    spec, before = claim["spec"], (old or {}).get("spec") or {}
+    _drop_class(claim, old, ctx)
+    other_namespace = at(spec, "dataSourceRef", "namespace")
+    if other_namespace and not ctx.gates["CrossNamespaceVolumeDataSource"] and not before.get("dataSourceRef"):
+        del spec["dataSourceRef"]
+    source = spec.get("dataSource")
+    if source is not None and not before.get("dataSource") and not spec.get("dataSourceRef"):
+        if (source.get("apiGroup") or "", source.get("kind")) not in OLD_SOURCES:
+            del spec["dataSource"]
+    _one_source(spec)
+
+
+# What dataSource could always refer to; anything else was ignored, and is.
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
 def _one_source(spec: Obj) -> None:
@@ -107,6 +130,18 @@ def _one_source(spec: Obj) -> None:
         spec["dataSourceRef"] = dict(old)
     elif new is not None and old is None and not new.get("namespace"):
         spec["dataSource"] = {key: value for key, value in new.items() if key != "namespace"}
+
+
+def _drop_claim_status(claim: Obj, old: Obj, ctx: Context) -> None:
+    found, before = claim.get("status") or {}, old.get("status") or {}
+    gated = {
+        "VolumeAttributesClass": ("currentVolumeAttributesClassName", "modifyVolumeStatus"),
+        "RecoverVolumeExpansionFailure": ("allocatedResources", "allocatedResourceStatuses"),
+    }
+    for gate, names in gated.items():
+        for key in names:
+            if not ctx.gates[gate] and before.get(key) is None:
+                found.pop(key, None)
 
 
 def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
@@ -130,9 +165,14 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "PersistentVolume",
                 _new_volume,
+                prepare_update=_drop_class,
+                validate=claims.volume,
+                warn_create=volume_warnings.volume,
+                warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
+                validate_update=claims.volume_update,
                 admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
             ),
-            status=status(_phase_changed),
+            status=status(_phase_changed, meta_updates=1),
             row=_volume_row,
             deleted=True,
         ),
@@ -143,10 +183,15 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "PersistentVolumeClaim",
                 _new_claim,
-                prepare_update=lambda claim, old, ctx: _one_source(claim["spec"]),
+                validate=claims.claim,
+                warn_create=volume_warnings.claim,
+                warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
+                validate_update=claims.claim_update,
+                meta_updates=1,
+                prepare_update=_prepare_claim,
                 admit_create=lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"]),
             ),
-            status=status(),
+            status=status(_drop_claim_status, validate_update=claims.claim_status_update, meta_updates=1),
             row=_claim_row,
             deleted=True,
         ),
