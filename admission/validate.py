@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from understudy.admission import meta
+from understudy.admission import creation
 from understudy.admission.field import Errors
 from understudy.admission.gates import Gates
-from understudy.admission.names import subdomain_name
 from understudy.apiserver.decode import DecodeError, decode_json, encode, sniff
 from understudy.apiserver.kind import Context, Kind
-from understudy.apiserver.metadata import generated_name, new_uid, timestamp
+from understudy.apiserver.metadata import timestamp
 from understudy.apiserver.releases import DEFAULT, Release
 from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.versions import to_internal
@@ -115,14 +114,11 @@ class Validator:
 
     def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
         """What is wrong with an object of a kind, as decoded from that version. It is edited."""
-        ctx = self.context(version)
+        ctx, strategy = self.context(version), kind.rules.strategy
         obj = self.internal(kind, version, decoded, ctx)
-        _fill(obj["metadata"], kind, ctx)
-        strategy = kind.rules.strategy
-        strategy.prepare_for_create(obj, ctx)
-        rule = strategy.validate_name or subdomain_name
-        found = meta.validate(obj["metadata"], namespaced=kind.namespaced, name=rule, release=ctx.release)
-        return found + strategy.validate(obj, ctx)
+        obj["metadata"].pop("managedFields", None)
+        creation.complete(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
+        return creation.prepare(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
         return Context(self.release.name, self.gates, version, now=timestamp())
@@ -159,14 +155,3 @@ def described(obj: Any) -> tuple[str, str]:
     metadata = metadata if isinstance(metadata, Mapping) else {}
     name = metadata.get("name") or metadata.get("generateName") or ""
     return str(fields.get("kind") or ""), str(name)
-
-
-def _fill(metadata: Obj, kind: Kind, ctx: Context) -> None:
-    """What the server makes up before it validates, and what it ignores."""
-    metadata |= {"creationTimestamp": ctx.now, "uid": new_uid()}
-    if metadata.get("generateName") and not metadata.get("name"):
-        metadata["name"] = generated_name(metadata["generateName"])
-    for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "namespace"):
-        namespace = metadata.pop(name, None)
-    if kind.namespaced:
-        metadata["namespace"] = namespace or "default"

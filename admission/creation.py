@@ -1,0 +1,42 @@
+"""What becomes of a new object before it is stored: the server's metadata, the kind's preparation, validation.
+
+The server's registry and `understudy validate` decide by the same two steps.
+"""
+
+from __future__ import annotations
+
+from understudy.admission import meta
+from understudy.admission.field import Errors
+from understudy.admission.names import path_segment_name, subdomain_name
+from understudy.apiserver.kind import Context, Kind, Strategy
+from understudy.apiserver.metadata import generated_name, new_uid
+from understudy.apiserver.types import Obj
+
+_NOT_THE_CLIENTS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
+
+def complete(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Context) -> None:
+    """Fills in uid, time and name, and takes out what clients do not say of new objects; in place."""
+    fields = obj["metadata"]
+    fields |= {"creationTimestamp": ctx.now, "uid": new_uid()}
+    if fields.get("generateName") and not fields.get("name"):
+        fields["name"] = generated_name(fields["generateName"])
+    for name in _NOT_THE_CLIENTS:
+        fields.pop(name, None)
+    if kind.namespaced:
+        fields["namespace"] = namespace
+    else:
+        fields.pop("namespace", None)
+    if strategy.generation:
+        fields["generation"] = 1
+
+
+def prepare(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
+    """Resets and drops what the kind does not take, in place; answers what is wrong with the rest.
+
+    The kind's own rules come first: what is true of all names is only told if they find nothing."""
+    strategy.prepare_for_create(obj, ctx)
+    fields, release = obj["metadata"], ctx.release
+    rule = strategy.validate_name or subdomain_name
+    found = meta.validate(fields, namespaced=kind.namespaced, name=rule, release=release) + strategy.validate(obj, ctx)
+    return found or meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=release)
