@@ -386,7 +386,7 @@ def process(*argv: str) -> Iterator[str]:
 
 
 def understudy(*more: str) -> list[str]:
-    return [sys.executable, "-m", "understudy.apiserver.cli", "serve", "--port", "0", *more]
+    return [sys.executable, "-c", "from understudy.apiserver.cli import main; main()", "serve", "--port", "0", *more]
 
 
 def started(argv: list[str]) -> float:

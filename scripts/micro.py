@@ -136,7 +136,7 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 async def prepared() -> tuple[Api, Dispatcher]:
     release = Release.of("1.32")
     api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
-    await bootstrap.fill(api)
+    await bootstrap.fill(api, 0)
     return api, Dispatcher(api, Authenticator(None), "127.0.0.1:0")
 
 
