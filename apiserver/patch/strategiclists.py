@@ -94,13 +94,15 @@ def check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
     for item in patch:
         if merge_key and not isinstance(item, dict):
             raise bad_argument_type({}, item)
-    wanted = [item for item in patch if not (isinstance(item, dict) and PATCH in item)]
-    index = 0
-    for item in order:
-        if index == len(wanted):
-            return
-        index += _same_element(wanted[index], item, merge_key)
-    if index < len(wanted):
+    wanted = [item for item in patch if not (merge_key and item.get(PATCH) == "delete")]
+    at = place = 0
+    while at < len(wanted) and place < len(order):
+        if isinstance(wanted[at], dict) and PATCH in wanted[at]:
+            at += 1
+            continue
+        at += _same_element(wanted[at], order[place], merge_key)
+        place += 1
+    if at < len(wanted):
         raise unknown_error(
             f"The order in patch list:\n{gomap.printed(patch)}\n doesn't match $setElementOrder list:\n"
             f"{gomap.printed(order)}\n"
