@@ -7,7 +7,6 @@ cannot be found again) raises `Odd`, and `exact` takes over from the start.
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from functools import cache
@@ -17,11 +16,8 @@ from understudy.apiserver import quantity
 from understudy.apiserver.gotime import TimeError, canonical_micro_time, canonical_time
 from understudy.apiserver.rawjson import Raw, encode, go_number, raw
 from understudy.apiserver.schema import Custom, Field, List, Map, Scalar, Shape, Struct
+from understudy.apiserver.spelling import Odd, Source
 from understudy.apiserver.types import Obj
-
-
-class Odd(Exception):  # noqa: N818  # a signal, not an error
-    """The value needs the exact decoder."""
 
 
 class Sparse(dict[str, Any]):
@@ -31,43 +27,6 @@ class Sparse(dict[str, Any]):
     __slots__ = ("empty",)
 
     empty: tuple[str, ...]
-
-
-class Source:
-    """The text that a value was parsed from, to find the bytes of its raw parts again."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self._found: dict[str, list[tuple[Any, str]]] = {}
-
-    def raw(self, key: str, value: Any) -> bytes:
-        """How `value`, which stands under `key`, is written. Raises Odd if that is not clear."""
-        if key not in self._found:
-            self._found[key] = list(self._occurrences(f'"{key}"'))
-        spellings = {text for parsed, text in self._found[key] if parsed == value}
-        if len(spellings) != 1:
-            raise Odd
-        return spellings.pop().encode()
-
-    def _occurrences(self, key: str) -> Any:
-        at = self.text.find(key)
-        while at >= 0:
-            at += len(key)
-            begin = _skip(self.text, at)
-            if self.text[begin] == ":":
-                begin = _skip(self.text, begin + 1)
-                parsed, end = _DECODER.raw_decode(self.text, begin)
-                yield parsed, self.text[begin:end]
-            at = self.text.find(key, at)
-
-
-_DECODER = json.JSONDecoder()
-
-
-def _skip(text: str, at: int) -> int:
-    while text[at] in " \t\r\n":
-        at += 1
-    return at
 
 
 # (value, source) -> canonical value; null and what is missing are not passed to it.
@@ -284,9 +243,13 @@ def convert_shape(shape: Shape, key: str = "") -> Convert:
 
 def _lazily(struct: Struct) -> Convert:
     """Structs refer to each other in circles: one is compiled when its first value comes."""
+    compiled: Convert | None = None
 
     def convert(value: Any, source: Source | None) -> Any:
-        return converter(struct)(value, source)
+        nonlocal compiled
+        if compiled is None:
+            compiled = converter(struct)
+        return compiled(value, source)
 
     return convert
 

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from understudy.apiserver.canonical import Odd, Source, converter
+from understudy.apiserver.canonical import converter
 from understudy.apiserver.exact import Decoder
 from understudy.apiserver.gojson import DecodeError, Node, parse, to_text
 from understudy.apiserver.rawjson import encode
 from understudy.apiserver.schema import Struct
+from understudy.apiserver.spelling import Odd, Source
 from understudy.apiserver.types import Obj
 
 __all__ = ["DecodeError", "canonical", "decode_json", "decode_yaml", "encode", "sniff", "yaml_to_json"]
@@ -45,13 +46,30 @@ def _not_json(text: str) -> NoReturn:
 _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode
 
 
+class _Sniffed(NamedTuple):
+    """What was parsed to sniff a body: the decoder that follows does not parse it again."""
+
+    body: bytes
+    value: Any
+
+
+_sniffed = _Sniffed(b"", None)
+
+
+def _parsed(body: bytes, text: str) -> Any:
+    """The value of a body. What was sniffed is given away: whoever decodes it may keep parts."""
+    global _sniffed
+    sniffed, _sniffed = _sniffed, _Sniffed(b"", None)
+    return sniffed.value if sniffed.body is body and body else _loads(text)
+
+
 def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
     """The canonical object and the strict errors of a JSON body. Raises DecodeError."""
     try:
         text = body.decode()
         if "\\u" in text and _TELLING_ESCAPE.search(text):
             raise Odd
-        return converter(struct)(_loads(text), Source(text)), []
+        return converter(struct)(_parsed(body, text), Source(text)), []
     except (Odd, ValueError, RecursionError):
         return _decode_exactly(to_text(body), struct)
 
@@ -91,8 +109,10 @@ def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
 def sniff(body: bytes) -> tuple[str, str]:
     """(apiVersion, kind) of a JSON body, "" where there is none. Names are matched in any case, the last one wins.
     Raises DecodeError."""
+    global _sniffed
     try:
         value = _loads(body.decode())
+        _sniffed = _Sniffed(body, value)
         if isinstance(value, dict) and not any(_folded(key) for key in value):
             version, kind = value.get("apiVersion", ""), value.get("kind", "")
             if type(version) is str and type(kind) is str:

@@ -7,45 +7,19 @@ once, and a field that stands twice is decoded twice, the second time into what 
 
 from __future__ import annotations
 
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
 from typing import Any
 
 from understudy.apiserver import quantity
 from understudy.apiserver.gojson import DecodeError, Node, to_bytes
+from understudy.apiserver.goscalars import bad_base64, integer, loose, number
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.gotime import TimeError, canonical_micro_time, canonical_time
-from understudy.apiserver.rawjson import go_number, raw
+from understudy.apiserver.rawjson import raw
 from understudy.apiserver.schema import Custom, List, Map, Scalar, Shape, Struct
 
 MAX_STRICT_ERRORS = 100
-
-_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
-_BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}
-_UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
-_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
-
-
-def plain(node: Node) -> Any:
-    """The value of a node as Python has it; the last of duplicate keys wins."""
-    if node.kind == "object":
-        return {key: plain(item) for key, item in node.value}
-    if node.kind == "array":
-        return [plain(item) for item in node.value]
-    return number(node.value) if node.kind == "number" else node.value
-
-
-def number(literal: str) -> Any:
-    """A number for interface{}: an int64 if it is one, else a float64. Raises OverflowError."""
-    if "." not in literal and _INTEGER.fullmatch(literal) and len(literal) < 21:
-        value = int(literal)
-        if -(2**63) <= value < 2**63:
-            return value
-    real = float(literal)
-    if real in (float("inf"), float("-inf")):
-        raise OverflowError
-    return go_number(real)
 
 
 class _TypeMismatchError(DecodeError):
@@ -176,7 +150,7 @@ class Decoder:
             return self._mismatch(node.kind, shape.go, old)
         if wanted != "number":
             return node.value
-        value = self._float(node) if shape.kind.startswith("float") else _integer(node.value, shape.kind)
+        value = self._float(node) if shape.kind.startswith("float") else integer(node.value, shape.kind)
         return self._mismatch(f"number {node.value}", shape.go, old) if value is None else value
 
     def _float(self, node: Node) -> Any:
@@ -190,7 +164,7 @@ class Decoder:
         if node.kind != "string":
             return self._mismatch(node.kind, shape.go, old)
         text = node.value.replace("\r", "").replace("\n", "")
-        bad = _bad_base64(node.value)
+        bad = bad_base64(node.value)
         if bad is not None:
             self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {bad}")
             return old
@@ -255,7 +229,7 @@ class Decoder:
             return 0
         if node.kind != "number":
             raise self._type_error(node.kind, "int32")
-        value = _integer(node.value, "int32")
+        value = integer(node.value, "int32")
         if value is None:
             raise self._type_error(f"number {node.value}", "int32")
         return value
@@ -263,10 +237,10 @@ class Decoder:
     def _raw(self, node: Node, old: Any) -> Any:
         if node.kind == "null":
             return old
-        return raw(_loose(node), self._source(node))
+        return raw(loose(node), self._source(node))
 
     def _json(self, node: Node, old: Any) -> Any:
-        return old if node.kind == "null" else _loose(node)
+        return old if node.kind == "null" else loose(node)
 
     def _schema_or(self, node: Node, shape: Custom) -> Any:
         assert shape.schema is not None
@@ -307,52 +281,3 @@ _CUSTOM: dict[str, Callable[[Decoder, Node, Custom, Any], Any]] = {
     "JSONSchemaPropsOrBool": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
     "JSONSchemaPropsOrStringArray": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
 }
-
-
-def _loose(node: Node) -> Any:
-    """The value of raw JSON, for those who read it."""
-    try:
-        return plain(node)
-    except (OverflowError, RecursionError):
-        return {} if node.kind == "object" else []
-
-
-def _integer(literal: str, kind: str) -> int | None:
-    """The integer that a literal says, None if `kind` cannot hold it."""
-    if not _INTEGER.fullmatch(literal) or len(literal) > 21:
-        return None
-    value = int(literal)
-    if kind in _UNSIGNED:
-        return value if 0 <= value < 2 ** _UNSIGNED[kind] and literal[0] != "-" else None
-    half = 2 ** (_BITS[kind] - 1)
-    return value if -half <= value < half else None
-
-
-def _bad_base64(text: str) -> int | None:
-    """Where Go finds the first byte that is not base64, None if all is well. Line breaks are skipped."""
-    data = text.encode()
-    at = pending = 0  # pending: how many characters of a group of four were seen
-    while at < len(data):
-        char = chr(data[at])
-        at += 1
-        if char in _BASE64:
-            pending = (pending + 1) % 4
-        elif char not in "\r\n":
-            break
-    else:
-        return at - pending if pending else None
-    if char != "=" or pending < 2:
-        return at - 1
-    if pending == 2:
-        at = _after_line_breaks(data, at)
-        if data[at : at + 1] != b"=":
-            return at - 1 if at < len(data) else at
-        at += 1
-    at = _after_line_breaks(data, at)
-    return at if at < len(data) else None
-
-
-def _after_line_breaks(data: bytes, at: int) -> int:
-    while data[at : at + 1] in (b"\r", b"\n"):
-        at += 1
-    return at

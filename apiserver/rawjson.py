@@ -16,14 +16,13 @@ from typing import Any
 
 import orjson
 
-_TO_ESCAPE = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
-_ESCAPED = {
-    b"<": b"\\u003c",
-    b">": b"\\u003e",
-    b"&": b"\\u0026",
-    b"\xe2\x80\xa8": b"\\u2028",
-    b"\xe2\x80\xa9": b"\\u2029",
-}
+_ESCAPED = (
+    (b"<", b"\\u003c"),
+    (b">", b"\\u003e"),
+    (b"&", b"\\u0026"),
+    (b"\xe2\x80\xa8", b"\\u2028"),
+    (b"\xe2\x80\xa9", b"\\u2029"),
+)
 _SPACE_OR_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
 _SPACE = re.compile(rb"[ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -163,8 +162,9 @@ def encode(obj: Any) -> bytes:
         out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
     except (TypeError, RecursionError):
         out = _encode_oddities(obj)
-    if b"<" in out or b">" in out or b"&" in out or b"\xe2\x80" in out:
-        return _TO_ESCAPE.sub(lambda match: _ESCAPED[match[0]], out)
+    for char, escaped in _ESCAPED:
+        if char in out:
+            out = out.replace(char, escaped)
     return out
 
 

@@ -78,22 +78,20 @@ def fields(
     has. `known` maps field numbers to the Go name and the wire types that are right; other fields are skipped."""
     at, end = 0, len(data)
     while at < end:
-        tag, at = varint(data, at, end)
-        number, wire = (tag >> 3) & 0xFFFF_FFFF, tag & 7
-        if number >= 1 << 31:
-            number -= 1 << 32
-        if wire == END_GROUP:
-            raise DecodeError(f"proto: {message}: wiretype end group for non-group")
-        if number <= 0:
-            raise DecodeError(f"proto: {message}: illegal tag {number} (wire type {tag})")
-        if number not in known:
-            at = _after(data, at, end, wire)
-            continue
-        name, wires = known[number]
-        if wire not in wires:
-            raise DecodeError(f"proto: wrong wireType = {wire} for field {name}")
-        if wire == BYTES:
-            begin, at = _span(data, at, end)
+        tag = data[at]
+        if tag < 0x80:  # nearly always: no call for it, nor for the length below
+            at += 1
+        else:
+            tag, at = varint(data, at, end)
+        number, wire = tag >> 3, tag & 7
+        expected = known.get(number)
+        if expected is None or wire not in expected[1]:
+            at = _unexpected(data, at, end, tag, expected, message)
+        elif wire == BYTES:
+            if at < end and data[at] < 0x80 and at + 1 + data[at] <= end:
+                begin, at = at + 1, at + 1 + data[at]
+            else:
+                begin, at = _span(data, at, end)
             yield number, 0, data[begin:at]
         elif wire == VARINT:
             value, at = varint(data, at, end)
@@ -103,6 +101,21 @@ def fields(
                 raise DecodeError(_EOF)
             at += 8
             yield number, 0, data[at - 8 : at]
+
+
+def _unexpected(
+    data: bytes, at: int, end: int, tag: int, expected: tuple[str, tuple[int, ...]] | None, message: str
+) -> int:
+    """Skips an unknown field. Raises DecodeError for one of the wrong wire type, and for what is no field at all."""
+    number, wire = (tag >> 3) & 0xFFFF_FFFF, tag & 7
+    if wire == END_GROUP:
+        raise DecodeError(f"proto: {message}: wiretype end group for non-group")
+    if not 0 < number < 1 << 31:
+        number -= 1 << 32 if number else 0
+        raise DecodeError(f"proto: {message}: illegal tag {number} (wire type {tag})")
+    if expected is not None:
+        raise DecodeError(f"proto: wrong wireType = {wire} for field {expected[0]}")
+    return _after(data, at, end, wire)
 
 
 def encode_varint(value: int) -> bytes:
