@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+"""Runs the real kube-scheduler and kube-controller-manager on understudy, through the life of claims.
+
+    scripts/scheduler.py --binaries DIR              once; without --binaries both programs are looked for on PATH
+    scripts/scheduler.py --binaries DIR --runs 10    ten times, each on a new server
+    scripts/scheduler.py --binaries DIR --server https://127.0.0.1:6443 --token T    on a server that runs already
+
+Both programs are those of Kubernetes 1.32 with their defaults, so they speak protobuf. Go builds them from the module
+k8s.io/kubernetes, as scripts/build_kubectl.sh builds kubectl: the same go.mod, with
+
+    go build -o DIR/ k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kube-controller-manager
+
+What happens (the manifests are in fixtures/scheduler/):
+
+    template     a pod that names a template gets a claim; the claim gets devices; the pod gets the node
+    waiting      a second such pod, for which no devices are left, waits, and an event says why
+    handover     the first pod goes; its claim goes with it; the second pod gets the devices
+    sharing      two pods share a claim, which is reserved for both, and run on the node of its device
+    deployment   a deployment makes pods; in its deletion all of them are collected
+    namespace    the namespace is deleted, and everything in it
+
+No kubelet runs: the script says that pods on nodes run, and ends those that are being deleted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from understudy import Server
+
+WORLD = Path(__file__).parent.parent / "fixtures" / "scheduler"
+GATE = "--feature-gates=DynamicResourceAllocation=true"
+PROGRAMS = {
+    "kube-scheduler": ["--secure-port=0", GATE],
+    "kube-controller-manager": ["--secure-port=0", GATE],
+}
+PATIENCE = 60.0  # seconds until something that has not happened never will
+Obj = dict[str, Any]
+
+
+class ScenarioError(Exception):
+    """Something did not happen."""
+
+
+@dataclass
+class Api:
+    """A server's API, as JSON."""
+
+    url: str
+    token: str = ""
+
+    def ask(self, method: str, path: str, body: Obj | None = None, kind: str = "application/json") -> Obj:
+        """The answer. Raises HTTPError."""
+        headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, headers, method=method)
+        with urllib.request.urlopen(request, context=_trusting(self.url), timeout=30) as answer:
+            return dict(json.load(answer))
+
+    def items(self, path: str, query: str = "") -> list[Obj]:
+        return list(self.ask("GET", path + query)["items"])
+
+    def find(self, path: str) -> Obj | None:
+        """The object, or None if there is none."""
+        try:
+            return self.ask("GET", path)
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise
+
+    def create(self, file: str) -> None:
+        """Every object of a manifest."""
+        for obj in YAML(typ="safe").load_all((WORLD / file).read_text()):
+            api = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
+            namespace = obj["metadata"].get("namespace")
+            within = f"/namespaces/{namespace}" if namespace else ""
+            plural = obj["kind"].lower() + ("es" if obj["kind"].endswith("s") else "s")
+            self.ask("POST", f"{api}{within}/{plural}", obj)
+
+    def delete(self, path: str, **options: Any) -> None:
+        self.ask("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", **options})
+
+
+STRATEGIC = "application/strategic-merge-patch+json"
+NODES = "/api/v1/nodes"
+CORE = "/api/v1/namespaces/lab"
+PODS = f"{CORE}/pods"
+CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/lab/resourceclaims"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/lab/deployments"
+REPLICASETS = "/apis/apps/v1/namespaces/lab/replicasets"
+
+
+def _trusting(url: str) -> ssl.SSLContext | None:
+    if not url.startswith("https:"):
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+# --- what runs beside the server
+
+
+@contextmanager
+def running(binaries: dict[str, str], api: Api, folder: Path, speak: Callable[[str], None]) -> Iterator[None]:
+    """The two programs, until the block is left."""
+    kubeconfig = folder / "kubeconfig"
+    cluster: Obj = {"server": api.url} | ({"insecure-skip-tls-verify": True} if api.url.startswith("https:") else {})
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "it", "cluster": cluster}],
+        "users": [{"name": "it", "user": {"token": api.token} if api.token else {}}],
+        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+        "current-context": "it",
+    }
+    kubeconfig.write_text(json.dumps(content))
+    kubeconfig.chmod(0o600)
+    with ExitStack() as stack:
+        for name, flags in PROGRAMS.items():
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            program = subprocess.Popen([binaries[name], f"--kubeconfig={kubeconfig}", *flags], stdout=log, stderr=log)
+            stack.callback(_end, program)
+        yield
+    for name in PROGRAMS:
+        lines = (folder / f"{name}.log").read_text(errors="replace").splitlines()
+        for line in lines:
+            if line.startswith("E"):
+                speak(f"{name}: {line}")
+
+
+def _end(program: subprocess.Popen[bytes]) -> None:
+    program.terminate()
+    try:
+        program.wait(10)
+    except subprocess.TimeoutExpired:
+        program.kill()
+        program.wait()
+
+
+@contextmanager
+def kubelet(api: Api) -> Iterator[None]:
+    """What kubelets say: nodes are alive, pods on a node run, those that are being deleted have ended."""
+    over = threading.Event()
+
+    def work() -> None:
+        for turn in itertools.count():
+            if over.wait(0.1):
+                return
+            try:
+                if turn % 50 == 0:
+                    _beat(api)
+                for pod in api.items(PODS):
+                    _tend(api, pod)
+            except (urllib.error.URLError, OSError):
+                continue  # changed or gone meanwhile, or the server is: the next round tells
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+def _beat(api: Api) -> None:
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    for node in api.items(NODES):
+        alive = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
+        body = {"status": {"conditions": [alive]}}
+        api.ask("PATCH", f"{NODES}/{node['metadata']['name']}/status", body, STRATEGIC)
+
+
+def _tend(api: Api, pod: Obj) -> None:
+    path = f"{PODS}/{pod['metadata']['name']}"
+    if not pod["spec"].get("nodeName"):
+        return
+    if "deletionTimestamp" in pod["metadata"]:
+        api.delete(path, gracePeriodSeconds=0, preconditions={"uid": pod["metadata"]["uid"]})
+    elif pod["status"].get("phase") == "Pending":
+        ready = [{"type": "Ready", "status": "True"}]
+        body = {"status": {"phase": "Running", "conditions": ready}}
+        api.ask("PATCH", f"{path}/status", body, STRATEGIC)
+
+
+# --- the story
+
+
+def until(what: str, condition: Callable[[], Any]) -> Any:
+    """The condition's value once it is true. Raises ScenarioError if it never is."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise ScenarioError(f"never happened: {what}")
+        time.sleep(0.02)
+
+
+def check(what: str, got: Any, want: Any) -> None:
+    if got != want:
+        raise ScenarioError(f"{what}: {got!r}, not {want!r}")
+
+
+def pod_on(api: Api, name: str, node: str) -> Obj:
+    """A pod, once it runs on the node."""
+
+    def placed() -> Obj | None:
+        pod = api.find(f"{PODS}/{name}")
+        return pod if pod and pod["spec"].get("nodeName") and pod["status"]["phase"] == "Running" else None
+
+    pod: Obj = until(f"pod {name} runs", placed)
+    check(f"the node of {name}", pod["spec"]["nodeName"], node)
+    return pod
+
+
+def claim_of(api: Api, pod: Obj) -> Obj:
+    """The claim that was made for a pod."""
+    (said,) = pod["status"]["resourceClaimStatuses"]
+    return api.ask("GET", f"{CLAIMS}/{said['resourceClaimName']}")
+
+
+def devices(claim: Obj) -> list[str]:
+    return sorted(result["device"] for result in claim["status"]["allocation"]["devices"]["results"])
+
+
+def users(claim: Obj) -> list[str]:
+    return sorted(user["name"] for user in claim["status"].get("reservedFor", ()))
+
+
+def template(api: Api) -> None:
+    api.create("exclusive.yaml")
+    both = ("first", "second")
+    name = until("one pod runs", lambda: next((n for n in both if _node(api, n)), ""))
+    pod = pod_on(api, name, "gpu-node")
+    claim = claim_of(api, pod)
+    check("its devices", devices(claim), ["gpu-0", "gpu-1"])
+    check("reserved for", users(claim), [name])
+    check("its labels", claim["metadata"]["labels"], {"from": "template"})
+    (owner,) = claim["metadata"]["ownerReferences"]
+    check("its owner", (owner["kind"], owner["uid"], owner["controller"]), ("Pod", pod["metadata"]["uid"], True))
+    check("its finalizers", claim["metadata"]["finalizers"], ["resource.kubernetes.io/delete-protection"])
+
+
+def _node(api: Api, name: str) -> str:
+    pod = api.find(f"{PODS}/{name}")
+    return pod["spec"].get("nodeName", "") if pod else ""
+
+
+def _order(api: Api) -> tuple[str, str]:
+    """Which of the two pods has the devices, and which waits."""
+    return ("first", "second") if _node(api, "first") else ("second", "first")
+
+
+def waiting(api: Api) -> None:
+    _, name = _order(api)
+
+    def told() -> Obj | None:
+        query = f"?fieldSelector=involvedObject.name={name},reason=FailedScheduling"
+        found = [event for event in api.items(f"{CORE}/events", query) if "cannot allocate all claims" in _text(event)]
+        return found[0] if found else None
+
+    event = until("the event", told)
+    check("who says so", event["reportingComponent"], "default-scheduler")
+    pod = api.ask("GET", f"{PODS}/{name}")
+    (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
+    check("its condition", (condition["status"], condition["reason"]), ("False", "Unschedulable"))
+    claim = claim_of(api, pod)
+    check("its claim", claim.get("status", {}), {})
+
+
+def _text(event: Obj) -> str:
+    return str(event.get("message", ""))
+
+
+def handover(api: Api) -> None:
+    old, new = _order(api)
+    gone = claim_of(api, api.ask("GET", f"{PODS}/{old}"))["metadata"]["name"]
+    api.delete(f"{PODS}/{old}", gracePeriodSeconds=0)
+    claim = claim_of(api, pod_on(api, new, "gpu-node"))
+    check("the devices of the next", devices(claim), ["gpu-0", "gpu-1"])
+    check("reserved for", users(claim), [new])
+    until("the claim of the first is gone", lambda: not api.find(f"{CLAIMS}/{gone}"))
+
+
+def sharing(api: Api) -> None:
+    api.create("shared.yaml")
+    for name in ("left", "right"):
+        pod_on(api, name, "nic-node")
+    claim = api.ask("GET", f"{CLAIMS}/nic")
+    check("reserved for", users(claim), ["left", "right"])
+    check("its device", devices(claim), ["nic-0"])
+    api.delete(f"{PODS}/left", gracePeriodSeconds=0)
+    until("it is reserved for one only", lambda: users(api.ask("GET", f"{CLAIMS}/nic")) == ["right"])
+    api.delete(f"{PODS}/right", gracePeriodSeconds=0)
+    until("it is free", lambda: "allocation" not in api.ask("GET", f"{CLAIMS}/nic").get("status", {}))
+
+
+def deployment(api: Api) -> None:
+    web = "?labelSelector=app=web"
+    for policy in ("Background", "Foreground"):
+        api.create("deployment.yaml")
+        until("it is ready", lambda: api.ask("GET", f"{DEPLOYMENTS}/web").get("status", {}).get("readyReplicas") == 3)
+        (made,) = api.items(REPLICASETS, web)
+        owners = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in api.items(PODS, web)}
+        check("who owns the pods", owners, {made["metadata"]["uid"]})
+        api.delete(f"{DEPLOYMENTS}/web", propagationPolicy=policy)
+        until("the deployment is gone", lambda: not api.find(f"{DEPLOYMENTS}/web"))
+        if policy == "Foreground":
+            check("what outlived it", api.items(REPLICASETS, web) + api.items(PODS, web), [])
+        until("its pods are gone", lambda: not api.items(REPLICASETS, web) + api.items(PODS, web))
+
+
+def namespace(api: Api) -> None:
+    check("what is there", bool(api.items(PODS) and api.items(CLAIMS)), True)
+    api.delete(CORE)
+    until("the namespace is gone", lambda: not api.find(CORE))
+    check("what is left", api.items(PODS) + api.items(CLAIMS) + api.items(f"{CORE}/configmaps"), [])
+
+
+STORY = (template, waiting, handover, sharing, deployment, namespace)
+
+
+def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
+    """One run: what it took, or what went wrong."""
+
+    def speak(text: str) -> None:
+        if verbose:
+            print(f"    {text}", flush=True)
+
+    took, folder = [], Path(tempfile.mkdtemp(prefix="understudy-scheduler-"))
+    with ExitStack() as stack:
+        if api is None:
+            api = Api(stack.enter_context(Server(emulated_version="1.32")).url)
+        api.create("cluster.yaml")
+        stack.enter_context(running(binaries, api, folder, speak))
+        stack.enter_context(kubelet(api))
+        for act in STORY:
+            began = time.monotonic()
+            try:
+                act(api)
+            except (ScenarioError, urllib.error.URLError, LookupError, ValueError) as why:
+                raise ScenarioError(f"{act.__name__}: {why!r}; the programs' logs are in {folder}") from why
+            took.append(f"{act.__name__} {time.monotonic() - began:.1f}")
+    shutil.rmtree(folder)
+    return " ".join(took)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The real scheduler and controllers on understudy.")
+    parser.add_argument("--binaries", metavar="DIR", help="where both programs are (default: PATH)")
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--server", metavar="URL", help="a server that runs already, for one run")
+    parser.add_argument("--token", default="")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the programs' error lines")
+    args = parser.parse_args()
+    binaries = {name: shutil.which(name, path=args.binaries) or "" for name in PROGRAMS}
+    if missing := [name for name, path in binaries.items() if not path]:
+        parser.error(f"{' and '.join(missing)}: not found; see the head of this file")
+    failed = 0
+    for number in range(1, args.runs + 1):
+        began = time.monotonic()
+        try:
+            result = run(binaries, Api(args.server.rstrip("/"), args.token) if args.server else None, args.verbose)
+        except ScenarioError as why:
+            failed, result = failed + 1, f"FAILED {why}"
+        print(f"run {number}: {time.monotonic() - began:.1f} s: {result}", flush=True)
+    print(f"{args.runs - failed} of {args.runs} runs went as they should")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
