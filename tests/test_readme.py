@@ -105,6 +105,16 @@ def test_commands_for_a_fresh_machine() -> None:
         assert re.fullmatch(r"python3 -m venv \.venv && \.venv/bin/pip install [^\n]+ && " + end, command)
 
 
+def test_flags() -> None:
+    """Every flag of `understudy serve` that the README names exists."""
+    argv = [sys.executable, "-c", "from understudy.apiserver.cli import main; main(['serve', '--help'])"]
+    known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    rows = re.findall(r"^\| (`-.*?`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    named = [flag for row in rows for flag in re.findall(r"`(-[-\w]+)", row)]
+    assert named
+    assert [flag for flag in named if not re.search(rf"{flag}\b", known)] == []
+
+
 def test_files_that_it_names() -> None:
     """What the README says is in the repository is there."""
     text = (ROOT / "README.md").read_text()
