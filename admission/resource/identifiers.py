@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from understudy.admission.field import Errors, Path, invalid, required, too_long, type_invalid
 from understudy.admission.names import (
     c_identifier_texts,
@@ -12,6 +14,8 @@ from understudy.admission.names import (
     subdomain_name,
 )
 from understudy.admission.resource.limits import DRIVER_LENGTH, IDENTIFIER_LENGTH, POOL_NAME_LENGTH, Limits
+
+_ANY_RELEASE = "1.32"  # they differ in words only
 
 
 def driver(name: str, path: Path, limits: Limits) -> Errors:
@@ -62,6 +66,12 @@ def qualified(name: str, path: Path, limits: Limits) -> Errors:
     domain, rest = parts
     errors = driver(domain, path, limits) if domain else [required(path, f"the {limits.prefix} must not be empty")]
     return errors + (_identifier(rest, path, limits) if rest else [required(path, "the name must not be empty")])
+
+
+@lru_cache(4096)
+def is_qualified(name: str) -> bool:
+    """Whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
+    return not qualified(name, Path(), Limits.of(_ANY_RELEASE))
 
 
 def fully_qualified(name: str, path: Path, limits: Limits) -> Errors:

@@ -113,7 +113,7 @@ def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
 
     def key(name: str, here: Path) -> Errors:
-        return identifiers.qualified(name, here, limits)
+        return [] if identifiers.is_qualified(name) else identifiers.qualified(name, here, limits)
 
     errors = [
         *mapping(
@@ -146,7 +146,7 @@ def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
             errors.append(invalid(path.child("version"), version, text))
         if size(version) > ATTRIBUTE_VALUE_LENGTH:
             errors.append(limits.too_long(path.child("version"), ATTRIBUTE_VALUE_LENGTH))
-    values = sum(attribute.get(name) is not None for name in ("bool", "int", "string", "version"))
+    values = sum(value is not None for value in attribute.values())
     if values == 0:
         errors.append(required(path, "exactly one value must be specified"))
     elif values > 1:

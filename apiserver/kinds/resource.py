@@ -269,8 +269,9 @@ _capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isins
 
 
 def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    if not same(_capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]):
-        _next_generation(obj, old)
+    if same(obj["spec"], old["spec"]) or same(_capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]):
+        return
+    _next_generation(obj, old)
 
 
 def _update_slice(obj: Obj, old: Obj, ctx: Context) -> Errors:
