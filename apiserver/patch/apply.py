@@ -19,7 +19,7 @@ from understudy.apiserver.errors import StatusError, apply_conflict, bad_request
 from understudy.apiserver.patch import fieldset, lastapplied, owners
 from understudy.apiserver.patch.applybody import Patch, parse
 from understudy.apiserver.patch.fieldset import Set, difference, intersection
-from understudy.apiserver.patch.managedfields import NEVER_OWNED, Convert, Paths, Update, bare, empty
+from understudy.apiserver.patch.managedfields import NEVER_OWNED, Convert, Paths, Update, bare, empty, keep_times
 from understudy.apiserver.patch.owners import InvalidEntry, Manager, Owned, Owners
 from understudy.apiserver.patch.prune import pruned
 from understudy.apiserver.patch.typed import InvalidValue, same, type_of
@@ -127,11 +127,9 @@ class Request:
             raise conflicts.status() from None
         new = self._with_annotation(new)
         entries = owners.encode(after)
-        if live is not None and new is start and entries == (current["metadata"].get("managedFields") or []):
-            return live
-        if not entries:
-            return new
-        return {**new, "metadata": {**new["metadata"], "managedFields": entries}}
+        if entries:
+            new = {**new, "metadata": {**new["metadata"], "managedFields": entries}}
+        return live if live is not None and keep_times(live, new) == live else new
 
     def _tracked(self, live: Obj | None, known: Owners) -> Owners:
         """What is there before the first apply belongs to a manager of that name."""

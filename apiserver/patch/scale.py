@@ -44,7 +44,8 @@ def to_workload(
     for manager, owned in owners.decode(entries, trusted=True).items():
         if owned.api_version not in versions:
             continue
-        if not has(owned.fields, _PATH) or left.pop(manager, None):
+        if not has(owned.fields, _PATH) or manager in left:
+            left.pop(manager, None)
             after[manager] = owned
         elif rest := difference(owned.fields, _REPLICAS):
             after[manager] = owned.with_fields(rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -111,10 +111,6 @@ def _texts(fields: Obj) -> list[str]:
     return [path_text(path) for path in each(fields)]
 
 
-def texts(paths: Iterable[tuple[str, ...]]) -> list[str]:
-    return [path_text(path) for path in paths]
-
-
-@pytest.fixture
+@pytest.fixture(scope="session")
 def world() -> type[World]:
     return World

@@ -1,0 +1,212 @@
+"""JSON patches as the real server applies them, and where that is RFC 6902, as the jsonpatch library does."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.patch import json as json_patch
+
+OBJECT = {"s": "a<b", "n": 1, "o": {"x": "1", "y": None}, "l": ["a", "b", "c"], "d/e~f": True}
+
+
+def run(obj: Any, *operations: dict[str, Any]) -> Any:
+    return json_patch.apply(json_patch.parse(json.dumps(operations).encode()), obj)
+
+
+def op(kind: str, path: str, *value: Any, **more: Any) -> dict[str, Any]:
+    return {"op": kind, "path": path, **({"value": value[0]} if value else {}), **more}
+
+
+APPLIED = [
+    ([op("add", "/o/z", 1)], {"o": {"x": "1", "y": None, "z": 1}}),
+    ([op("add", "/o/z")], {"o": {"x": "1", "y": None, "z": None}}),
+    ([op("add", "/l/-", "d")], {"l": ["a", "b", "c", "d"]}),
+    ([op("add", "/l/3", "d")], {"l": ["a", "b", "c", "d"]}),
+    ([op("add", "/l/-1", "d")], {"l": ["a", "b", "c", "d"]}),
+    ([op("add", "/l/-4", "d")], {"l": ["d", "a", "b", "c"]}),
+    ([op("replace", "/o/z", 1)], {"o": {"x": "1", "y": None, "z": 1}}),
+    ([op("replace", "/l/-1", "z")], {"l": ["a", "b", "z"]}),
+    ([op("remove", "/l/+1")], {"l": ["a", "c"]}),
+    ([op("remove", "/d~1e~0f")], {"d/e~f": None}),
+    ([op("move", "/o/z", **{"from": "/n"})], {"n": None, "o": {"x": "1", "y": None, "z": 1}}),
+    ([op("copy", "/o/z", **{"from": "/nope"})], {"o": {"x": "1", "y": None, "z": None}}),
+    ([op("copy", "/l/0", **{"from": "/n"})], {"l": [1, "a", "b", "c"]}),
+    ([op("test", "/nope", None)], {}),
+    ([op("test", "/o/y", None)], {}),
+    ([op("test", "/o", {"y": None, "x": "1"})], {}),
+    ([op("test", "/l", ["a", "b", "c"])], {}),
+    ([op("replace", "", "scalars do nothing")], {}),
+    ([op("add", "what stands before the first slash is ignored/n", 2)], {"n": 2}),
+]
+
+
+@pytest.mark.parametrize(("operations", "changed"), APPLIED)
+def test_patches_that_apply(operations: list[Any], changed: dict[str, Any]) -> None:
+    obj = copy.deepcopy(OBJECT)
+    wanted = {key: value for key, value in {**OBJECT, **changed}.items() if value is not None or key not in changed}
+    assert run(obj, *operations) == wanted
+    assert obj == OBJECT
+
+
+REFUSED = [
+    {},
+    {"op": "bogus", "path": "/n"},
+    {"op": "add", "value": 1},
+    op("add", "no slash", 1),
+    op("add", "", {}),
+    op("add", "/nope/z", 1),
+    op("add", "/n/z", 1),
+    op("add", "/o/y/z", 1),
+    op("add", "/l/4", "d"),
+    op("add", "/l/x", "d"),
+    op("add", "/l/-5", "d"),
+    op("replace", "/l/3", "d"),
+    op("replace", "/l/-", "d"),
+    op("replace", ""),
+    op("remove", "/nope"),
+    op("remove", "/l/3"),
+    op("remove", "/l/1_0"),
+    op("move", "/o/z"),
+    op("move", "/o/z", **{"from": "/nope"}),
+    op("test", "/n"),
+    op("test", "/nope"),
+    op("test", "/n", "1"),
+    op("test", "/n", True),
+    op("test", "/o", {"x": "1"}),
+    op("test", "/l", ["a", "b"]),
+    op("test", "/l", {}),
+    op("test", "", {}),
+]
+
+
+@pytest.mark.parametrize("operation", REFUSED)
+def test_patches_that_do_not_apply(operation: dict[str, Any]) -> None:
+    with pytest.raises(StatusError) as caught:
+        run(OBJECT, operation)
+    assert caught.value.status()["message"] == "the server rejected our request due to an error in our request"
+    assert caught.value.code == 422
+
+
+def test_tests_compare_scalars_as_they_are_written() -> None:
+    """The object's strings are escaped for HTML, as Go does; numbers are not calculated."""
+
+    def passes(literal: str, path: str) -> bool:
+        body = f'[{{"op":"test","path":"{path}","value":{literal}}}]'
+        try:
+            return bool(json_patch.apply(json_patch.parse(body.encode()), OBJECT))
+        except StatusError:
+            return False
+
+    assert passes(r'"a\u003cb"', "/s")
+    assert not passes('"a<b"', "/s")
+    assert passes("1", "/n")
+    assert not passes("1.0", "/n")
+
+
+def test_what_a_patch_puts_there_keeps_its_spelling_for_its_own_tests_only() -> None:
+    result = run(OBJECT, op("add", "/s", "x<y"), op("test", "/s", "x<y"), op("add", "/o/f", 1.5))
+    assert (result["s"], type(result["s"]), result["o"]["f"], type(result["o"]["f"])) == ("x<y", str, 1.5, float)
+
+
+def test_objects_that_were_walked_through_are_sorted() -> None:
+    obj = {"b": {"d": 1, "c": 2}, "a": {"f": 1, "e": 2}}
+    assert json.dumps(run(obj, op("add", "/a/g", {"z": 1, "y": 2}))) == (
+        '{"a": {"e": 2, "f": 1, "g": {"z": 1, "y": 2}}, "b": {"d": 1, "c": 2}}'
+    )
+    assert json.dumps(run(obj, op("test", "", obj))) == '{"a": {"e": 2, "f": 1}, "b": {"c": 2, "d": 1}}'
+
+
+def test_a_whole_document_can_be_replaced_even_by_a_list() -> None:
+    assert run(OBJECT, op("replace", "", {"a": 1})) == {"a": 1}
+    assert run(OBJECT, op("replace", "", [1]), op("add", "/-", 2)) == [1, 2]
+
+
+def test_copies_are_limited_in_all() -> None:
+    obj = {"big": "x" * 1_000_000}
+    copies = [op("copy", f"/{i}", **{"from": "/big"}) for i in range(4)]
+    assert len(run(obj, *copies[:3])) == 4
+    with pytest.raises(StatusError):
+        run(obj, *copies)
+
+
+def test_so_are_operations() -> None:
+    with pytest.raises(StatusError) as caught:
+        json_patch.parse(b"[" + b",".join([b"{}"] * 10001) + b"]")
+    assert (caught.value.code, caught.value.message) == (
+        413,
+        "The allowed maximum operations in a JSON patch is 10000, got 10001",
+    )
+
+
+DECODING = "error decoding patch: "
+BODIES = [
+    ("{}", "json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp"),
+    ('"x"', "json: cannot unmarshal string into Go value of type []handlers.jsonPatchOp"),
+    ("[1]", "json: cannot unmarshal number into Go value of type handlers.jsonPatchOp"),
+    ("[[1]]", "json: cannot unmarshal array into Go value of type handlers.jsonPatchOp"),
+    ('[{"op":5}]', "json: cannot unmarshal number into Go struct field jsonPatchOp.op of type string"),
+    ('[{"path":{}}]', "json: cannot unmarshal object into Go struct field jsonPatchOp.path of type string"),
+    ("", "unexpected end of JSON input"),
+    ("nul", "invalid character ' ' in literal null (expecting 'l')"),
+    ("[]x", "invalid character 'x' after top-level value"),
+    ("[NaN]", "invalid character 'N' looking for beginning of value"),
+    ('[{"op" "add"}]', "invalid character '\"' after object key"),
+    ('["\\x"]', "invalid character 'x' in string escape code"),
+    ("[01]", "invalid character '1' after array element"),
+]
+
+
+@pytest.mark.parametrize(("body", "message"), BODIES)
+def test_bodies_that_are_no_patch(body: str, message: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        json_patch.parse(body.encode())
+    assert (caught.value.code, caught.value.message) == (400, DECODING + message)
+
+
+def test_without_field_validation_it_is_put_differently() -> None:
+    with pytest.raises(StatusError) as caught:
+        json_patch.parse(b"{}", validate=False)
+    assert caught.value.message == "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
+
+
+def test_strict_errors() -> None:
+    body = b'[{"op":"add","op":"add","path":"/n","value":{"a":1,"a":2},"foo":1}]'
+    assert json_patch.parse(body).strict_errors == [
+        'json patch unknown field "[0].foo"',
+        'json patch duplicate field "[0].op"',
+        'json patch duplicate field "[0].value.a"',
+    ]
+    assert json_patch.parse(body, validate=False).strict_errors == []
+
+
+@pytest.mark.parametrize("body", ["null", "[]"])
+def test_an_empty_patch_changes_nothing(body: str) -> None:
+    assert json_patch.apply(json_patch.parse(body.encode()), OBJECT) == OBJECT
+
+
+scalars = st.sampled_from(["1", "2", 3, True])
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3)
+)
+objects = st.dictionaries(st.sampled_from("abc"), values, max_size=3)
+paths = st.lists(st.sampled_from(["a", "b", "c", "0", "1", "-"]), min_size=1, max_size=3).map(
+    lambda names: "".join(f"/{name}" for name in names)
+)
+operations = st.builds(op, st.sampled_from(["add", "remove", "replace"]), paths, values)
+
+
+@given(objects, st.lists(operations, max_size=4))
+def test_what_the_library_applies_gives_the_same_here(obj: dict[str, Any], patch: list[dict[str, Any]]) -> None:
+    try:
+        wanted = jsonpatch.apply_patch(obj, patch)
+    except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
+        return
+    assert run(obj, *patch) == wanted

@@ -1,0 +1,160 @@
+"""Random sequences of applies and updates by three managers over one object: what always holds of its owners."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from understudy.apiserver.decode import canonical
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.patch.fieldset import difference, each, intersection, path_text
+from understudy.apiserver.patch.owners import decode
+from understudy.apiserver.patch.typed import changes, type_of
+from understudy.apiserver.patch.values import fields_of
+from understudy.apiserver.types import Obj
+
+# No empty lists and maps: they are owned, although nothing is stored.
+Parts = dict[str, st.SearchStrategy[Any]]
+
+
+def some(parts: Parts) -> st.SearchStrategy[Obj]:
+    """Objects of some of the parts, by dotted path."""
+
+    def build(chosen: dict[str, Any]) -> Obj:
+        out: Obj = {}
+        for path, value in chosen.items():
+            *parents, last = path.split(".")
+            node = out
+            for name in parents:
+                node = node.setdefault(name, {})
+            node[last] = copy.deepcopy(value)
+        return out
+
+    return st.fixed_dictionaries({}, optional=parts).map(build)
+
+
+def keyed(key: str, names: str, rest: st.SearchStrategy[Obj]) -> st.SearchStrategy[list[Obj]]:
+    return st.lists(
+        st.tuples(st.sampled_from(names), rest), min_size=1, max_size=3, unique_by=lambda item: item[0]
+    ).map(lambda items: [{key: name} | more for name, more in items])
+
+
+one_or_two = st.sampled_from(["1", "2"])
+meta: Parts = {
+    "metadata.labels.a": one_or_two,
+    "metadata.labels.b": one_or_two,
+    "metadata.finalizers": st.lists(
+        st.sampled_from(["e.io/a", "e.io/b", "e.io/c"]), min_size=1, max_size=3, unique=True
+    ),
+}
+claim: Parts = meta | {
+    "spec.devices.requests": st.sampled_from([[{"name": "r"}], [{"name": "s"}]]),
+    "status.reservedFor": keyed("uid", "uvw", st.fixed_dictionaries({"resource": st.just("pods"), "name": one_or_two})),
+}
+pod: Parts = meta | {
+    "spec.nodeName": one_or_two,
+    "spec.nodeSelector": st.dictionaries(st.sampled_from("ab"), one_or_two, min_size=1, max_size=2),
+    "spec.containers": keyed(
+        "name",
+        "xyz",
+        some({"image": one_or_two, "env": keyed("name", "AB", st.fixed_dictionaries({"value": one_or_two}))}),
+    ),
+}
+KINDS = {"ResourceClaim": ("resource.k8s.io/v1beta1", claim), "Pod": ("v1", pod)}
+managers = st.sampled_from(["one", "two", "three"])
+
+
+def writes(parts: Parts) -> st.SearchStrategy[list[Any]]:
+    return st.lists(st.tuples(st.sampled_from(["apply", "force", "update"]), managers, some(parts)), max_size=6)
+
+
+def taken(world: Any, writes: list[Any]) -> None:
+    world.create("zero", {"metadata": {"labels": {"zero": "1"}}})
+    for kind, manager, config in writes:
+        if kind == "update":
+            world.update(manager, config)
+            continue
+        with suppress(StatusError):  # conflicts are part of the story
+            world.apply(manager, config, force=kind == "force")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> None:
+    version, parts = KINDS[kind]
+    w = world(version, kind)
+    taken(w, data.draw(writes(parts)))
+    there = type_of(w.struct()).added(w.live)
+    for owned in decode(w.live["metadata"].get("managedFields")).values():
+        assert list(each(difference(owned.fields, there))) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: str, data: st.DataObject) -> None:
+    version, parts = KINDS[kind]
+    w = world(version, kind)
+    taken(w, data.draw(writes(parts)))
+    config = data.draw(some(parts))
+    w.apply("one", config, force=True)
+    struct_type = type_of(w.struct())
+    changed, _ = changes(struct_type, canonical(config, w.struct())[0], w.live)
+    stated = fields_of(struct_type, config)
+    assert list(each(intersection(changed, stated))) == []
+    assert w.owners().get("Apply one", []) == [path_text(path) for path in each(stated)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_same_apply_again_does_nothing(world: Any, kind: str, data: st.DataObject) -> None:
+    version, parts = KINDS[kind]
+    w = world(version, kind)
+    taken(w, data.draw(writes(parts)))
+    config = data.draw(some(parts))
+    w.apply("one", config, force=True)
+    before = w.live
+    assert w.apply("one", config) is before
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_who_stops_applying_leaves_what_others_own(world: Any, kind: str, data: st.DataObject) -> None:
+    """But for what is in elements of lists that go."""
+    version, parts = KINDS[kind]
+    w = world(version, kind)
+    taken(w, data.draw(writes(parts)))
+    before = w.owners()
+    w.apply("one", {})
+    assert outside_lists(w.owners()) == outside_lists(
+        {name: owned for name, owned in before.items() if name != "Apply one"}
+    )
+
+
+def outside_lists(owners: dict[str, list[str]]) -> set[tuple[str, str]]:
+    return {(name, text) for name, owned in owners.items() for text in owned if "[" not in text}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_changes_are_what_tells_two_values_apart(world: Any, kind: str, data: st.DataObject) -> None:
+    version, parts = KINDS[kind]
+    w = world(version, kind)
+    old, new = (w.form(data.draw(some(parts)), "") for _ in range(2))
+    struct_type = type_of(w.struct())
+    before, after = struct_type.added(old), struct_type.added(new)
+    changed, removed = changes(struct_type, old, new)
+    assert changes(struct_type, old, old) == ({}, {})
+    assert difference(changed, after) == {}
+    assert difference(removed, before) == {}
+    assert intersection(removed, after) == {}
+    assert intersection(intersection(before, after), changed) == difference(changed, difference(after, before))
