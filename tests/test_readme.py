@@ -37,7 +37,7 @@ def test_tests(pytester: pytest.Pytester, code: str) -> None:
     shutil.copy(ROOT / "fixtures" / "gpu-cluster-v1alpha3.yaml", pytester.path / "world.yaml")
     pytester.makepyfile(code)
     options = ("-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function", "--strict-markers")
-    pytester.runpytest(*options).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*options).assert_outcomes(passed=1)
 
 
 @blocks("python")

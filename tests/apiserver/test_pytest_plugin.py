@@ -20,7 +20,7 @@ CLAIM = """
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project, run in this process but for its own plugins."""
+    """An empty project. It runs in processes of its own: what is imported there stays there."""
     pytester.makeini(
         "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
     )
@@ -38,7 +38,7 @@ def test_sync_test(project: pytest.Pytester) -> None:
                 assert json.load(answer)["minor"] == "32"
             assert apiserver.url in Path(apiserver.kubeconfig).read_text()
     """)
-    project.runpytest().assert_outcomes(passed=1)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_async_test(project: pytest.Pytester) -> None:
@@ -50,7 +50,7 @@ def test_async_test(project: pytest.Pytester) -> None:
             async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
                 assert (await answer.json())["minor"] == "32"
     """)
-    project.runpytest().assert_outcomes(passed=1)
+    project.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
@@ -78,7 +78,7 @@ def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
         assert len(ports) == 2 and len(set(ports)) == 1
     """
     )
-    project.runpytest().assert_outcomes(passed=3)
+    project.runpytest_subprocess().assert_outcomes(passed=3)
 
 
 def test_marker(project: pytest.Pytester) -> None:
@@ -119,7 +119,7 @@ def test_marker(project: pytest.Pytester) -> None:
         assert "adminAccess" in str(apiserver.get("resourceclaims", "gpu", namespace="default"))
     """
     )
-    project.runpytest("--strict-markers").assert_outcomes(passed=4)
+    project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
 
 
 def test_wrong_markers(project: pytest.Pytester) -> None:
@@ -139,7 +139,7 @@ def test_wrong_markers(project: pytest.Pytester) -> None:
         def test_option(apiserver):
             pass
     """)
-    result = project.runpytest()
+    result = project.runpytest_subprocess()
     result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines_random(["*takes keyword arguments only*", "*1.2*", "*feature_gate*"])
 
