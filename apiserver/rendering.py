@@ -23,10 +23,10 @@ from understudy.apiserver.negotiation import (
     wants_pretty,
 )
 from understudy.apiserver.registry import Page
-from understudy.apiserver.schema import Schemas
+from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.tables import check_conversion, partial, partial_list, table
-from understudy.apiserver.types import Obj
+from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.versions import bare, encoded, encoded_list, versioned
 
 WARNING = "Warning"
@@ -119,16 +119,18 @@ def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
     if form.media_type == PROTOBUF:
         from understudy.apiserver.protobuf import encode as encode_protobuf  # most clients read JSON
 
-        struct = Schemas.of(call.release).kind(*_gvk(body))
-        return Reply(status, encode_protobuf(body, struct), PROTOBUF)
+        return Reply(status, encode_protobuf(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
     from understudy.apiserver.yamlout import dump_yaml  # few read YAML
 
     return Reply(status, dump_yaml(orjson.loads(encode(body))).encode(), form.media_type)
 
 
-def _gvk(body: Obj) -> tuple[str, str, str]:
-    group, _, version = body["apiVersion"].rpartition("/")
-    return group, version, body["kind"]
+def struct_of(schemas: Schemas, obj: Obj) -> Struct:
+    """The type of an object, or of its metadata alone."""
+    group, version = split_api_version(obj["apiVersion"])
+    if group == "meta.k8s.io":
+        return schemas.struct(f"k8s.io/apimachinery/pkg/apis/meta/v1.{obj['kind']}")
+    return schemas.kind(group, version, obj["kind"])
 
 
 def _json(body: Any, pretty: bool) -> bytes:

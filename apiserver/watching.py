@@ -25,10 +25,11 @@ from understudy.apiserver.decode import canonical, encode
 from understudy.apiserver.negotiation import JSON, Output
 from understudy.apiserver.options import ListOptions, resource_version
 from understudy.apiserver.registry import prefix_of, too_large
+from understudy.apiserver.rendering import struct_of
 from understudy.apiserver.selectors import Selector
 from understudy.apiserver.storage.base import CompactedError, Entry, Event, Watch
-from understudy.apiserver.tables import partial, table
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.tables import partial, partial_list, table
+from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import encoded, typed, versioned
 
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
@@ -177,9 +178,7 @@ class EventSource:
             from understudy.apiserver.protobuf import encode as encode_protobuf  # most watchers read JSON
             from understudy.apiserver.wire import watch_frame
 
-            group, version = split_api_version(obj["apiVersion"])
-            struct = self._api.schemas.kind(group, version, obj["kind"])
-            self._out.append(watch_frame(type_, encode_protobuf(obj, struct)))
+            self._out.append(watch_frame(type_, encode_protobuf(obj, struct_of(self._api.schemas, obj))))
             return
         self._out.append(_frame(type_, encode(obj)))
 
@@ -197,15 +196,22 @@ class EventSource:
         self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
 
     def _blueprint(self) -> str:
-        """An empty list of what is watched, for clients that make a list of the initial events."""
-        target = self._target
+        """An empty list of what is watched, in the watch's own form, for clients that make a list of the initial
+        events."""
+        target, form = self._target, self._form
         empty: Obj = {
             "kind": f"{target.kind.name}List",
             "apiVersion": target.api_version,
             "metadata": {},
             "items": None,
         }
-        return base64.b64encode(encode(empty) + b"\n").decode()
+        if form.target:
+            empty = partial_list((), form.target_version, {})
+        if form.media_type == JSON:
+            return base64.b64encode(encode(empty) + b"\n").decode()
+        from understudy.apiserver.protobuf import encode as encode_protobuf  # most watchers read JSON
+
+        return base64.b64encode(encode_protobuf(empty, struct_of(self._api.schemas, empty))).decode()
 
     def _fail(self, error: errors.StatusError) -> None:
         """An error after the answer has begun: the last event."""
