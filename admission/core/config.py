@@ -9,8 +9,8 @@ from understudy.admission.core.formats import config_key_texts, each
 from understudy.admission.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.admission.meta import IMMUTABLE
 from understudy.admission.names import size
-from understudy.apiserver.exact import plain
 from understudy.apiserver.gojson import DecodeError, parse, to_text
+from understudy.apiserver.goscalars import plain
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 

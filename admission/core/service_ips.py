@@ -211,7 +211,8 @@ def _check_port(service: Obj, i: int, wanted: Any, taken: set[int]) -> None:
 
 
 def _free_port(taken: set[int]) -> int:
-    for number in [*NODE_PORTS[STATIC_PORTS:], *NODE_PORTS[:STATIC_PORTS]]:
+    ports: list[int] = [*NODE_PORTS[STATIC_PORTS:], *NODE_PORTS[:STATIC_PORTS]]
+    for number in ports:
         if number not in taken:
             return number
     raise errors.internal_error("failed to allocate a nodePort: range is full")

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.core import pod_defaults
+from understudy.admission.apps import common, statuses, workloads
+from understudy.admission.apps.workloads import TEMPLATE_GENERATION
+from understudy.admission.core import pod_defaults, volume_warnings
 from understudy.admission.core.pod_defaults import set_absent
-from understudy.apiserver.kind import Context, Rules
-from understudy.apiserver.kinds.common import keep_metadata, main, status
+from understudy.admission.field import Path
+from understudy.admission.names import label_name
+from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
 from understudy.apiserver.kinds.volumes import default_claim
 from understudy.apiserver.printing import NONE, age, at, containers, labels, name, selector, selector_text
 from understudy.apiserver.types import Obj, split_api_version
 
-# A daemon set counts the changes of its template in an annotation: a field of versions that are gone.
-TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+# What the strategies of all workloads have.
+_SHARED: dict[str, Any] = {"warn_update": common.warn_update, "meta_updates": 1}
+_WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
 
 
 def _template(workload: Obj) -> Obj:
@@ -182,45 +187,166 @@ def _first_generation(deployment: Obj, ctx: Context) -> None:
     deployment["metadata"]["generation"] = 1
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
-    """By (group, kind)."""
-    return {
-        ("apps", "Deployment"): Rules(
-            defaults=_default_deployment,
-            strategy=main("apps", "v1", "Deployment", _first_generation, prepare_update=_count_deployment),
-            status=status(keep_metadata("labels")),
-            row=_deployment_row,
-        ),
-        ("apps", "ReplicaSet"): Rules(
-            defaults=_default_replica_set,
-            strategy=main("apps", "v1", "ReplicaSet", generation=True),
-            status=status(),
-            row=_replica_set_row,
-        ),
-        ("apps", "DaemonSet"): Rules(
-            defaults=_default_daemon_set,
-            strategy=main(
-                "apps", "v1", "DaemonSet", _template_generation, prepare_update=_count_template, generation=True
-            ),
-            status=status(),
-            row=_daemon_set_row,
-        ),
-        ("apps", "StatefulSet"): Rules(
-            defaults=_default_stateful_set,
-            strategy=main("apps", "v1", "StatefulSet", generation=True),
-            status=status(),
-            row=_stateful_set_row,
-        ),
-        ("apps", "ControllerRevision"): Rules(row=_revision_row),
-        ("", "ReplicationController"): Rules(
-            defaults=_default_controller,
-            strategy=main("", "v1", "ReplicationController", generation=True),
-            status=status(),
-            selectable={"status.replicas": _replicas},
-            row=_controller_row,
-        ),
-    }
+# The gate that a field of a stateful set's spec belongs to.
+_GATED = {"StatefulSetAutoDeletePVC": "persistentVolumeClaimRetentionPolicy", "StatefulSetStartOrdinal": "ordinals"}
+
+
+def _drop_stateful(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
+    spec, before = stateful_set["spec"], (old or {}).get("spec") or {}
+    for gate, field in _GATED.items():
+        if not ctx.gates[gate] and before.get(field) is None:
+            spec.pop(field, None)
+    used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
+    if not ctx.gates["MaxUnavailableStatefulSet"] and not used:
+        (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
+    common.drop_fields(stateful_set, old, ctx)
+
+
+def _warn_of_claims(stateful_set: Obj, ctx: Context, *names: str) -> None:
+    for i, claim in enumerate(stateful_set["spec"].get("volumeClaimTemplates") or ()):
+        where = Path("spec", "volumeClaimTemplates").index(i)
+        for text in volume_warnings.claim_spec(claim.get("spec") or {}, where.child(*names) if names else where):
+            ctx.warn(text)
+
+
+def _warn_stateful(stateful_set: Obj, ctx: Context) -> None:
+    common.warn_create(stateful_set, ctx)
+    _warn_of_claims(stateful_set, ctx)
+
+
+def _warn_stateful_update(stateful_set: Obj, old: Obj, ctx: Context) -> None:
+    common.warn_update(stateful_set, old, ctx)
+    _warn_of_claims(stateful_set, ctx, "Spec")
+
+
+def _warn_daemons(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    if daemon_set["spec"].get("template") != old["spec"].get("template"):
+        common.warn_create(daemon_set, ctx)
+
+
+def _warn_controllers(controller: Obj, old: Obj, ctx: Context) -> None:
+    """Upstream mixes up the two: it is the stored template that is warned about."""
+    if controller["metadata"].get("generation") != old["metadata"].get("generation"):
+        common.warn_create(old, ctx)
 
 
 def _replicas(workload: Obj) -> str:
     return str(at(workload, "status", "replicas", default=0))
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("apps", "Deployment"): _deployments(),
+        ("apps", "ReplicaSet"): _replica_sets(),
+        ("apps", "DaemonSet"): _daemon_sets(),
+        ("apps", "StatefulSet"): _stateful_sets(),
+        ("apps", "ControllerRevision"): Rules(
+            strategy=Strategy(validate=workloads.revision, validate_update=workloads.revision_update, meta_updates=1),
+            row=_revision_row,
+        ),
+        ("", "ReplicationController"): _controllers(),
+    }
+
+
+def _deployments() -> Rules:
+    return Rules(
+        defaults=_default_deployment,
+        strategy=main(
+            "apps",
+            "v1",
+            "Deployment",
+            _first_generation,
+            common.drop_on_create,
+            prepare_update=update_steps(common.drop_fields, _count_deployment),
+            validate=workloads.deployment,
+            validate_update=workloads.deployment_update,
+            **_WARNED,
+        ),
+        status=_status(statuses.DEPLOYMENT, keep_metadata("labels")),
+        row=_deployment_row,
+    )
+
+
+def _replica_sets() -> Rules:
+    return Rules(
+        defaults=_default_replica_set,
+        strategy=main(
+            "apps",
+            "v1",
+            "ReplicaSet",
+            common.drop_on_create,
+            prepare_update=common.drop_fields,
+            validate=workloads.replica_set,
+            validate_update=workloads.replica_set_update,
+            generation=True,
+            **_WARNED,
+        ),
+        status=_status(statuses.REPLICA_SET),
+        selectable={"status.replicas": _replicas},
+        row=_replica_set_row,
+    )
+
+
+def _daemon_sets() -> Rules:
+    return Rules(
+        defaults=_default_daemon_set,
+        strategy=main(
+            "apps",
+            "v1",
+            "DaemonSet",
+            _template_generation,
+            common.drop_on_create,
+            prepare_update=update_steps(common.drop_fields, _count_template),
+            validate=workloads.daemon_set,
+            validate_update=workloads.daemon_set_update,
+            generation=True,
+            **{**_SHARED, "warn_create": common.warn_create, "warn_update": _warn_daemons},
+        ),
+        status=_status(statuses.DAEMON_SET),
+        row=_daemon_set_row,
+    )
+
+
+def _stateful_sets() -> Rules:
+    return Rules(
+        defaults=_default_stateful_set,
+        strategy=main(
+            "apps",
+            "v1",
+            "StatefulSet",
+            lambda obj, ctx: _drop_stateful(obj, None, ctx),
+            prepare_update=_drop_stateful,
+            validate=workloads.stateful_set,
+            validate_update=workloads.stateful_set_update,
+            validate_name=label_name,
+            generation=True,
+            **{**_SHARED, "warn_create": _warn_stateful, "warn_update": _warn_stateful_update},
+        ),
+        status=_status(statuses.STATEFUL_SET),
+        row=_stateful_set_row,
+    )
+
+
+def _controllers() -> Rules:
+    return Rules(
+        defaults=_default_controller,
+        strategy=main(
+            "",
+            "v1",
+            "ReplicationController",
+            common.drop_on_create,
+            prepare_update=common.drop_fields,
+            validate=workloads.controller,
+            validate_update=workloads.controller_update,
+            generation=True,
+            **{**_WARNED, "warn_update": _warn_controllers},
+        ),
+        status=_status(statuses.REPLICA_SET),
+        selectable={"status.replicas": _replicas},
+        row=_controller_row,
+    )
+
+
+def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
+    return status(*prepare, validate_update=statuses.checked(counts), meta_updates=1)

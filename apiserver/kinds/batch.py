@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from understudy.admission.core import pod_defaults
+from understudy.admission.apps import common, job_status, jobs
+from understudy.admission.core import pod_defaults, pod_fields
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.field import Path
 from understudy.apiserver.kind import Context, Rules
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.printing import (
     NONE,
     age,
@@ -22,9 +25,9 @@ from understudy.apiserver.printing import (
 )
 from understudy.apiserver.types import Obj
 
-# Labels that tell a job's pods from all others; the short ones are from before labels had prefixes.
-UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
-NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+UID_LABELS = (jobs.UID_LABEL, jobs.OLD_UID_LABEL)
+NAME_LABELS = (jobs.NAME_LABEL, jobs.OLD_NAME_LABEL)
+_POD_OF_CRON = ("spec", "jobTemplate", "spec", "template", "spec")
 
 # Who deletes a job without saying what becomes of its pods is told that they stay.
 PRESERVED = (
@@ -134,22 +137,82 @@ def _select_by_uid(job: Obj, ctx: Context) -> None:
     spec["selector"] = {**chosen, "matchLabels": labels}
 
 
+def _drop(job: Obj, ctx: Context) -> None:
+    jobs.drop_fields(job["spec"], None, ctx.gates)
+
+
+def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
+    jobs.drop_fields(job["spec"], old["spec"], ctx.gates)
+
+
+def _drop_cron(cron: Obj, ctx: Context) -> None:
+    pod_fields.drop_spec(at(cron, *_POD_OF_CRON), None, ctx.gates)
+
+
+def _drop_cron_update(cron: Obj, old: Obj, ctx: Context) -> None:
+    pod_fields.drop_spec(at(cron, *_POD_OF_CRON), at(old, *_POD_OF_CRON), ctx.gates)
+
+
+def _warn(job: Obj, ctx: Context) -> None:
+    jobs.warn(job["spec"], Path("spec"), ctx)
+
+
+def _when_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, Context], None]:
+    def rule(obj: Obj, old: Obj, ctx: Context) -> None:
+        if obj["metadata"].get("generation") != old["metadata"].get("generation"):
+            warn(obj, ctx)
+
+    return rule
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
-    return {
-        ("batch", "Job"): Rules(
-            defaults=_default_job,
-            strategy=main("batch", "v1", "Job", _select_by_uid, generation=True),
-            status=status(),
-            selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
-            row=_job_row,
-            orphans=PRESERVED,
-            unknown_field='field label "{label}" not supported for Job',
+    return {("batch", "Job"): _jobs(), ("batch", "CronJob"): _cron_jobs()}
+
+
+def _jobs() -> Rules:
+    return Rules(
+        defaults=_default_job,
+        strategy=main(
+            "batch",
+            "v1",
+            "Job",
+            _select_by_uid,
+            _drop,
+            prepare_update=_drop_update,
+            validate=jobs.create,
+            validate_update=jobs.update,
+            warn_create=steps(common.warn_of_hostname, _warn),
+            warn_update=_when_changed(_warn),
+            generation=True,
+            meta_updates=1,
         ),
-        ("batch", "CronJob"): Rules(
-            defaults=_default_cron_job,
-            strategy=main("batch", "v1", "CronJob", generation=True),
-            status=status(),
-            row=_cron_job_row,
+        status=status(validate_update=job_status.validate, meta_updates=1),
+        selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
+        row=_job_row,
+        orphans=PRESERVED,
+        unknown_field='field label "{label}" not supported for Job',
+    )
+
+
+def _cron_jobs() -> Rules:
+    return Rules(
+        defaults=_default_cron_job,
+        strategy=main(
+            "batch",
+            "v1",
+            "CronJob",
+            _drop_cron,
+            prepare_update=_drop_cron_update,
+            validate=jobs.cron_create,
+            validate_update=jobs.cron_update,
+            warn_create=steps(common.warn_of_hostname, jobs.warn_of_cron),
+            warn_update=update_steps(
+                _when_changed(jobs.warn_of_cron), lambda obj, old, ctx: jobs.warn_of_zone(obj, ctx)
+            ),
+            generation=True,
+            meta_updates=1,
         ),
-    }
+        status=status(),
+        row=_cron_job_row,
+    )

@@ -1,0 +1,1 @@
+"""Workloads, jobs and what scales them: what may stand in their specs."""

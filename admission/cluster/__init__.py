@@ -1,0 +1,1 @@
+"""Kinds about the cluster itself: access, storage, networking, extensions."""
