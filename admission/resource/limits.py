@@ -35,22 +35,22 @@ HARDWARE_ADDRESS_LENGTH = 128
 class Limits:
     """One release. None is no limit.
 
-    reserved_for       entries of a claim's status.reservedFor
-    expression_length  of a CEL expression, in bytes; longer ones are not compiled
-    expression_cost    the estimated cost of a CEL expression
-    opaque_length      of the JSON of opaque parameters
-    counts_items       a list that is too long is told in items, not as a text that is too long
-    keys_in_paths      what is wrong with the key of a map is told at [key], not at the map
-    revalidates        an allocation is validated with every change of the status, not only when it is new
-    prefix             what the domain of a qualified name is called
-    prefix_at_domain   a fully qualified name without a domain lacks `.domain`, instead of being invalid
-    one_value          what is said of an attribute with several values
-    one_term           what is said of a slice's node selector with several terms
-    dumps_slices       the whole spec stands in the error about the nodes of a slice
-    any_node_value     node selectors may ask for values that no label can have
+    reserved_for        entries of a claim's status.reservedFor
+    expression_length   of a CEL expression, in bytes; longer ones are not compiled
+    expression_cost     the estimated cost of a CEL expression
+    opaque_length       of the JSON of opaque parameters
+    counts_items        a list that is too long is told in items, not as a text that is too long
+    keys_in_paths       what is wrong with the key of a map is told at [key], not at the map
+    revalidates         an allocation is validated with every change of the status, not only when it is new
+    prefix              what the domain of a qualified name is called
+    prefix_at_domain    a fully qualified name without a domain lacks `.domain`, instead of being invalid
+    one_value           what is said of an attribute with several values
+    one_term            what is said of a slice's node selector with several terms
+    dumps_slices        the whole spec stands in the error about the nodes of a slice
+    any_node_value      node selectors may ask for values that no label can have
     gates_admin_access  DRAAdminAccess is a gate; before there was one, adminAccess was always kept
-    known              what is validated was stored before: sizes do not matter, CEL may be of this very release
     shows_deallocating  the table says which claims are to be deallocated
+    known               what is validated was stored before: sizes do not matter, CEL may be of this very release
     """
 
     release: str
