@@ -10,10 +10,10 @@ from understudy.admission import dumped, meta
 from understudy.admission.apps import common, cron, job_policies
 from understudy.admission.apps.common import SPEC
 from understudy.admission.core import pod_fields, pod_warnings, selectors
-from understudy.admission.core.formats import choice, each, nonnegative
+from understudy.admission.core.formats import choice, domain_path, nonnegative
 from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.admission.gates import Gates
-from understudy.admission.names import dns_label_texts, dns_subdomain_texts, subdomain_name
+from understudy.admission.names import dns_label_texts, subdomain_name
 from understudy.apiserver.gotext import Printed
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
@@ -37,7 +37,6 @@ _NUMBERS = (
     "backoffLimitPerIndex",
     "maxFailedIndexes",
 )
-_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _MODES = ("NonIndexed", "Indexed")
 _INDEXED_ONLY = "requires indexed completion mode"
 _CRON_PATH = Path("spec", "jobTemplate")
@@ -198,15 +197,7 @@ def _spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Errors:
 def _manager(value: str | None, path: Path, release: str) -> Errors:
     if value is None:
         return []
-    host, _, rest = value.partition("/")
-    if not value:
-        errors = [required(path)]
-    elif not host or not rest:
-        errors = [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    else:
-        errors = each(dns_subdomain_texts(host), host, path)
-        if not re.fullmatch(_PATH, rest):
-            errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_PATH}')"))
+    errors = domain_path(value, path)
     return errors + ([too_long(path, MANAGER_LENGTH, release)] if len(value) > MANAGER_LENGTH else [])
 
 

@@ -27,6 +27,7 @@ _ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _CONFIG_KEY = "[-._a-zA-Z0-9]+"
 _HEADER = "[-A-Za-z0-9]+"
 _PERCENT = "[0-9]+%"
+_DOMAIN_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LOOSE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
@@ -182,6 +183,19 @@ def loose_subdomain(value: str, path: Path) -> Errors:
 
 def qualified(value: str, path: Path) -> Errors:
     return each(qualified_name_texts(value), value, path)
+
+
+def domain_path(value: str, path: Path) -> Errors:
+    """A name with a domain in front: acme.io/foo."""
+    host, _, rest = value.partition("/")
+    if not value:
+        return [required(path)]
+    if not host or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = each(dns_subdomain_texts(host), host, path)
+    if not re.fullmatch(_DOMAIN_PATH, rest):
+        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_DOMAIN_PATH}')"))
+    return errors
 
 
 def port(value: int | str | None, path: Path) -> Errors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.apps import autoscaling
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Conversion, Rules
 from understudy.apiserver.kinds import autoscaling_v1
@@ -100,8 +101,15 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             internal="v2",
             conversions={"v1": conversion},
             defaults=_defaults,
-            strategy=main("autoscaling", "v2", "HorizontalPodAutoscaler"),
-            status=status(),
+            strategy=main(
+                "autoscaling",
+                "v2",
+                "HorizontalPodAutoscaler",
+                validate=autoscaling.create,
+                validate_update=autoscaling.update,
+                meta_updates=1,
+            ),
+            status=status(validate_update=autoscaling.status_update, meta_updates=1),
             row=_row,
         )
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.admission.cluster import leases
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import at, field, row
 from understudy.apiserver.types import Obj
@@ -22,6 +23,9 @@ LEASE = Strategy(
     prepare_for_create=lambda lease, ctx: _drop(lease, None, ctx),
     prepare_for_update=_drop,
     create_on_update=True,
+    validate=leases.create,
+    validate_update=leases.update,
+    meta_updates=1,
     unconditional_update=False,
 )
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.cluster import ingresses, network_policies
+from understudy.admission.cluster.common import again
 from understudy.admission.core import endpoints
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.field import Errors
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import NONE, UNSET, addresses, age, at, field, name, row, selector, shortened
@@ -98,20 +101,45 @@ def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
         metadata["generation"] = before.get("generation", 0) + 1
 
 
+def _policy_update(policy: Obj, old: Obj, ctx: Context) -> Errors:
+    return network_policies.create(policy, ctx)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (NETWORKING, "Ingress"): Rules(
-            strategy=main(NETWORKING, "v1", "Ingress", generation=True), status=status(), row=_ingress_row
+            strategy=main(
+                NETWORKING,
+                "v1",
+                "Ingress",
+                validate=ingresses.create,
+                validate_update=again(ingresses.validate, namespaced=True),
+                warn_create=ingresses.warn,
+                generation=True,
+                meta_updates=1,
+            ),
+            status=status(validate_update=ingresses.status_update, meta_updates=1),
+            row=_ingress_row,
         ),
         (NETWORKING, "IngressClass"): Rules(
             defaults=_default_class,
-            strategy=Strategy(generation=True),
+            strategy=Strategy(
+                validate=ingresses.ingress_class,
+                validate_update=again(ingresses.ingress_class, ingresses.same_controller),
+                generation=True,
+                meta_updates=1,
+            ),
             row=row(field("spec", "controller"), _class_parameters),
         ),
         (NETWORKING, "NetworkPolicy"): Rules(
             defaults=_default_policy,
-            strategy=Strategy(generation=True),
+            strategy=Strategy(
+                validate=network_policies.create,
+                validate_update=again(network_policies.create, _policy_update, namespaced=True),
+                generation=True,
+                meta_updates=1,
+            ),
             row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
         ),
         (DISCOVERY, "EndpointSlice"): Rules(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.admission.cluster import disruption
 from understudy.apiserver.kind import Rules
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import field, row
@@ -17,8 +18,16 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("policy", "PodDisruptionBudget"): Rules(
-            strategy=main("policy", "v1", "PodDisruptionBudget", generation=True, unconditional_update=False),
-            status=status(unconditional_update=False),
+            strategy=main(
+                "policy",
+                "v1",
+                "PodDisruptionBudget",
+                validate=disruption.create,
+                validate_update=disruption.update,
+                generation=True,
+                unconditional_update=False,
+            ),
+            status=status(validate_update=disruption.status_update, unconditional_update=False),
             row=row(
                 lambda budget: _text(budget, "minAvailable"),
                 lambda budget: _text(budget, "maxUnavailable"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.cluster import access
+from understudy.admission.cluster.access import GROUP
+from understudy.admission.cluster.common import Check, Update, again
+from understudy.admission.names import path_segment_name
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import age, created_at, name
 from understudy.apiserver.types import Obj
-
-GROUP = "rbac.authorization.k8s.io"
 
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
@@ -32,15 +34,26 @@ def _binding_row(binding: Obj) -> list[Any]:
     return [name(binding), f"{role.get('kind', '')}/{role.get('name', '')}", age(binding), *kinds]
 
 
-ROLES = Rules(strategy=Strategy(create_on_update=True), row=created_at)
-BINDINGS = Rules(defaults=_default_binding, strategy=Strategy(create_on_update=True), row=_binding_row)
+def _strategy(validate: Check, *extra: Update, namespaced: bool) -> Strategy:
+    return Strategy(
+        validate=validate,
+        validate_update=again(validate, *extra, times=2, namespaced=namespaced, name=path_segment_name),
+        validate_name=path_segment_name,
+        meta_updates=1,
+        create_on_update=True,
+    )
+
+
+def _bindings(validate: Check, *, namespaced: bool) -> Rules:
+    strategy = _strategy(validate, access.same_role, namespaced=namespaced)
+    return Rules(defaults=_default_binding, strategy=strategy, row=_binding_row)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
-        (GROUP, "Role"): ROLES,
-        (GROUP, "ClusterRole"): ROLES,
-        (GROUP, "RoleBinding"): BINDINGS,
-        (GROUP, "ClusterRoleBinding"): BINDINGS,
+        (GROUP, "Role"): Rules(strategy=_strategy(access.role, namespaced=True), row=created_at),
+        (GROUP, "ClusterRole"): Rules(strategy=_strategy(access.cluster_role, namespaced=False), row=created_at),
+        (GROUP, "RoleBinding"): _bindings(access.BINDING, namespaced=True),
+        (GROUP, "ClusterRoleBinding"): _bindings(access.CLUSTER_BINDING, namespaced=False),
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.cluster import priorities
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import age, name
@@ -25,5 +26,12 @@ def _row(priority: Obj) -> list[Any]:
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
-    strategy = Strategy(prepare_for_create=_first_generation)
+    strategy = Strategy(
+        prepare_for_create=_first_generation,
+        validate=priorities.create,
+        validate_update=priorities.update,
+        meta_updates=1,
+        check_create=priorities.only_default,
+        check_update=lambda obj, old, ctx: priorities.only_default(obj, ctx),
+    )
     return {("scheduling.k8s.io", "PriorityClass"): Rules(defaults=_defaults, strategy=strategy, row=_row)}

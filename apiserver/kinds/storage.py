@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.cluster import storage
+from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
@@ -74,27 +76,65 @@ def _driver_row(driver: Obj) -> list[Any]:
     ]
 
 
+_ATTACHMENT_UPDATE = again(storage.stored_attachment, storage.attachment_changes, times=2)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
-        (GROUP, "StorageClass"): Rules(defaults=_default_class, row=_class_row, deleted=True),
+        (GROUP, "StorageClass"): Rules(
+            defaults=_default_class,
+            strategy=Strategy(
+                validate=storage.storage_class,
+                validate_update=again(storage.storage_class, storage.storage_class_changes),
+                meta_updates=1,
+            ),
+            row=_class_row,
+            deleted=True,
+        ),
         (GROUP, "CSIDriver"): Rules(
             defaults=_default_driver,
             strategy=Strategy(
                 prepare_for_create=lambda driver, ctx: _drop_driver(driver, None, ctx),
                 prepare_for_update=_count_driver,
+                validate=storage.driver,
+                validate_update=storage.driver_update,
+                meta_updates=1,
                 unconditional_update=False,
             ),
             row=_driver_row,
             deleted=True,
         ),
         (GROUP, "CSINode"): Rules(
-            strategy=Strategy(unconditional_update=False), row=row(count("spec", "drivers")), deleted=True
+            strategy=Strategy(
+                validate=storage.csi_node,
+                validate_update=again(storage.csi_node, storage.csi_node_changes, times=2),
+                unconditional_update=False,
+            ),
+            row=row(count("spec", "drivers")),
+            deleted=True,
         ),
-        (GROUP, "CSIStorageCapacity"): Rules(strategy=Strategy(unconditional_update=False), row=created_at),
+        (GROUP, "CSIStorageCapacity"): Rules(
+            strategy=Strategy(
+                validate=storage.capacity,
+                validate_update=again(storage.capacity, storage.capacity_changes, namespaced=True),
+                meta_updates=1,
+                unconditional_update=False,
+            ),
+            row=created_at,
+        ),
         (GROUP, "VolumeAttachment"): Rules(
-            strategy=main(GROUP, "v1", "VolumeAttachment", unconditional_update=False),
-            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False),
+            strategy=main(
+                GROUP,
+                "v1",
+                "VolumeAttachment",
+                validate=storage.attachment,
+                validate_update=_ATTACHMENT_UPDATE,
+                unconditional_update=False,
+            ),
+            status=status(
+                keep_metadata(*RESET_FOR_STATUS), validate_update=_ATTACHMENT_UPDATE, unconditional_update=False
+            ),
             row=row(
                 field("spec", "attacher"),
                 field("spec", "source", "persistentVolumeName"),

@@ -1,0 +1,39 @@
+"""Pod disruption budgets."""
+
+from __future__ import annotations
+
+from understudy.admission import conditions, dumped
+from understudy.admission.apps.common import SPEC, STATUS, count_or_percent, counters, not_more_than_all
+from understudy.admission.core import selectors
+from understudy.admission.core.formats import choice
+from understudy.admission.field import Errors, invalid
+from understudy.apiserver.kind import Context
+from understudy.apiserver.types import Obj
+
+_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
+
+
+def create(obj: Obj, ctx: Context) -> Errors:
+    spec = obj.get("spec") or {}
+    limits = {n: spec[n] for n in ("minAvailable", "maxUnavailable") if spec.get(n) is not None}
+    errors: Errors = []
+    if len(limits) > 1:
+        shown = dumped.struct(spec, "k8s.io/kubernetes/pkg/apis/policy.PodDisruptionBudgetSpec", ctx.release)
+        errors.append(invalid(SPEC, shown, "minAvailable and maxUnavailable cannot be both set"))
+    for name, limit in limits.items():
+        errors += count_or_percent(limit, SPEC.child(name), ctx.release)
+        errors += not_more_than_all(limit, SPEC.child(name), ctx.release)
+    errors += selectors.validate(spec.get("selector"), SPEC.child("selector"))
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    return errors + ([] if policy is None else choice(policy, _POLICIES, SPEC.child("unhealthyPodEvictionPolicy")))
+
+
+def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return create(obj, ctx)
+
+
+def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    status = obj.get("status") or {}
+    errors = conditions.validate(status.get("conditions") or [], STATUS.child("conditions"), ctx.release)
+    numbers = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    return errors + counters(status, numbers)
