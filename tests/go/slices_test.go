@@ -59,6 +59,8 @@ func slice(names ...string) resourceslice.Slice {
 	return resourceslice.Slice{Devices: devices(names...)}
 }
 
+const remembered = 500 * time.Millisecond
+
 // TestSliceController: the controller publishes pools as slices, changes as few as it must, gives a changed pool a new
 // generation, puts back what others delete, and removes the slices of pools that are no longer there.
 func TestSliceController(t *testing.T) {
@@ -74,7 +76,7 @@ func TestSliceController(t *testing.T) {
 			}}
 			controller := must(resourceslice.StartController(ctx, resourceslice.Options{
 				DriverName: driver, KubeClient: client, Resources: resources,
-				SyncDelay: ptr.To(100 * time.Millisecond), MutationCacheTTL: ptr.To(time.Second),
+				SyncDelay: ptr.To(100 * time.Millisecond), MutationCacheTTL: ptr.To(remembered),
 				Owner: &resourceslice.Owner{APIVersion: "v1", Kind: "Node", Name: host.Name, UID: host.UID},
 			}))(t)
 			defer controller.Stop()
@@ -102,6 +104,7 @@ func TestSliceController(t *testing.T) {
 			are("a device more", published{
 				"one": {2, 2, []string{"gpu-0", "gpu-1", "gpu-2", "gpu-3"}}, "two": {1, 1, []string{"nic-0"}},
 			})
+			time.Sleep(remembered + 200*time.Millisecond) // the controller believes for so long in what it has made
 			check(t, client.ResourceV1beta1().ResourceSlices().DeleteCollection(ctx, metav1.DeleteOptions{},
 				metav1.ListOptions{FieldSelector: "spec.driver=" + driver + ",spec.nodeName=" + host.Name}))
 			eventually(t, "what others deleted is back", func() (bool, error) {
