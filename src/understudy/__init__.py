@@ -15,18 +15,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from understudy.admission.gates import UnknownGateError
+    from understudy.admission.validate import Finding, validate
     from understudy.apiserver.errors import StatusError
     from understudy.apiserver.manifests import LoadError
     from understudy.apiserver.server import Server
 
 _HOMES = {
+    "Finding": "understudy.admission.validate",
     "LoadError": "understudy.apiserver.manifests",
     "Server": "understudy.apiserver.server",
     "StatusError": "understudy.apiserver.errors",
     "UnknownGateError": "understudy.admission.gates",
+    "validate": "understudy.admission.validate",
 }
 
-__all__ = ["LoadError", "Server", "StatusError", "UnknownGateError"]
+__all__ = ["Finding", "LoadError", "Server", "StatusError", "UnknownGateError", "validate"]
 
 
 def __getattr__(name: str) -> Any:
