@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from base64 import b64encode
 from typing import Any
 
 from understudy.admission.core import (
@@ -93,7 +94,12 @@ def _default_endpoints(obj: Obj, ctx: Context) -> None:
 
 
 def _default_secret(secret: Obj, ctx: Context) -> None:
+    """`stringData` can only be written: it becomes a part of `data`."""
     secret.setdefault("type", "Opaque")
+    texts = secret.pop("stringData", None)
+    if texts:
+        encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
 def _only_names_of_secrets(account: Obj, ctx: Context) -> None:

@@ -7,7 +7,7 @@ from copy import deepcopy
 from understudy.admission.core import pod_admission, pod_defaults, pod_fields, pod_updates, pod_warnings, pods
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds import pod_table
-from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps
+from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
 from understudy.apiserver.printing import at, field
 from understudy.apiserver.types import Obj
 
@@ -110,8 +110,8 @@ SELECTABLE = {
 MAIN = Strategy(
     prepare_for_create=_create,
     prepare_for_update=_update,
-    admit_create=steps(pod_admission.apply_runtime_class, pod_admission.prioritize, pod_admission.tolerate),
-    admit_update=pod_admission.keep_priority,
+    admit_create=steps(pod_admission.prioritize, pod_admission.tolerate, pod_admission.apply_runtime_class),
+    admit_update=update_steps(pod_admission.keep_priority, lambda pod, old, ctx: pod_admission.tolerate(pod, ctx)),
     validate=pods.create,
     validate_update=pod_updates.update,
     warn_create=pod_warnings.create,
