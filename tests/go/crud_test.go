@@ -29,6 +29,11 @@ type clearable interface {
 	DeleteCollection(context.Context, metav1.DeleteOptions, metav1.ListOptions) error
 }
 
+// described is what those offer that have a status.
+type described[T any] interface {
+	UpdateStatus(context.Context, T, metav1.UpdateOptions) (T, error)
+}
+
 // kind is an object to be made, and the typed client to make it with.
 type kind[T metav1.Object, L any] struct {
 	object T
@@ -101,6 +106,12 @@ func (k kind[T, L]) live(t *testing.T, ns, name string) (steps []step) {
 	got.SetAnnotations(map[string]string{"updated": "yes"})
 	updated, err := client.Update(ctx, got, metav1.UpdateOptions{FieldManager: "editor"})
 	did("update", updated, err)
+	if status, ok := any(client).(described[T]); ok {
+		updated.SetLabels(map[string]string{"test": name, "status": "yes"})
+		updated.SetAnnotations(map[string]string{"status": "yes"})
+		updated, err = status.UpdateStatus(ctx, updated, metav1.UpdateOptions{FieldManager: "controller"})
+		did("update of the status", updated, err)
+	}
 	stale := made
 	stale.SetLabels(map[string]string{"test": name, "stale": "yes"})
 	_, err = client.Update(ctx, stale, metav1.UpdateOptions{})

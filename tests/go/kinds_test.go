@@ -253,6 +253,14 @@ func kinds(c kubernetes.Interface, ns string) map[string]story {
 			Type: "Limited", Limited: &flowcontrolv1.LimitedPriorityLevelConfiguration{LimitResponse: flowcontrolv1.LimitResponse{Type: "Reject"}},
 		}}, c.FlowcontrolV1().PriorityLevelConfigurations()),
 
+		"validatingadmissionpolicies": of(&admissionv1.ValidatingAdmissionPolicy{Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: none[0]}}},
+			Validations:      []admissionv1.Validation{{Expression: "object.metadata.name != 'x'", Message: "no x"}},
+		}}, c.AdmissionregistrationV1().ValidatingAdmissionPolicies()),
+		"validatingadmissionpolicybindings": of(&admissionv1.ValidatingAdmissionPolicyBinding{Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: "none", ValidationActions: []admissionv1.ValidationAction{"Deny"},
+		}}, c.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()),
+
 		"resourceclaims": of(&resourcev1beta1.ResourceClaim{Spec: claimSpec()}, c.ResourceV1beta1().ResourceClaims(ns)),
 		"resourceclaims.v1alpha3": of(&resourcev1alpha3.ResourceClaim{Spec: resourcev1alpha3.ResourceClaimSpec{Devices: resourcev1alpha3.DeviceClaim{
 			Requests: []resourcev1alpha3.DeviceRequest{{Name: "gpu", DeviceClassName: "gpu.example.com"}},

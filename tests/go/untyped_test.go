@@ -128,8 +128,8 @@ func TestDiscovery(t *testing.T) {
 	client := must(discovery.NewDiscoveryClientForConfig(config(asProtobuf)))(t)
 	groups, lists := must2(client.ServerGroupsAndResources())(t)
 	_, plainly := must2(client.WithLegacy().ServerGroupsAndResources())(t)
-	equal(t, "resources: plain and aggregated", described(plainly), described(lists))
-	dump(t, described(lists))
+	equal(t, "resources: plain and aggregated", told(plainly), told(lists))
+	dump(t, told(lists))
 
 	version := must(client.ServerVersion())(t)
 	equal(t, "major", version.Major, "1")
@@ -172,9 +172,9 @@ func must2[A, B any](a A, b B, err error) func(*testing.T) (A, B) {
 	return func(t *testing.T) (A, B) { t.Helper(); check(t, err); return a, b }
 }
 
-// described says in one line each what is served. A kind of the resource's own group may come without its group, and
+// told says in one line each what is served. A kind of the resource's own group may come without its group, and
 // only the aggregated form names the singular of a subresource.
-func described(lists []*metav1.APIResourceList) (out []string) {
+func told(lists []*metav1.APIResourceList) (out []string) {
 	for _, list := range lists {
 		own, _ := schema.ParseGroupVersion(list.GroupVersion)
 		for _, r := range list.APIResources {
