@@ -27,6 +27,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import logging
 import shutil
 import ssl
 import subprocess
@@ -146,6 +147,20 @@ def running(binaries: dict[str, str], api: Api, folder: Path, speak: Callable[[s
         for line in lines:
             if line.startswith("E"):
                 speak(f"{name}: {line}")
+
+
+@contextmanager
+def requests_kept(file: Path) -> Iterator[None]:
+    """The server's own log, a line a request, in a file."""
+    log, handler = logging.getLogger("understudy"), logging.FileHandler(file)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log.setLevel(logging.DEBUG)
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
@@ -352,6 +367,7 @@ def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
     took, folder = [], Path(tempfile.mkdtemp(prefix="understudy-scheduler-"))
     with ExitStack() as stack:
         if api is None:
+            stack.enter_context(requests_kept(folder / "requests.log"))
             api = Api(stack.enter_context(Server(emulated_version="1.32")).url)
         api.create("cluster.yaml")
         stack.enter_context(running(binaries, api, folder, speak))
@@ -361,7 +377,8 @@ def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
             try:
                 act(api)
             except (ScenarioError, urllib.error.URLError, LookupError, ValueError) as why:
-                raise ScenarioError(f"{act.__name__}: {why!r}; the programs' logs are in {folder}") from why
+                (folder / "state.json").write_text(json.dumps(api.items(PODS) + api.items(CLAIMS), indent=1))
+                raise ScenarioError(f"{act.__name__}: {why!r}; logs and what is there: {folder}") from why
             took.append(f"{act.__name__} {time.monotonic() - began:.1f}")
     shutil.rmtree(folder)
     return " ".join(took)
