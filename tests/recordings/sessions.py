@@ -175,8 +175,8 @@ class Mask:
         return text
 
     def stderr(self, text: str) -> str:
-        # Over HTTP/1.1 kubectl may print this, by chance, when it has waited for as long as it was told to.
-        text = re.sub(r"(?m)^W.*Unexpected watch close - watch lasted less than a second.*\n", "", text)
+        # Over HTTP/1.1 kubectl's watching may complain, by chance, of having been told to end.
+        text = re.sub(r"(?m)^[IWE]\d{4} .* reflector\.go:\d+\].*\n", "", text)
         # A difference of Go structures, over several lines.
         text = re.sub(r"(?m)^[ \u00a0]+core\.\w+\{\n(?:.*\n)*?[ \u00a0]{2}\}$", "  <difference>", text)
         return "\n".join(line.rstrip() for line in self.text(text).splitlines())
