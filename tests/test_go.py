@@ -3,10 +3,12 @@
 Building them takes minutes with an empty module cache and a quarter of a minute with a full one, so these tests run
 only when they are asked for:
 
-    pytest -m go tests/test_go.py                 with go on PATH; modules are fetched as `go` is configured
-    UNDERSTUDY_GO_TESTS=… pytest -m go …          with the test program that `go test -c -o …` built in tests/go
+    pytest -m go tests/test_go.py                 with Go on PATH; modules are fetched as `go` is configured
+    UNDERSTUDY_GO_TESTS=FILE pytest -m go …       with a program built before, for several Pythons only once:
 
-By default they are deselected, and skipped with the reason where there is neither Go nor such a program.
+        (cd tests/go && go vet . && go test -c -o FILE .)
+
+Where there is neither Go nor such a program they are skipped, with the reason.
 """
 
 from __future__ import annotations
