@@ -116,6 +116,8 @@ def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
     strategy["type"] = strategy.get("type") or "RollingUpdate"
     if strategy["type"] == "RollingUpdate":
         _rolling(strategy, maxUnavailable=1, maxSurge=0)
+    elif strategy.get("rollingUpdate") is not None:
+        _rolling(strategy, maxUnavailable=0, maxSurge=0)  # they are no pointers inside the real server
     set_absent(spec, "revisionHistoryLimit", 10)
     metadata = daemon_set["metadata"]
     metadata["annotations"] = {TEMPLATE_GENERATION: "0", **(metadata.get("annotations") or {})}

@@ -89,8 +89,10 @@ def _defaults(autoscaler: Obj, ctx: Context) -> None:
     behavior = spec.get("behavior")
     if behavior is not None:
         for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-            given = {k: v for k, v in (behavior.get(direction) or {}).items() if v is not None}
-            behavior[direction] = {**defaults, **given}
+            found = behavior.get(direction) or {}
+            given = {key: value for key, value in found.items() if value is not None}
+            empty = getattr(found, "empty", ())  # lists: given, if wrongly so
+            behavior[direction] = {k: v for k, v in (defaults | given).items() if k in given or k not in empty}
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:

@@ -128,7 +128,8 @@ def _select_by_uid(job: Obj, ctx: Context) -> None:
         for key in keys:
             found.setdefault(key, value)
     template["labels"] = found
-    if given and metadata.get("labels") is given:
+    # A job without labels has those of its template: the defaults apply again when the stored object is read.
+    if not metadata.get("labels") or metadata["labels"] is given:
         metadata["labels"] = dict(found)
     chosen = spec.get("selector") or {}
     labels = chosen.get("matchLabels") or {}

@@ -1,0 +1,32 @@
+"""Fields of pods that a feature gate guards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.admission.core import pod_fields
+from understudy.admission.gates import Gates
+
+CLAIM = {"name": "c", "resourceClaimName": "x"}
+
+
+def spec() -> dict[str, Any]:
+    resources = {"claims": [{"name": "c"}]}
+    return {"resourceClaims": [dict(CLAIM)], "containers": [{"name": "a", "resources": resources}]}
+
+
+@pytest.mark.parametrize(("on", "kept"), [(True, True), (False, False)])
+def test_claims(on: bool, kept: bool) -> None:
+    """Without DynamicResourceAllocation claims are dropped, from the containers as well."""
+    found = spec()
+    pod_fields.drop_spec(found, None, Gates.of("1.32", {"DynamicResourceAllocation": on}))
+    assert ("resourceClaims" in found, "claims" in found["containers"][0]["resources"]) == (kept, kept)
+
+
+def test_claims_in_use() -> None:
+    """A stored pod that has claims keeps them when the gate is off."""
+    found = spec()
+    pod_fields.drop_spec(found, spec(), Gates.of("1.32", {"DynamicResourceAllocation": False}))
+    assert found == spec()

@@ -1,0 +1,32 @@
+"""Label selectors of specs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.admission.core import selectors
+
+
+def term(operator: str, *values: str) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": "a", "operator": operator, "values": list(values)}]}
+
+
+@pytest.mark.parametrize(
+    ("selector", "labels", "met"),
+    [
+        (None, {}, False),
+        ({}, {}, True),
+        ({"matchLabels": {"a": "b"}}, {"a": "b", "c": "d"}, True),
+        ({"matchLabels": {"a": "b"}}, {}, False),
+        (term("In", "b", "c"), {"a": "c"}, True),
+        (term("NotIn", "b"), {}, True),
+        (term("NotIn", "b"), {"a": "b"}, False),
+        (term("Exists"), {"a": ""}, True),
+        (term("DoesNotExist"), {"a": ""}, False),
+    ],
+)
+def test_matches(selector: dict[str, Any] | None, labels: dict[str, str], met: bool) -> None:
+    """No selector matches nothing, an empty one everything."""
+    assert selectors.matches(selector, labels) is met

@@ -1,0 +1,158 @@
+"""Objects of the built-in kinds, created and changed: what a kube-apiserver 1.32 answered.
+
+A line of `created.jsonl` is {"path", "object", "status", "answer" and "cells" or "causes", "warnings"}; what a server
+makes up is `<uid>`, `<time>`, `<ip>`, `<age>`. A line of `updated.jsonl` creates an object and takes steps: {"changes":
+[[path, value], …], "subresource", "status", "causes", "warnings"}, where a path without a value is a field that goes
+away; steps are dry runs except for those with "write". Of a cause of several lines the first is compared: the rest is a
+difference of Go values, laid out at random. Errors and warnings are compared in sorted order, since maps have none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.error
+import urllib.request
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+RECORDED = Path(__file__).parent / "recorded"
+_MADE_UP = ("managedFields", "uid", "resourceVersion", "creationTimestamp", "namespace")
+_UNKNOWN = (
+    (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "<uid>"),
+    (re.compile(r"0x[0-9a-f]{6,16}"), "<pointer>"),
+    (re.compile(r'(?<=")\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z(?=")'), "<time>"),
+)
+TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+Answer = tuple[int, Any, list[str]]
+
+
+def lines(name: str) -> list[Any]:
+    found = [json.loads(line) for line in (RECORDED / name).read_text().splitlines()]
+    counts: dict[str, int] = {}
+    for line in found:
+        kind = line["object"]["kind"]
+        counts[kind] = number = counts.get(kind, 0) + 1
+        line["id"] = f"{kind}-{number}"
+    return found
+
+
+def send(server: Server, method: str, path: str, body: Any, accept: str = "application/json") -> Answer:
+    headers = {"Content-Type": "application/json", "Accept": accept}
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request) as response:
+            return response.status, json.loads(response.read()), _warnings(response.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.loads(error.read()), _warnings(error.headers)
+
+
+def _warnings(headers: Any) -> list[str]:
+    found = headers.get_all("Warning") or []
+    return [re.sub(r'^299 - "(.*)"$', r"\1", text).replace('\\"', '"').replace("\\\\", "\\") for text in found]
+
+
+def masked(value: Any) -> Any:
+    text = json.dumps(value)
+    for pattern, shown in _UNKNOWN:
+        text = pattern.sub(shown, text)
+    return json.loads(text)
+
+
+def causes(answer: Any) -> list[list[str]]:
+    """[reason, field, message] of each cause; of the whole Status where there are none."""
+    listed = (answer.get("details") or {}).get("causes")
+    if not listed:
+        return [[answer["reason"], "", answer["message"]]]
+    return [[cause["reason"], cause["field"], cause["message"].split("\n")[0]] for cause in listed]
+
+
+def shown(obj: Any) -> Any:
+    """An answer without what servers make up."""
+    found = masked(obj)
+    for name in _MADE_UP:
+        found["metadata"].pop(name, None)
+    spec = found.get("spec") or {}
+    if found["kind"] == "Service" and spec.get("clusterIP", "").startswith("10."):
+        spec |= {"clusterIP": "<ip>", "clusterIPs": ["<ip>"]}
+    return found
+
+
+def told(line: Any, name: str) -> list[Any]:
+    return sorted(line.get(name, []))
+
+
+@pytest.mark.parametrize("line", lines("created.jsonl"), ids=lambda line: line["id"])
+def test_create(apiserver: Server, line: Any) -> None:
+    """A dry run of a create is answered as a kube-apiserver answered it."""
+    status, answer, warnings = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"])
+    found = [] if status < 300 else masked(causes(answer))
+    assert (status, sorted(found)) == (
+        line["status"],
+        sorted([r, f, m.split("\n")[0]] for r, f, m in told(line, "causes")),
+    )
+    assert sorted(masked(warnings)) == told(line, "warnings")
+    if status < 300:
+        assert shown(answer) == line["answer"]
+
+
+@pytest.mark.parametrize(
+    "line", [line for line in lines("created.jsonl") if "cells" in line], ids=lambda line: line["id"]
+)
+def test_row(apiserver: Server, line: Any) -> None:
+    """What `kubectl get` shows of it."""
+    _, table, _ = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"], TABLE)
+    cells = [masked_cell(cell) for cell in masked(table["rows"][0]["cells"])]
+    assert cells == line["cells"]
+
+
+def masked_cell(cell: Any) -> Any:
+    if isinstance(cell, str) and re.fullmatch(r"\d+s", cell):
+        return "<age>"
+    return "<ip>" if isinstance(cell, str) and cell.startswith("10.0.") else cell
+
+
+def changed(obj: Any, changes: list[Any]) -> Any:
+    new = deepcopy(obj)
+    for path, *values in changes:
+        *names, last = path.split(".")
+        part = new
+        for name in names:
+            part = part[int(name)] if isinstance(part, list) else part.setdefault(name, {})
+        _set(part, last, values)
+    return new
+
+
+def _set(part: Any, name: str, values: list[Any]) -> None:
+    if isinstance(part, list):
+        if name == "+":
+            part.extend(values)
+        else:
+            part[int(name) : int(name) + 1] = values
+    elif values:
+        part[name] = values[0]
+    else:
+        part.pop(name, None)
+
+
+@pytest.mark.parametrize("line", lines("updated.jsonl"), ids=lambda line: line["id"])
+def test_update(apiserver: Server, line: Any) -> None:
+    """Updates of a stored object are answered as a kube-apiserver answered them."""
+    status, stored, _ = send(apiserver, "POST", line["path"], line["object"])
+    assert status == 201, stored
+    where = f"{line['path']}/{stored['metadata']['name']}"
+    for step in line["steps"]:
+        path = where + (f"/{step['subresource']}" if step["subresource"] else "")
+        query = "" if step.get("write") else "?dryRun=All"
+        status, answer, warnings = send(apiserver, "PUT", path + query, changed(stored, step["changes"]))
+        found = [] if status < 300 else masked(causes(answer))
+        assert (status, sorted(found)) == (step["status"], told(step, "causes")), step
+        assert sorted(warnings) == told(step, "warnings"), step
+        if step.get("write"):
+            stored = answer

@@ -1,0 +1,131 @@
+"""Cells of tables that depend on a status or on the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.kinds import pod_table
+from understudy.apiserver.kinds.batch import rules as batch
+from understudy.apiserver.kinds.nodes import rules as nodes
+from understudy.apiserver.kinds.pods import delete_grace
+from understudy.apiserver.printing import human_duration
+
+CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-2, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (150, "2m30s"),
+        (600, "10m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (8 * 3600 + 60, "8h"),
+        (49 * 3600, "2d1h"),
+        (8 * 86400, "8d"),
+        (2 * 365 * 86400, "2y"),
+        (3 * 365 * 86400 + 86400, "3y1d"),
+        (9 * 365 * 86400, "9y"),
+    ],
+)
+def test_durations(seconds: int, text: str) -> None:
+    """Two units for short times, one for long ones."""
+    assert human_duration(seconds) == text
+
+
+def container(name: str, ready: bool = True, restarts: int = 0, **state: Any) -> dict[str, Any]:
+    return {"name": name, "ready": ready, "restartCount": restarts, "state": state}
+
+
+def pod(
+    *containers: dict[str, Any], init: Any = (), spec: Any = None, meta: Any = None, **status: Any
+) -> dict[str, Any]:
+    names = [{"name": c["name"]} for c in containers]
+    return {
+        "metadata": {"name": "p", **CREATED, **(meta or {})},
+        "spec": {"containers": names, "initContainers": [{"name": c["name"]} for c in init], **(spec or {})},
+        "status": {"containerStatuses": list(containers), "initContainerStatuses": list(init), **status},
+    }
+
+
+RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
+
+
+@pytest.mark.parametrize(
+    ("shown", "ready", "status"),
+    [
+        (pod(phase="Pending"), "0/0", "Pending"),
+        (pod(phase="Failed", reason="Evicted"), "0/0", "Evicted"),
+        (pod(container("a", **RUNNING), phase="Running"), "1/1", "Running"),
+        (
+            pod(container("a", False, waiting={"reason": "CrashLoopBackOff"}), phase="Running"),
+            "0/1",
+            "CrashLoopBackOff",
+        ),
+        (pod(container("a", False, terminated={"reason": "Error", "exitCode": 1}), phase="Failed"), "0/1", "Error"),
+        (pod(container("a", False, terminated={"exitCode": 3}), phase="Failed"), "0/1", "ExitCode:3"),
+        (pod(container("a", False, terminated={"exitCode": 3, "signal": 9}), phase="Failed"), "0/1", "Signal:9"),
+        (
+            pod(container("a", False, waiting={}), init=[container("i", False, **RUNNING)], phase="Pending"),
+            "0/1",
+            "Init:0/1",
+        ),
+        (pod(container("a", **RUNNING), meta={"deletionTimestamp": "2020-01-01T00:00:00Z"}), "1/1", "Terminating"),
+    ],
+)
+def test_pods(shown: dict[str, Any], ready: str, status: str) -> None:
+    """READY and STATUS tell of the containers before they tell of the phase."""
+    cells = pod_table.row(shown)
+    assert (cells[1], cells[2]) == (ready, status)
+
+
+def test_a_node() -> None:
+    """Roles come from labels, the status from the Ready condition and from whether pods may come."""
+    labels = {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "old"}
+    node = {
+        "metadata": {"name": "n", **CREATED, "labels": labels},
+        "spec": {"unschedulable": True},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.32.0"}},
+    }
+    row = nodes("1.32")["", "Node"].row
+    assert row is not None
+    assert row(node)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
+
+
+def test_a_finished_job() -> None:
+    """The duration of a job that is done no longer grows."""
+    job = {
+        "metadata": {"name": "j", **CREATED},
+        "spec": {"completions": 1, "template": {"spec": {}}},
+        "status": {
+            "succeeded": 1,
+            "startTime": "2020-01-01T00:00:00Z",
+            "completionTime": "2020-01-01T00:01:30Z",
+            "conditions": [{"type": "Complete", "status": "True"}],
+        },
+    }
+    row = batch("1.32")["batch", "Job"].row
+    assert row is not None
+    assert row(job)[1:4] == ["Complete", "1/1", "90s"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "asked", "seconds"),
+    [
+        ({}, "Running", None, 0),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, "Running", None, 30),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, "Running", 5, 5),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": 30}, "Succeeded", 5, 0),
+        ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
+    ],
+)
+def test_time_to_end(spec: dict[str, Any], phase: str, asked: int | None, seconds: int) -> None:
+    """Only pods that a kubelet still has to stop are given time."""
+    assert delete_grace({"spec": spec, "status": {"phase": phase}}, asked) == seconds
