@@ -120,6 +120,9 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 
     request("POST", CLAIMS, claim("claim"))
     timing.show("GET a claim", partial(request, "GET", f"{CLAIMS}/claim"))
+    for number in range(499):
+        request("POST", CLAIMS, claim(f"claim-{number}"))
+    timing.show("LIST 500 claims", partial(request, "GET", CLAIMS))
     merge, ticks = "application/strategic-merge-patch+json", iter(range(10**9))
 
     def patched() -> None:
