@@ -11,13 +11,15 @@ from typing import NamedTuple
 from understudy.apiserver import errors
 from understudy.apiserver.call import Call
 from understudy.apiserver.decode import DecodeError, decode_json, sniff, yaml_to_json
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.options import IGNORE, STRICT
 from understudy.apiserver.protobuf import decode as decode_protobuf
 from understudy.apiserver.protobuf import sniff_protobuf
 from understudy.apiserver.schema import Schemas
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.types import GroupVersionKind, Obj, split_api_version
+from understudy.apiserver.versions import bare, typed
 
 TWICE = "yaml: unmarshal errors:\n  "  # what the error about duplicate keys begins with; they are warned of one by one
 SHOWN = 30  # bytes of a body that errors show
@@ -25,41 +27,62 @@ SCHEME = '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
 class Sent(NamedTuple):
-    """kind and apiVersion are those of the body, or of the path where the body has none."""
+    """gvk: what the body says it is, as far as it does, else what was wanted."""
 
     obj: Obj
-    api_version: str
-    kind: str
+    gvk: GroupVersionKind
 
 
-def read(call: Call, schemas: Schemas, group: str, version: str, kind: str, validation: str) -> Sent:
-    """The body, decoded as what it says it is. `validation`: of unknown and duplicate fields. Raises 400 and 415."""
+def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, internal: str, validation: str) -> Sent:
+    """The body as an object of the wanted kind, in whatever version it says it is.
+
+    `internal` is the Go type of the kind's internal form, `validation` that of unknown and duplicate fields. Raises
+    400 and 415."""
     media = body_type(call.headers.get("Content-Type", ""))
     body, strict = call.body, []
     try:
         if media == YAML:
             body, strict = yaml_to_json(body)
-        sent_version, sent_kind = sniff_protobuf(body) if media == PROTOBUF else sniff(body)
+        api_version, name = sniff_protobuf(body) if media == PROTOBUF else sniff(body)
+        if api_version.count("/") > 1:
+            raise DecodeError(f"unexpected GroupVersion string: {api_version}")
     except DecodeError as why:
-        text = f"the object provided is unrecognized (must be of type {kind}): {why} ({_summary(call.body)})"
+        text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(call.body)})"
         raise errors.bad_request(text) from None
-    api_version = sent_version or (f"{group}/{version}" if group else version)
-    name = sent_kind or kind
-    of_group, of_version = split_api_version(api_version)
-    if not schemas.has_kind(of_group, of_version, name):
-        why = f'no kind "{name}" is registered for version "{api_version}" in scheme {SCHEME}'
-        raise _unusable(name, of_version, kind, why)
-    struct = schemas.kind(of_group, of_version, name)
+    sent = GroupVersionKind(*split_api_version(api_version or wanted.api_version), name or wanted.kind)
     try:
-        obj, found = (decode_protobuf(body, struct), []) if media == PROTOBUF else decode_json(body, struct)
+        obj, found = _decoded(body, media, schemas, sent)
+        if (sent.group, sent.kind) != (wanted.group, wanted.kind):
+            raise DecodeError(f"converting ({schemas.kind(*sent).go}) to ({internal}): unknown conversion")
+        strict += found
+        if strict and validation == STRICT:
+            raise DecodeError(f"strict decoding error: {', '.join(strict)}")
     except DecodeError as why:
-        raise _unusable(name, of_version, kind, str(why)) from None
-    strict += found
-    if strict and validation != IGNORE:
-        if validation == STRICT:
-            raise _unusable(name, of_version, kind, f"strict decoding error: {', '.join(strict)}")
+        text = f'{sent.kind} in version "{sent.version}" cannot be handled as a {wanted.kind}: {why}'
+        raise errors.bad_request(text) from None
+    if validation != IGNORE:
         call.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
-    return Sent(obj, api_version, name)
+    return Sent(obj, sent)
+
+
+def read_object(call: Call, schemas: Schemas, kind: Kind, version: str, validation: str) -> Obj:
+    """The body as a typed object of the kind, in that version and no other. Raises 400 and 415."""
+    wanted = kind.gvk(version)
+    sent = read(call, schemas, wanted, internal_name(kind), validation)
+    if sent.gvk.api_version != wanted.api_version:
+        have, want = sent.gvk.api_version, wanted.api_version
+        raise errors.bad_request(
+            f"the API version in the data ({have}) does not match the expected API version ({want})"
+        )
+    return typed(kind, version, bare(sent.obj) | {"metadata": sent.obj.get("metadata") or {}})
+
+
+def _decoded(body: bytes, media: str, schemas: Schemas, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
+    if not schemas.has_kind(*sent):
+        kind, version = go_quote(sent.kind), go_quote(sent.api_version)
+        raise DecodeError(f"no kind {kind} is registered for version {version} in scheme {SCHEME}")
+    struct = schemas.kind(*sent)
+    return (decode_protobuf(body, struct), []) if media == PROTOBUF else decode_json(body, struct)
 
 
 def _summary(body: bytes) -> str:
@@ -69,23 +92,6 @@ def _summary(body: bytes) -> str:
     begin = body[:SHOWN]
     text = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
     return f"{text} ..." if len(body) > SHOWN else text
-
-
-def _unusable(name: str, version: str, wanted: str, why: str) -> errors.StatusError:
-    return errors.bad_request(f'{name} in version "{version}" cannot be handled as a {wanted}: {why}')
-
-
-def check_kind(sent: Sent, kind: Kind, version: str, schemas: Schemas) -> None:
-    """Refuses a body of another kind, or of another version than the path's. Raises 400."""
-    group, sent_version = split_api_version(sent.api_version)
-    if group != kind.group or sent.kind != kind.name:
-        source = schemas.kind(group, sent_version, sent.kind).go
-        why = f"converting ({source}) to ({internal_name(kind)}): unknown conversion"
-        raise _unusable(sent.kind, sent_version, kind.name, why)
-    expected = kind.gvk(version).api_version
-    if sent.api_version != expected:
-        text = f"the API version in the data ({sent.api_version}) does not match the expected API version ({expected})"
-        raise errors.bad_request(text)
 
 
 def internal_name(kind: Kind) -> str:

@@ -10,7 +10,6 @@ from understudy.apiserver.registry import key_of
 from understudy.apiserver.types import split_api_version
 from understudy.apiserver.versions import to_internal
 
-
 MANAGER = "kube-apiserver"
 
 

@@ -27,7 +27,7 @@ def _escaped(match: re.Match[str]) -> str:
     code = ord(char)
     if code < 0x80:
         return f"\\x{code:02x}"
-    if char.isprintable() and code != 0xFFFD:
+    if char.isprintable():
         return char
     if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8, kept by surrogateescape
         return f"\\x{code - 0xDC00:02x}"

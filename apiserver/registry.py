@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from understudy.admission import meta
+from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
-from understudy.admission.names import path_segment_name, subdomain_name
+from understudy.admission.names import path_segment_name
 from understudy.apiserver import errors, metadata, paging
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.options import EXACT, NOT_OLDER_THAN, ListOptions, resource_version
@@ -257,27 +257,8 @@ class Registry:
     def before_create(self, write: Write, obj: Obj) -> Obj:
         """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
         kind, strategy, ctx = write.kind, write.strategy, write.ctx
-        fields = obj["metadata"]
-        fields["creationTimestamp"] = ctx.now
-        fields["uid"] = metadata.new_uid()
-        if fields.get("generateName") and not fields.get("name"):
-            fields["name"] = metadata.generated_name(fields["generateName"])
-        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"):
-            fields.pop(name, None)
-        if kind.namespaced:
-            fields["namespace"] = write.namespace
-        else:
-            fields.pop("namespace", None)
-        if strategy.generation:
-            fields["generation"] = 1
-        strategy.prepare_for_create(obj, ctx)
-        fields = obj["metadata"]
-        rule = strategy.validate_name or subdomain_name
-        found = meta.validate(fields, namespaced=kind.namespaced, name=rule, release=ctx.release)
-        found += strategy.validate(obj, ctx)
-        self._raise_invalid(kind, obj, found)
-        found = meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
-        self._raise_invalid(kind, obj, found)
+        creation.complete(obj, kind, strategy, write.namespace, ctx)
+        self._raise_invalid(kind, obj, creation.prepare(obj, kind, strategy, ctx))
         strategy.warn_create(obj, ctx)
         strategy.canonicalize(obj, ctx)
         strategy.check_create(obj, ctx)
@@ -367,6 +348,7 @@ class Registry:
             return current
         if write.dry_run:
             return Entry(current.key, obj, current.revision)
+        obj["metadata"].pop("selfLink", None)
         return await self.store.update(current.key, obj, current.revision)
 
     async def modify(self, write: Write, transform: Transform) -> Entry:
@@ -414,7 +396,6 @@ class Registry:
             fields["deletionTimestamp"] = before["deletionTimestamp"]
         if "deletionGracePeriodSeconds" in before:
             fields.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
-        fields.pop("selfLink", None)
         if kind.namespaced:
             fields["namespace"] = write.namespace
         else:
@@ -471,8 +452,9 @@ def too_large(revision: int, current: int) -> errors.StatusError:
 def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
     have = current.value["metadata"]["uid"] if current else ""
     if have != uid:
+        shown = key.removeprefix("/registry") if write.dry_run else key
         text = (
-            f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+            f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {have}"
         )
         raise errors.conflict(write.kind.group, write.kind.resource, write.name, text)

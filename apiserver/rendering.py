@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import orjson
@@ -30,6 +31,8 @@ from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.versions import bare, encoded, encoded_list, versioned
 
 WARNING = "Warning"
+_WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts together, of each if that is too much
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def wanted(call: Call, endpoint: Endpoint = OBJECT) -> Output:
@@ -76,7 +79,12 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
     if form.target:
         return _reply(call, form, partial_list(objects, form.target_version, metadata))
     api_version = kind.gvk(version).api_version
-    body = {"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata, "items": [bare(obj) for obj in objects]}
+    body = {
+        "kind": f"{kind.name}List",
+        "apiVersion": api_version,
+        "metadata": metadata,
+        "items": [bare(obj) for obj in objects],
+    }
     return _reply(call, form, body)
 
 
@@ -142,10 +150,22 @@ def _json(body: Any, pretty: bool) -> bytes:
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
     """RFC 7234 warnings; each text once, in the order they came. What no header can hold is left out, as in Go."""
-    out = []
-    for text in dict.fromkeys(warnings):
-        if not text.isprintable():
-            continue
-        escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-        out.append((WARNING, f'299 - "{escaped}"'))
-    return out
+    texts = [text for text in dict.fromkeys(warnings) if text and not _CONTROL.search(text)]
+    if sum(map(len, texts)) > _WARNINGS_LENGTH:
+        texts = _shortened(texts)
+    escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return [(WARNING, f'299 - "{text}"') for text in escaped]
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    """Warnings that are too much together: all up to the first one too many are cut, more are added while they fit."""
+    total = over = 0
+    while total <= _WARNINGS_LENGTH:
+        total += len(texts[over])
+        over += 1
+    kept = [text[:_WARNING_LENGTH] for text in texts[:over]]
+    for text in texts[over:]:
+        if sum(map(len, kept)) >= _WARNINGS_LENGTH:
+            break
+        kept.append(text[:_WARNING_LENGTH])
+    return kept

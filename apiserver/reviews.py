@@ -12,7 +12,6 @@ from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.subresources import assign
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import typed
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
@@ -22,11 +21,7 @@ def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
 
     async def handle(api: Api, call: Call, target: Target) -> Reply:
         options = write_options(call)
-        sent = bodies.read(
-            call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation
-        )
-        bodies.check_kind(sent, target.kind, target.version, api.schemas)
-        obj = typed(target.kind, target.version, sent.obj)
+        obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
         return value_reply(call, {**obj, "status": answer(api, call, obj)}, 201)
 
     return handle
@@ -64,9 +59,8 @@ def _self(api: Api, call: Call, obj: Obj) -> Obj:
 async def bind(api: Api, call: Call, target: Target) -> Reply:
     """POST bindings: the pod that the body names."""
     options = write_options(call)
-    sent = bodies.read(call, api.schemas, "", target.version, "Binding", options.field_validation)
-    bodies.check_kind(sent, target.kind, target.version, api.schemas)
-    return await assign(api, call, target, sent.obj, options)
+    binding = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
+    return await assign(api, call, target, binding, options)
 
 
 HANDLERS: dict[str, dict[str, Handler]] = {

@@ -15,9 +15,9 @@ from understudy.apiserver.patch import apply
 from understudy.apiserver.patching import PATCHERS
 from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
-from understudy.apiserver.types import Obj
+from understudy.apiserver.types import GroupVersionKind, Obj
 
-API_VERSION = "autoscaling/v1"
+GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -30,7 +30,7 @@ def scale_of(workload: Obj) -> Obj:
         have["selector"] = selector
     return {
         "kind": "Scale",
-        "apiVersion": API_VERSION,
+        "apiVersion": GVK.api_version,
         "metadata": {name: workload["metadata"][name] for name in _SHOWN if name in workload["metadata"]},
         "spec": {"replicas": replicas} if replicas else {},
         "status": have,
@@ -44,7 +44,12 @@ def _selector(selector: Obj | None) -> str:
     if not {"matchLabels", "matchExpressions"} & set(selector):
         return ",".join(f"{key}={selector[key]}" for key in sorted(selector))
     terms = {key: f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()}
-    words = {"In": "{key} in ({values})", "NotIn": "{key} notin ({values})", "Exists": "{key}", "DoesNotExist": "!{key}"}
+    words = {
+        "In": "{key} in ({values})",
+        "NotIn": "{key} notin ({values})",
+        "Exists": "{key}",
+        "DoesNotExist": "!{key}",
+    }
     for expression in selector.get("matchExpressions") or []:
         values = ",".join(sorted(expression.get("values") or []))
         terms[expression["key"]] = words[expression["operator"]].format(key=expression["key"], values=values)
@@ -58,16 +63,14 @@ async def get_scale(api: Api, call: Call, target: Target) -> Reply:
 
 async def update_scale(api: Api, call: Call, target: Target) -> Reply:
     options = write_options(call)
-    sent = bodies.read(call, api.schemas, "autoscaling", "v1", "Scale", options.field_validation)
-    if sent.kind != "Scale":
-        raise errors.bad_request(f"expected input object type to be Scale, but {sent.kind}")
+    sent = bodies.read(call, api.schemas, GVK, "autoscaling.Scale", options.field_validation)
     return await _write(api, call, target, options, lambda live: sent.obj)
 
 
 async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
     options = write_options(call, apply=media == APPLY_PATCH)
-    struct = api.schemas.kind("autoscaling", "v1", "Scale")
+    struct = api.schemas.kind(*GVK)
     ctx = api.context(call, target)
     if media == APPLY_PATCH:
         patch = apply.parse(call.body, options.field_validation).obj

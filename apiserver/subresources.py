@@ -23,6 +23,7 @@ from understudy.apiserver.options import DeleteOptions, WriteOptions, write_opti
 from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.scale import get_scale, patch_scale, update_scale
+from understudy.apiserver.schema import INTERNAL
 from understudy.apiserver.types import Obj
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
@@ -33,13 +34,11 @@ TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 HOSTLESS = ("attach", "exec", "portforward")
 
 
-async def _sent(api: Api, call: Call, target: Target, options: WriteOptions, *versions: str) -> Obj:
-    """The body, which is of the subresource's kind in one of its versions. Raises 400."""
+async def _sent(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
+    """The body, which is of the subresource's kind. Raises 400."""
     kind = target.kind.subresources[target.subresource].kind
-    sent = bodies.read(call, api.schemas, kind.group, kind.version, kind.kind, options.field_validation)
-    if sent.kind != kind.kind:
-        raise errors.bad_request(f"{sent.kind} in version {sent.api_version} cannot be handled as a {kind.kind}")
-    return {"kind": kind.kind, "apiVersion": sent.api_version, **sent.obj}
+    internal = api.schemas.kind(kind.group, INTERNAL, kind.kind).go
+    return bodies.read(call, api.schemas, kind, internal, options.field_validation).obj
 
 
 # --- binding ----------------------------------------------------------------------------------------------------
@@ -76,7 +75,12 @@ async def assign(api: Api, call: Call, target: Target, binding: Obj, options: Wr
             fields["annotations"] = {**(fields.get("annotations") or {}), **notes}
         if labels:
             fields["labels"] = {**(fields.get("labels") or {}), **labels}
-        return {**pod, "metadata": fields, "spec": _with_node(pod["spec"], node["name"]), "status": _scheduled(pod, ctx.now)}
+        return {
+            **pod,
+            "metadata": fields,
+            "spec": _with_node(pod["spec"], node["name"]),
+            "status": _scheduled(pod, ctx.now),
+        }
 
     ctx = api.context(call, target)
     await api.registry.modify(Write(pods, target.namespace, name, pods.rules.strategy, ctx, options.dry_run), transform)
@@ -97,9 +101,7 @@ def _check_bindable(pod: Obj, binding: Obj, name: str) -> None:
     """Raises 409."""
     fields = pod["metadata"]
     if binding.get("uid") and binding["uid"] != fields["uid"]:
-        why = (
-            f"Precondition failed: UID in precondition: {binding['uid']}, UID in object meta: {fields['uid']}"
-        )
+        why = f"Precondition failed: UID in precondition: {binding['uid']}, UID in object meta: {fields['uid']}"
         raise errors.conflict("", "pods/binding", name, why)
     if "deletionTimestamp" in fields:
         raise errors.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
@@ -127,7 +129,11 @@ def _scheduled(pod: Obj, now: str) -> Obj:
     condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
     others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
     ordered = {"phase": status["phase"]} if "phase" in status else {}
-    return {**ordered, "conditions": [*others, condition], **{k: v for k, v in status.items() if k not in ("phase", "conditions")}}
+    return {
+        **ordered,
+        "conditions": [*others, condition],
+        **{k: v for k, v in status.items() if k not in ("phase", "conditions")},
+    }
 
 
 # --- eviction ---------------------------------------------------------------------------------------------------
@@ -173,7 +179,9 @@ async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_r
     if not covering:
         return
     if len(covering) > 1:
-        raise errors.internal_error("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")
+        raise errors.internal_error(
+            "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        )
     name = covering[0].object["metadata"]["name"]
     ctx = api.context(call, target)
 
@@ -301,7 +309,9 @@ async def _check_bound(api: Api, target: Target, bound: Obj) -> None:
     """A token can be bound to a pod, a secret or a node that is there. Raises 404, 409."""
     name, kind = bound.get("name", ""), api.release.kind("", bound.get("kind", ""))
     if kind is None or kind.name not in ("Pod", "Secret", "Node"):
-        raise errors.bad_request(f"cannot bind token for serviceaccount to type {bound.get('apiVersion', '')}, Kind={bound.get('kind', '')}")
+        raise errors.bad_request(
+            f"cannot bind token for serviceaccount to type {bound.get('apiVersion', '')}, Kind={bound.get('kind', '')}"
+        )
     entry = await api.registry.get(kind, target.namespace if kind.namespaced else "", name)
     uid = entry.value["metadata"]["uid"]
     if bound.get("uid") and bound["uid"] != uid:
@@ -332,7 +342,9 @@ async def log(api: Api, call: Call, target: Target) -> Reply:
     pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
     if not pod["spec"].get("nodeName"):
         return Reply(204, b"", "text/plain")
-    raise errors.internal_error(f'Get "https://{pod["spec"]["nodeName"]}:10250/": there is no kubelet behind this server')
+    raise errors.internal_error(
+        f'Get "https://{pod["spec"]["nodeName"]}:10250/": there is no kubelet behind this server'
+    )
 
 
 async def connect(api: Api, call: Call, target: Target) -> Reply:
@@ -365,5 +377,3 @@ def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
 async def _unsupported(api: Api, call: Call, target: Target) -> Reply:
     what = f"{target.kind.resource}/{target.subresource}"
     raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})
-
-

@@ -91,9 +91,7 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
     wanted(call)
     options = write_options(call)
     writer = Writer(api, call, target, options)
-    sent = bodies.read(call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation)
-    bodies.check_kind(sent, target.kind, target.version, api.schemas)
-    obj = typed(target.kind, target.version, sent.obj | {"metadata": sent.obj.get("metadata") or {}})
+    obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
     check_namespace(obj, target)
     writer.default(obj)
     wipe(obj)
@@ -110,11 +108,7 @@ async def update(api: Api, call: Call, target: Target) -> Reply:
     writer = Writer(api, call, target, options)
 
     def read() -> Obj:
-        sent = bodies.read(
-            call, api.schemas, target.kind.group, target.version, target.kind.name, options.field_validation
-        )
-        bodies.check_kind(sent, target.kind, target.version, api.schemas)
-        obj = typed(target.kind, target.version, sent.obj | {"metadata": sent.obj.get("metadata") or {}})
+        obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
         check_namespace(obj, target)
         check_name(obj, target)
         writer.default(obj)

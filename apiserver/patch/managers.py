@@ -27,7 +27,7 @@ def validate_field_manager(name: str, path: Path, release: str = "1.32") -> Erro
     """At most 128 bytes, printable. `release` for the wording."""
     found: Errors = []
     if len(name.encode()) > MAX_BYTES:
-        found.append(too_long(path, MAX_BYTES, release))
+        found.append(too_long(path, MAX_BYTES, release, in_bytes=True))
     position = 0
     for char in name:
         if not _is_printable(char):
