@@ -7,6 +7,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 from understudy.apiserver import releases
@@ -59,13 +60,21 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls", action="store_true", help="HTTPS, with a self-signed certificate")
     add("--control", action="store_true", help="serve /understudy/ (feature gates, compact, reset)")
     add("-v", "--verbose", action="store_true", help="one line on stderr per request")
+    serve.set_defaults(run=_serve)
+    from understudy.apiserver import validate_command
+
+    about = "Tells what a server would refuse in manifests, without one: 0 nothing, 1 something, 2 an unreadable file."
+    validate = commands.add_parser("validate", help="check manifests without a server", description=about)
+    validate_command.add_arguments(validate)
+    validate.set_defaults(run=validate_command.run)
     return parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """The command; answers its exit code."""
     args = _parser().parse_args(argv)
-    return _serve(args)
+    run: Callable[[argparse.Namespace], int] = args.run
+    return run(args)
 
 
 def _serve(args: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ from understudy.apiserver.options import (
     validated_delete_options,
 )
 from understudy.apiserver.protobuf import decode as decode_protobuf
-from understudy.apiserver.rendering import list_reply, object_reply, value_reply, wanted
+from understudy.apiserver.rendering import form_of, list_reply, object_reply, value_reply, wanted
 from understudy.apiserver.storage.base import Entry, RevisionConflictError
 from understudy.apiserver.types import Obj
 
@@ -38,14 +38,14 @@ PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
 async def delete(api: Api, call: Call, target: Target) -> Reply:
-    wanted(call)
+    form_of(call, target)
     options = delete_options(api, call)
     ctx = api.context(call, target)
     entry, gone = await Deletion(api, target.kind, ctx).run(target.namespace, target.name, options)
     accepted = not gone and options.orphan_dependents is False
     status = 202 if accepted else 200
     if gone and not target.rules.deleted:
-        return value_reply(call, _success(target, entry), status)
+        return value_reply(call, target, _success(target, entry), status)
     return object_reply(call, target, entry, status)
 
 

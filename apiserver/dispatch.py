@@ -16,9 +16,10 @@ from understudy.apiserver.authentication import Authenticator
 from understudy.apiserver.call import Call, Reply, Stream
 from understudy.apiserver.control import Control
 from understudy.apiserver.errors import StatusError
-from understudy.apiserver.health import Metrics, health
+from understudy.apiserver.health import PROMETHEUS, Metrics, health, slis
 from understudy.apiserver.kind import Kind
-from understudy.apiserver.rendering import error_reply, text_reply, warning_headers
+from understudy.apiserver.registry import prefix_of
+from understudy.apiserver.rendering import error_reply, render_document, text_reply, warning_headers
 from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ PARTS: dict[str, Handler] = {"get": reads.get, "update": writes.update, "patch":
 # Verbs that need no name, and those that work on all namespaces at once.
 ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
 EVERYWHERE = ("list", "watch")
+METRICS = ("/metrics", "/metrics/slis")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
@@ -53,7 +55,7 @@ class Dispatcher:
         self.authenticator = authenticator
         self.control = control
         self.token = authenticator.any_token
-        self.discovery = discovery.Discovery(api.release, address)
+        self.discovery = discovery.Discovery(api.release, address, render_document)
         self.metrics = Metrics()
 
     async def __call__(self, call: Call) -> Answer:
@@ -62,7 +64,7 @@ class Dispatcher:
         try:
             info = request_info(call.method, call.path, call.query)
         except RequestInfoError as why:
-            return text_reply(500, f"{why}\n")
+            return text_reply(500, f'Internal Server Error: "{call.path}": failed to create RequestInfo: {why}\n')
         try:
             call.user = self.authenticator.user(call.headers)
             answer = await self._resource(call, info) if info.is_resource else await self._page(call)
@@ -82,8 +84,8 @@ class Dispatcher:
 
     async def _page(self, call: Call) -> Answer:
         """Everything that is no resource."""
-        if call.path == "/metrics":
-            return self._metrics()
+        if call.path in METRICS:
+            return Reply(200, slis() if call.path != "/metrics" else self._metrics(), PROMETHEUS)
         answer = health(call) or self.discovery.answer(call)
         if answer is None and call.path.startswith("/openapi/"):
             answer = self._openapi.answer(call)
@@ -106,10 +108,17 @@ class Dispatcher:
 
         return OpenAPI(self.api.release)
 
-    def _metrics(self) -> Reply:
-        known = self.api.gates.described()
-        text = self.metrics.text(version=self.api.release.version, gates=known, objects={}, watches={})
-        return Reply(200, text, "text/plain; version=0.0.4; charset=utf-8; escaping=underscores")
+    def _metrics(self) -> bytes:
+        api = self.api
+        store, kinds = api.registry.store, [kind for kind in api.release.kinds if not kind.virtual]
+        objects = {errors.qualified(kind.group, kind.resource): store.count(prefix_of(kind)) for kind in kinds}
+        watches = {
+            (kind.group, kind.versions[0], kind.resource): count
+            for kind in kinds
+            if (count := store.watching(prefix_of(kind)))
+        }
+        version = api.release.version
+        return self.metrics.text(version=version, gates=api.gates.described(), objects=objects, watches=watches)
 
     async def _resource(self, call: Call, info: RequestInfo) -> Answer:
         kind = self._kind(info)

@@ -20,7 +20,7 @@ MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limi
 log = logging.getLogger("understudy")
 
 Answering = Callable[[Call], Awaitable[Reply | Stream]]
-CACHE = ("Cache-Control", "no-cache, private")
+REPEATED = ("Warning", "Vary")
 
 
 def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
@@ -64,11 +64,12 @@ async def _body(request: web.BaseRequest) -> bytes:
 def _response(method: str, reply: Reply) -> web.Response:
     response = web.Response(body=reply.body if method != "HEAD" else b"", status=reply.status)
     headers = response.headers
-    headers["Content-Type"] = reply.content_type
+    if reply.content_type:  # a 304 has none, and clients keep what it says
+        headers["Content-Type"] = reply.content_type
     headers["Audit-Id"] = str(uuid.uuid4())
-    headers["Cache-Control"] = CACHE[1]
+    headers["Cache-Control"] = "no-cache, private"
     for name, value in reply.headers:
-        if name == "Warning":
+        if name in REPEATED:
             headers.add(name, value)
         else:
             headers[name] = value

@@ -17,6 +17,7 @@ from understudy.apiserver.negotiation import (
     LIST,
     OBJECT,
     PROTOBUF,
+    YAML,
     Endpoint,
     Output,
     error_output,
@@ -26,7 +27,7 @@ from understudy.apiserver.negotiation import (
 from understudy.apiserver.registry import Page
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
-from understudy.apiserver.tables import check_conversion, partial, partial_list, table
+from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table
 from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.versions import bare, encoded, encoded_list, versioned
 
@@ -35,15 +36,20 @@ _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts togeth
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def wanted(call: Call, endpoint: Endpoint = OBJECT) -> Output:
+def wanted(call: Call, of: Endpoint = OBJECT) -> Output:
     """What the client wants. Raises 406."""
-    return output(call.headers.get("Accept", ""), endpoint)
+    return output(call.headers.get("Accept", ""), of)
+
+
+def form_of(call: Call, target: Target) -> Output:
+    """What the client wants of an object or a subresource. Raises 406."""
+    return output(call.headers.get("Accept", ""), endpoint(target.kind, target.subresource))
 
 
 def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, kind: Kind | None = None) -> Reply:
     """One stored object."""
     kind = kind or target.kind
-    form = wanted(call)
+    form = form_of(call, target)
     if form.media_type == JSON and not form.target and not _pretty(call, form):
         return Reply(status, encoded(entry, kind, target.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
@@ -99,9 +105,19 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     return found
 
 
-def value_reply(call: Call, body: Obj, status: int = 200, endpoint: Endpoint = OBJECT) -> Reply:
-    """An object that is not stored: a Status, a review, a scale."""
-    return _reply(call, wanted(call, endpoint), body, status)
+def value_reply(call: Call, target: Target, body: Obj, status: int = 200) -> Reply:
+    """An object that is not stored: a Status, a review."""
+    return _reply(call, form_of(call, target), body, status)
+
+
+def scale_reply(call: Call, target: Target, scale: Obj) -> Reply:
+    """A Scale of the target."""
+    form = form_of(call, target)
+    if form.target == "Table":
+        scale = scale_table(target.kind, target.version, scale, call=call, form=form)
+    elif form.target:
+        scale = partial(scale, form.target_version)
+    return _reply(call, form, scale)
 
 
 def error_reply(call: Call, error: StatusError) -> Reply:
@@ -128,9 +144,7 @@ def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
         from understudy.apiserver.protobuf import encode as encode_protobuf  # most clients read JSON
 
         return Reply(status, encode_protobuf(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
-    from understudy.apiserver.yamlout import dump_yaml  # few read YAML
-
-    return Reply(status, dump_yaml(orjson.loads(encode(body))).encode(), form.media_type)
+    return Reply(status, _yaml(body), form.media_type)
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:
@@ -139,6 +153,19 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
     if group == "meta.k8s.io":
         return schemas.struct(f"k8s.io/apimachinery/pkg/apis/meta/v1.{obj['kind']}")
     return schemas.kind(group, version, obj["kind"])
+
+
+def render_document(body: Obj, form: Output) -> bytes:
+    """A document that is no API object of its own (discovery) in the negotiated form."""
+    if form.media_type == YAML:
+        return _yaml(body)
+    return _json(body, form.pretty)
+
+
+def _yaml(body: Any) -> bytes:
+    from understudy.apiserver.yamlout import dump_yaml  # few read YAML
+
+    return dump_yaml(orjson.loads(encode(body))).encode()
 
 
 def _json(body: Any, pretty: bool) -> bytes:

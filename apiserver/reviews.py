@@ -22,7 +22,7 @@ def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
     async def handle(api: Api, call: Call, target: Target) -> Reply:
         options = write_options(call)
         obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-        return value_reply(call, {**obj, "status": answer(api, call, obj)}, 201)
+        return value_reply(call, target, {**obj, "status": answer(api, call, obj)}, 201)
 
     return handle
 

@@ -5,18 +5,22 @@ A Scale is a view; writing one changes `spec.replicas` of the workload behind it
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from understudy.admission.field import Path, invalid
 from understudy.apiserver import bodies, errors
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
-from understudy.apiserver.options import WriteOptions, write_options
-from understudy.apiserver.patch import apply
+from understudy.apiserver.options import write_options
+from understudy.apiserver.patch import apply, managedfields
+from understudy.apiserver.patch.scale import to_scale, to_workload
 from understudy.apiserver.patching import PATCHERS
-from understudy.apiserver.registry import Write
-from understudy.apiserver.rendering import value_reply
+from understudy.apiserver.rendering import scale_reply
 from understudy.apiserver.types import GroupVersionKind, Obj
+from understudy.apiserver.writes import Writer
 
+STATUS = (("status",),)
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -58,45 +62,86 @@ def _selector(selector: Obj | None) -> str:
 
 async def get_scale(api: Api, call: Call, target: Target) -> Reply:
     entry = await api.registry.get(target.kind, target.namespace, target.name)
-    return value_reply(call, scale_of(entry.object))
+    return scale_reply(call, target, scale_of(entry.object))
 
 
 async def update_scale(api: Api, call: Call, target: Target) -> Reply:
     options = write_options(call)
     sent = bodies.read(call, api.schemas, GVK, "autoscaling.Scale", options.field_validation)
-    return await _write(api, call, target, options, lambda live: sent.obj)
+    writer = Writer(api, call, target, options)
+    return await _write(writer, lambda live: _owned(writer, live, {**live, **sent.obj}))
 
 
 async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
     options = write_options(call, apply=media == APPLY_PATCH)
-    struct = api.schemas.kind(*GVK)
-    ctx = api.context(call, target)
+    writer = Writer(api, call, target, options)
     if media == APPLY_PATCH:
-        patch = apply.parse(call.body, options.field_validation).obj
-        return await _write(api, call, target, options, lambda live: {**live, "spec": patch.get("spec") or {}})
-    patched = PATCHERS[media](call.body, options.field_validation)
-    return await _write(api, call, target, options, lambda live: patched(live, struct, options.field_validation, ctx))
+        patch = apply.parse(call.body, options.field_validation)
+        return await _write(writer, lambda live: _applied(writer, live, patch))
+    struct, validation = api.schemas.kind(*GVK), options.field_validation
+    patched = PATCHERS[media](call.body, validation)
+    return await _write(writer, lambda live: _owned(writer, live, patched(live, struct, validation, writer.ctx)))
 
 
-async def _write(api: Api, call: Call, target: Target, options: WriteOptions, change: object) -> Reply:
-    assert callable(change)
-    kind, ctx = target.kind, api.context(call, target)
+def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
+    """The Scale with its owners, as seen through it."""
+    options = writer.options
+    owners = managedfields.on_update(
+        live,
+        scale,
+        struct=writer.api.schemas.kind(*GVK),
+        api_version=GVK.api_version,
+        manager=managedfields.manager_name(options.field_manager, writer.agent),
+        subresource="scale",
+        now=writer.ctx.now,
+        reset=STATUS,
+        convert=_same,
+    )
+    return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
+
+
+def _applied(writer: Writer, live: Obj, patch: apply.Patch) -> Obj:
+    return apply.apply(
+        live,
+        patch.obj,
+        struct=writer.api.schemas.kind(*GVK),
+        api_version=GVK.api_version,
+        manager=writer.options.field_manager,
+        force=bool(writer.options.force),
+        subresource="scale",
+        now=writer.ctx.now,
+        reset=STATUS,
+        convert=_same,
+        duplicates=patch.duplicates,
+    )
+
+
+def _same(obj: Obj, source: str, wanted: str) -> Obj | None:
+    """A Scale has one version."""
+    return obj if source == wanted else None
+
+
+async def _write(writer: Writer, change: Callable[[Obj], Obj]) -> Reply:
+    target, kind = writer.target, writer.target.kind
+    versions = {kind.gvk(version).api_version for version in kind.versions}
 
     def transform(workload: Obj | None) -> Obj:
-        assert workload is not None
+        assert workload is not None  # update() has refused a missing one
+        before = workload["metadata"].get("managedFields")
         live = scale_of(workload)
-        scale: Obj = change(live)
+        live["metadata"]["managedFields"] = to_scale(before, versions)
+        scale = change(live)
         _check(target, scale, live)
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        fields = dict(workload["metadata"])
+        after = to_workload(before or [], scale["metadata"].get("managedFields"), target.api_version, versions)
+        fields = {**workload["metadata"], "managedFields": after}
         if scale["metadata"].get("resourceVersion"):
             fields["resourceVersion"] = scale["metadata"]["resourceVersion"]
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
         return {**workload, "metadata": fields, "spec": {**workload["spec"], "replicas": replicas}}
 
-    write = Write(kind, target.namespace, target.name, kind.rules.strategy, ctx, options.dry_run)
-    entry, _ = await api.registry.update(write, transform)
-    return value_reply(call, scale_of(entry.object))
+    entry, _ = await writer.api.registry.update(writer.write(target.name), transform)
+    return scale_reply(writer.call, target, scale_of(entry.object))
 
 
 def _check(target: Target, scale: Obj, live: Obj) -> None:

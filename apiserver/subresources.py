@@ -84,7 +84,7 @@ async def assign(api: Api, call: Call, target: Target, binding: Obj, options: Wr
 
     ctx = api.context(call, target)
     await api.registry.modify(Write(pods, target.namespace, name, pods.rules.strategy, ctx, options.dry_run), transform)
-    return value_reply(call, CREATED, 201)
+    return value_reply(call, target, CREATED, 201)
 
 
 def _binding_errors(node: Obj) -> Errors:
@@ -150,7 +150,7 @@ async def evict(api: Api, call: Call, target: Target) -> Reply:
     if not _needs_no_budget(entry.object):
         await _take_disruption(api, call, target, entry.object, delete.dry_run)
     await deletion.Deletion(api, target.kind, api.context(call, target)).run(target.namespace, target.name, delete)
-    return value_reply(call, CREATED, 201)
+    return value_reply(call, target, CREATED, 201)
 
 
 def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:
@@ -268,7 +268,7 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    return value_reply(call, _owned(api, call, target, body, options), 201)
+    return value_reply(call, target, _owned(api, call, target, body, options), 201)
 
 
 def _owned(api: Api, call: Call, target: Target, body: Obj, options: WriteOptions) -> Obj:

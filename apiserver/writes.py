@@ -19,7 +19,7 @@ from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patching import PATCHERS
 from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.registry import Transform, Write, strategy_of
-from understudy.apiserver.rendering import object_reply, wanted
+from understudy.apiserver.rendering import form_of, object_reply
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
@@ -88,7 +88,7 @@ def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
 
 async def create(api: Api, call: Call, target: Target) -> Reply:
     """POST to a collection."""
-    wanted(call)
+    form_of(call, target)
     options = write_options(call)
     writer = Writer(api, call, target, options)
     obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
@@ -103,7 +103,7 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
 
 async def update(api: Api, call: Call, target: Target) -> Reply:
     """PUT of an object or its status."""
-    wanted(call)
+    form_of(call, target)
     options = write_options(call)
     writer = Writer(api, call, target, options)
 
@@ -130,7 +130,7 @@ async def update(api: Api, call: Call, target: Target) -> Reply:
 async def patch(api: Api, call: Call, target: Target) -> Reply:
     """PATCH of an object or its status, in any of the four forms."""
     media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
-    wanted(call)
+    form_of(call, target)
     options = write_options(call, apply=media == APPLY_PATCH)
     writer = Writer(api, call, target, options)
     if media == APPLY_PATCH:

@@ -157,5 +157,11 @@ class Store(Protocol):
 
     def unwatch(self, watch: Watch) -> None: ...
 
+    def count(self, prefix: str) -> int:
+        """How many keys there are under a prefix."""
+
+    def watching(self, prefix: str) -> int:
+        """How many watches there are on a prefix or a part of it."""
+
     async def compact(self, revision: int) -> None:
         """Forget what was before `revision`, and the writes up to it."""

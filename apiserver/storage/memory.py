@@ -155,6 +155,12 @@ class MemoryStore:
     def unwatch(self, watch: Watch) -> None:
         self._watches.discard(watch)
 
+    def count(self, prefix: str) -> int:
+        return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
+
+    def watching(self, prefix: str) -> int:
+        return sum(watch.prefix.startswith(prefix) for watch in self._watches)
+
     async def compact(self, revision: int) -> None:
         if revision > self._revision:
             raise FutureRevisionError
