@@ -12,26 +12,16 @@ from __future__ import annotations
 
 import argparse
 import copy
-import http.client
 import json
 import random
-import ssl
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-Obj = dict[str, Any]
+from comparing import CRASHED, MEDIA, Obj, Parts, Server, differences, set_at, some
+
 NAMESPACE = "differential"
-MEDIA = {
-    "json": "application/json-patch+json",
-    "merge": "application/merge-patch+json",
-    "strategic": "application/strategic-merge-patch+json",
-    "apply": "application/apply-patch+yaml",
-}
-CRASHED = 0  # a real server drops the connection when a handler panics
 MANAGERS = ("one", "two", "three", "kubectl")
 
 
@@ -42,9 +32,9 @@ class Kind:
     path: str  # of the collection
     api_version: str
     kind: str
-    parts: tuple[tuple[str, tuple[Any, ...]], ...]
-    needed: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-    status: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+    parts: Parts
+    needed: Parts = ()
+    status: Parts = ()
     versions: tuple[tuple[str, str], ...] = ()  # other API versions and their collections
 
 
@@ -150,45 +140,12 @@ KINDS = (
 
 
 @dataclass
-class Server:
-    url: str
-    token: str
-
-    def call(self, method: str, path: str, body: Any = None, media: str = "application/json") -> tuple[int, Obj]:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Authorization": f"Bearer {self.token}", "Content-Type": media, "User-Agent": "differential/1"}
-        request = urllib.request.Request(self.url + path, data, headers, method=method)
-        unverified = ssl._create_unverified_context() if self.url.startswith("https") else None
-        try:
-            with urllib.request.urlopen(request, context=unverified) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            text = error.read()
-            return error.code, json.loads(text) if text.startswith(b"{") else {"message": text.decode()}
-        except http.client.RemoteDisconnected:
-            return CRASHED, {}
-
-
-@dataclass
 class Step:
     method: str
     path: str
     media: str
     body: Any = None
     edits: list[tuple[str, Any]] = field(default_factory=list)  # of what the server has, for PUT
-
-
-def set_at(obj: Obj, path: str, value: Any) -> None:
-    *parents, last = path.split(".")
-    for name in parents:
-        if not isinstance(obj.get(name), dict):
-            obj[name] = {}
-        obj = obj[name]
-    obj[last] = copy.deepcopy(value)
-
-
-def some(rng: random.Random, parts: tuple[tuple[str, tuple[Any, ...]], ...], count: int) -> list[tuple[str, Any]]:
-    return [(path, rng.choice(values)) for path, values in rng.sample(parts, min(count, len(parts)))]
 
 
 def first_step(rng: random.Random, kind: Kind, name: str) -> Step:
@@ -260,17 +217,6 @@ def seen(obj: Obj) -> Any:
         entry["time"] = bool(entry.get("time"))
     metadata["managedFields"] = sorted(entries, key=lambda entry: json.dumps(entry, sort_keys=True))
     return obj
-
-
-def differences(left: Any, right: Any, path: str) -> Iterator[str]:
-    if isinstance(left, dict) and isinstance(right, dict):
-        for key in sorted({*left, *right}):
-            yield from differences(left.get(key), right.get(key), f"{path}.{key}")
-    elif isinstance(left, list | tuple) and isinstance(right, list | tuple) and len(left) == len(right):
-        for index, (a, b) in enumerate(zip(left, right, strict=True)):
-            yield from differences(a, b, f"{path}[{index}]")
-    elif left != right:
-        yield f"{path}: {json.dumps(left)} and {json.dumps(right)}"
 
 
 def compare(left: Server, right: Server, kind: Kind, seed: int, length: int, validation: bool) -> bool:
