@@ -120,7 +120,7 @@ def _success_rule(rule: Obj, completions: int, path: Path, release: str) -> Erro
     if indexes is not None:
         where = path.child("succeededIndexes")
         if len(indexes) > MOST_SUCCEEDED:
-            errors.append(too_long(where, MOST_SUCCEEDED, release))
+            errors.append(too_long(where, MOST_SUCCEEDED, release, in_bytes=True))
         try:
             total = count_indexes(indexes, completions)
         except IndexesError as error:

@@ -145,7 +145,9 @@ def warn(obj: Obj, ctx: Context) -> None:
 def ingress_class(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
     controller, where = spec.get("controller", ""), _SPEC.child("controller")
-    errors = [too_long(where, CONTROLLER_LENGTH, ctx.release)] if len(controller) > CONTROLLER_LENGTH else []
+    errors: Errors = []
+    if len(controller) > CONTROLLER_LENGTH:
+        errors.append(too_long(where, CONTROLLER_LENGTH, ctx.release, in_bytes=True))
     errors += domain_path(controller, where)
     found, where = spec.get("parameters"), _SPEC.child("parameters")
     return errors + (_parameters(found, where) if found is not None else [])

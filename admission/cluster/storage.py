@@ -42,10 +42,10 @@ def qualified_lower(value: str, path: Path) -> Errors:
 
 def _parameters(found: dict[str, str], path: Path, release: str) -> Errors:
     if len(found) > MOST_PARAMETERS:
-        return [too_long(path, MOST_PARAMETERS, release)]
+        return [too_long(path, MOST_PARAMETERS, release, in_bytes=True)]
     errors = [invalid(path, key, "field can not be empty.") for key in found if not key]
     if sum(size(key) + size(value) for key, value in found.items()) > PARAMETERS_SIZE:
-        errors.append(too_long(path, PARAMETERS_SIZE, release))
+        errors.append(too_long(path, PARAMETERS_SIZE, release, in_bytes=True))
     return errors
 
 
@@ -205,10 +205,10 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     errors += each(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
     metadata = status.get("attachmentMetadata") or {}
     if sum(size(key) + size(value) for key, value in metadata.items()) > ATTACHMENT_SIZE:
-        errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, ctx.release))
+        errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
     for name in ("attachError", "detachError"):
         if size((status.get(name) or {}).get("message", "")) > MESSAGE_SIZE:
-            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, ctx.release))
+            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
     return errors
 
 

@@ -25,7 +25,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         errors += each(subdomain_name(nominated, False), nominated, _STATUS.child("nominatedNodeName"))
-    if status.get("qosClass", "") != before.get("qosClass", ""):
+    if ctx.release != "1.31" and status.get("qosClass", "") != before.get("qosClass", ""):
         errors.append(invalid(_STATUS.child("qosClass"), status.get("qosClass", ""), meta.IMMUTABLE))
     errors += _restarts(status, before, spec)
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or ())

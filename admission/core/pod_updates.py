@@ -13,6 +13,7 @@ from understudy.admission import dumped, meta
 from understudy.admission.core import pod_annotations, pod_status, pods, scheduling
 from understudy.admission.core.formats import MAX_INT32, range_text
 from understudy.admission.core.options import options
+from understudy.admission.core.pod_admission import qos_class
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.kind import Context
@@ -52,11 +53,21 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += found
     if stop:
         return errors
-    errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [])
+    errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], ctx.release)
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if same(spec, before):
         return errors
+    if ctx.release == "1.31":
+        errors += _same_service(pod, old)
     return errors + _the_rest(spec, before)
+
+
+def _same_service(pod: Obj, old: Obj) -> Errors:
+    """1.31 complains of a change of the pod's class of service, too."""
+    now = qos_class(pod)
+    if now == ((old.get("status") or {}).get("qosClass") or qos_class(old)):
+        return []
+    return [invalid(_META, (pod.get("status") or {}).get("qosClass", ""), "Pod QoS is immutable")]
 
 
 def _images(found: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Errors, bool]:
@@ -87,7 +98,7 @@ def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
     return [], False
 
 
-def _only_more_tolerations(found: list[Obj], before: list[Obj]) -> Errors:
+def _only_more_tolerations(found: list[Obj], before: list[Obj], release: str) -> Errors:
     def but_seconds(toleration: Obj) -> Obj:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
@@ -95,7 +106,7 @@ def _only_more_tolerations(found: list[Obj], before: list[Obj]) -> Errors:
     path = _SPEC.child("tolerations")
     if any(but_seconds(t) not in kept for t in before):
         return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
-    return scheduling.tolerations(found, path)
+    return scheduling.tolerations(found, path, release)
 
 
 def _only_fewer_gates(found: list[Obj], before: list[Obj]) -> Errors:

@@ -244,7 +244,7 @@ def _identity(found: Obj, path: Path) -> Errors:
 
 
 def _system(found: Obj, path: Path, opts: Options) -> Errors:
-    errors = scheduling.tolerations(found.get("tolerations"), path.child("tolerations"))
+    errors = scheduling.tolerations(found.get("tolerations"), path.child("tolerations"), opts.release)
     for i, alias in enumerate(found.get("hostAliases") or ()):
         here = path.child("hostAliases").index(i)
         errors += ip(alias.get("ip", ""), here.child("ip"))

@@ -102,11 +102,11 @@ def _last(keys: list[str], key: str) -> int:
     return len(keys) - 1 - keys[::-1].index(key)
 
 
-def tolerations(found: Sequence[Obj] | None, path: Path) -> Errors:
+def tolerations(found: Sequence[Obj] | None, path: Path, release: str) -> Errors:
     errors: Errors = []
     for i, toleration in enumerate(found or ()):
         here = path.index(i)
-        key, operator, effect, value = (toleration.get(name, "") for name in ("key", "operator", "effect", "value"))
+        key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
         if key:
             errors += qualified(key, here.child("key"))
         elif operator != "Exists":
@@ -115,18 +115,21 @@ def tolerations(found: Sequence[Obj] | None, path: Path) -> Errors:
         if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
             text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
             errors.append(invalid(here.child("effect"), effect, text))
-        errors += _toleration_value(operator, value, here.child("operator"))
+        errors += _toleration_value(toleration, here.child("operator"), release)
         if effect:
             errors += choice(effect, EFFECTS, here.child("effect"))
     return errors
 
 
-def _toleration_value(operator: str, value: str, path: Path) -> Errors:
+def _toleration_value(toleration: Obj, path: Path, release: str) -> Errors:
+    operator, value = toleration.get("operator", ""), toleration.get("value", "")
     if operator in ("Equal", ""):
         texts = label_value_texts(value)
         return [invalid(path, value, ";".join(texts))] if texts else []
     if operator == "Exists":
-        return [invalid(path, value, "value must be empty when `operator` is 'Exists'")] if value else []
+        # 1.31 shows all of the toleration.
+        whole = release == "1.31" and dumped.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
+        return [invalid(path, whole or value, "value must be empty when `operator` is 'Exists'")] if value else []
     return choice(operator, ("Equal", "Exists"), path)
 
 

@@ -40,7 +40,7 @@ def csi_driver(name: str, path: Path, release: str) -> Errors:
     """The name of a CSI driver: a subdomain, upper case allowed, up to 63."""
     errors = [] if name else [required(path)]
     if size(name) > 63:
-        errors.append(too_long(path, 63, release))
+        errors.append(too_long(path, 63, release, in_bytes=True))
     return errors + [invalid(path, name, text) for text in dns_subdomain_texts(name.lower())]
 
 

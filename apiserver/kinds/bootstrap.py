@@ -12,7 +12,7 @@ from typing import Any
 from understudy.apiserver.kinds.core import NAMESPACE_NAME
 from understudy.apiserver.types import Obj
 
-NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+NAMESPACES = ("kube-system", "kube-public", "default", "kube-node-lease")
 PRIORITIES = {
     "system-node-critical": (
         2000001000,

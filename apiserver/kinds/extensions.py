@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from understudy.admission.cluster import extensions
+from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.names import path_segment_name
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.webhooks import service_port
@@ -79,15 +82,27 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "CustomResourceDefinition",
                 _store_version,
                 prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
+                validate=extensions.definition,
+                validate_update=lambda definition, old, ctx: extensions.definition(definition, ctx),
                 generation=True,
+                meta_updates=1,
             ),
             status=status(),
             row=created_at,
         ),
         (SERVICES, "APIService"): Rules(
             defaults=_default_service,
-            strategy=main(SERVICES, "v1", "APIService", _local_is_available),
-            status=status(keep_metadata(*RESET_FOR_STATUS)),
+            strategy=main(
+                SERVICES,
+                "v1",
+                "APIService",
+                _local_is_available,
+                validate=extensions.service,
+                validate_update=again(extensions.service, name=path_segment_name),
+                validate_name=path_segment_name,
+                meta_updates=1,
+            ),
+            status=status(keep_metadata(*RESET_FOR_STATUS), validate_update=extensions.service_status, meta_updates=1),
             row=row(_service, _available),
         ),
     }

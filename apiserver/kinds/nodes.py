@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission.cluster import runtime_classes
+from understudy.admission.cluster.common import again
 from understudy.admission.core import nodes
 from understudy.admission.core.pod_admission import NOT_READY
 from understudy.apiserver.kind import Context, Rules, Strategy
@@ -113,6 +115,13 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     return {
         ("", "Node"): NODES,
         ("node.k8s.io", "RuntimeClass"): Rules(
-            strategy=Strategy(create_on_update=True, unconditional_update=False), row=row(field("handler"))
+            strategy=Strategy(
+                validate=runtime_classes.create,
+                validate_update=again(runtime_classes.create, runtime_classes.same_handler),
+                meta_updates=1,
+                create_on_update=True,
+                unconditional_update=False,
+            ),
+            row=row(field("handler")),
         ),
     }

@@ -69,7 +69,8 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     restore(pod, old, "spec")
     restore(pod["metadata"], old["metadata"], "ownerReferences")
     status = pod.setdefault("status", {})
-    if not status.get("qosClass") and at(old, "status", "qosClass"):
+    # In 1.31 the class of service could still be changed.
+    if ctx.release != "1.31" and not status.get("qosClass") and at(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
 
 

@@ -24,6 +24,10 @@ def _row(priority: Obj) -> list[Any]:
     return [name(priority), value, default, age(priority), priority.get("preemptionPolicy", "")]
 
 
+def _short_row(priority: Obj) -> list[Any]:
+    return _row(priority)[:-1]
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     strategy = Strategy(
@@ -34,4 +38,5 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         check_create=priorities.only_default,
         check_update=lambda obj, old, ctx: priorities.only_default(obj, ctx),
     )
-    return {("scheduling.k8s.io", "PriorityClass"): Rules(defaults=_defaults, strategy=strategy, row=_row)}
+    row = _short_row if release == "1.31" else _row
+    return {("scheduling.k8s.io", "PriorityClass"): Rules(defaults=_defaults, strategy=strategy, row=row)}

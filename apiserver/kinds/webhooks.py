@@ -5,6 +5,8 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
+from understudy.admission.cluster import webhooks
+from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
@@ -88,7 +90,12 @@ def _printed(selector: Obj) -> str:
 def _rules_of_webhooks(more: dict[str, Any]) -> Rules:
     return Rules(
         defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
-        strategy=Strategy(generation=True, unconditional_update=False),
+        strategy=Strategy(
+            validate=webhooks.configuration,
+            validate_update=again(webhooks.configuration),
+            generation=True,
+            unconditional_update=False,
+        ),
         row=row(count("webhooks")),
     )
 
