@@ -1,0 +1,713 @@
+#!/usr/bin/env python3
+"""Compares a kube-apiserver with another API server by random sequences of requests.
+
+    scripts/differential.py https://127.0.0.1:6443 TOKEN http://127.0.0.1:8001 --seed 1 --sequences 100
+    scripts/differential.py … --replay story.jsonl           the requests that an earlier run has printed
+
+A sequence has a namespace of its own and uses every verb, patch type, selector and option of claims, slices, pods and
+config maps. Status, the headers that matter and body have to agree, but for what a server makes up: uids, versions,
+times, generated names, tokens, addresses, the order of owners and of causes. The first difference of a sequence is
+shrunk to as few requests, parameters and fields as still differ, and printed as lines that --replay takes.
+
+A request refers to an earlier answer: {{3.metadata.uid}} is that field of the answer to request 3, on each server its
+own. {{ns}} is the namespace of the sequence, {{run}} a word for names outside it. Exit status 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import itertools
+import json
+import os
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+from urllib.parse import quote
+
+from comparing import CRASHED, MEDIA, Answer, Obj, Parts, Server, differences, set_at, some
+
+META = "g=meta.k8s.io;v=v1"
+FORMS = (
+    "application/yaml",
+    f"application/json;as=Table;{META}",
+    f"application/json;as=PartialObjectMetadata;{META}",
+    f"application/json;as=PartialObjectMetadataList;{META}",
+    f"application/json;as=Table;{META},application/json",
+    "text/plain",
+    "*/*",
+)
+MISSING = "missing"  # what a reference to a field that is not there stands for
+
+
+@dataclass
+class Step:
+    """A request. `base`: the body is the answer to that request, with `edits` to it."""
+
+    id: int
+    method: str
+    path: str
+    query: list[tuple[str, str]] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    body: Any = None
+    base: int = -1
+    edits: list[tuple[str, Any]] = field(default_factory=list)
+
+
+# --- what is asked for
+
+
+@dataclass(frozen=True)
+class Kind:
+    """`versions`: API version and collection; `needed` are the parts of every object, `parts` of some."""
+
+    name: str
+    versions: tuple[tuple[str, str], ...]
+    needed: Parts
+    parts: Parts
+    status: Parts
+    fields: tuple[str, ...]  # field selectors
+    namespaced: bool = True
+
+
+OBJECT_META: Parts = (
+    ("metadata.labels", ({"a": "1"}, {"a": "2", "b": "x"}, {"b": "y"}, {"a": "not valid!"}, None)),
+    ("metadata.annotations", ({"x": "1"}, {"x": "<&>"}, {"X/y/z": "1"}, {"x": ""})),
+    ("metadata.finalizers", (["e.io/a"], ["e.io/b", "e.io/a"], ["plain"], [])),
+    (
+        "metadata.ownerReferences",
+        (
+            [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}],
+            [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u", "controller": True}],
+            [{"apiVersion": "v1", "kind": "", "name": "o", "uid": "u"}],
+        ),
+    ),
+    ("metadata.generation", (5, -1)),
+    ("metadata.uid", ("made-up",)),
+    ("metadata.creationTimestamp", ("2020-01-01T00:00:00Z", "yesterday", None)),
+    ("metadata.deletionTimestamp", ("2020-01-01T00:00:00Z",)),
+    ("metadata.namespace", ("elsewhere", "", "{{ns}}")),
+    ("metadata.nonsense", (1,)),
+    ("metadata.managedFields", ([], [{}], None)),
+    ("metadata.resourceVersion", ("", "0", "1", "x")),
+    ("nonsense", ({"a": 1}, None)),
+    ("kind", ("Wrong", "")),
+    ("apiVersion", ("wrong/v1", "v1", "", "resource.k8s.io/v1alpha3", "a/b/c")),
+)
+
+
+def devices(*changes: Obj) -> Obj:
+    made = [{"name": f"r{i}", "deviceClassName": "gpu.example.com", **change} for i, change in enumerate(changes)]
+    return {"requests": made}
+
+
+LIMITS = {"limits": {"cpu": 1}}
+RESULT = {"request": "r0", "driver": "gpu.example.com", "pool": "p", "device": "d0"}
+POD = {"resource": "pods", "name": "p", "uid": "u1"}
+DEVICE = {"name": "d0", "basic": {"attributes": {"model": {"string": "a"}}, "capacity": {"memory": {"value": "1Gi"}}}}
+RESOURCE = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3")
+
+
+def paths(versions: tuple[str, ...], resource: str, namespaced: bool = True) -> tuple[tuple[str, str], ...]:
+    where = "/namespaces/{{ns}}/" if namespaced else "/"
+    roots = (f"/apis/{v}" if "/" in v else f"/api/{v}" for v in versions)
+    return tuple((v, root + where + resource) for v, root in zip(versions, roots, strict=True))
+
+
+KINDS = (
+    Kind(
+        "ResourceClaim",
+        paths(RESOURCE, "resourceclaims"),
+        (("spec.devices", (devices({}), devices({}), devices({}, {"count": 2}))),),
+        (
+            *OBJECT_META,
+            ("spec.devices", (devices({"adminAccess": True}), devices({"allocationMode": "All"}), {})),
+            ("spec.devices", (devices({"allocationMode": "Some"}), devices({"name": "Bad_Name", "count": -1}))),
+            ("spec.devices", (devices({"selectors": [{"cel": {"expression": "device.driver == 'a'"}}]}),)),
+            ("spec.devices", (devices({"selectors": [{"cel": {"expression": "noSuch("}}]}), "text", None)),
+            ("spec.devices.constraints", ([{"matchAttribute": "a.com/m"}], [{"requests": ["r9"]}], 5)),
+            ("spec.devices.config", ([{"opaque": {"driver": "d", "parameters": {"b": 1, "a": [1.50]}}}], [{}])),
+            ("spec.controller", ("c.example.com",)),
+        ),
+        (
+            ("status.allocation", ({"devices": {"results": [RESULT]}}, {}, None, {"devices": {"results": [{}]}})),
+            ("status.reservedFor", ([POD], [POD, {**POD, "name": "q", "uid": "u2"}], [POD, POD], [], [{}])),
+            ("status.devices", ([{"driver": "gpu.example.com", "pool": "p", "device": "d0", "data": {"a": 1}}], [])),
+            ("status.nonsense", (1,)),
+            ("metadata.labels", ({"s": "1"},)),
+            ("metadata.finalizers", (["e.io/s"],)),
+            ("spec", ({"devices": {}},)),
+        ),
+        ("metadata.name", "metadata.namespace", "name", "spec.x"),
+    ),
+    Kind(
+        "ResourceSlice",
+        paths(RESOURCE, "resourceslices", False),
+        (
+            ("spec.driver", ("gpu.example.com", "nic.example.com")),
+            ("spec.nodeName", ("node-1", "node-2")),
+            ("spec.pool", ({"name": "p", "resourceSliceCount": 1},)),
+            ("spec.devices", ([DEVICE], [])),
+            ("metadata.labels", ({"run": "{{run}}"}, {"run": "{{run}}", "a": "1"})),
+        ),
+        (
+            *(part for part in OBJECT_META if part[0] != "metadata.labels"),
+            ("spec.driver", ("Not Valid", "")),
+            ("spec.nodeName", ("", None)),
+            ("spec.allNodes", (True, False)),
+            ("spec.nodeSelector", ({"nodeSelectorTerms": [{"matchFields": []}]}, {})),
+            ("spec.pool", ({"name": "p", "resourceSliceCount": 0}, {}, {"name": "q", "generation": 2})),
+            ("spec.devices", ([DEVICE, DEVICE], [{"name": "d1"}], [{**DEVICE, "name": "D_"}], 7)),
+        ),
+        (),
+        ("metadata.name", "spec.nodeName", "spec.driver", "spec.pool", "name"),
+        namespaced=False,
+    ),
+    Kind(
+        "Pod",
+        paths(("v1",), "pods"),
+        (("spec.containers", ([{"name": "c", "image": "i:1"}], [{"name": "c", "image": "i:2"}])),),
+        (
+            *OBJECT_META,
+            ("spec.nodeName", ("node-1",)),
+            ("spec.activeDeadlineSeconds", (5, 10, 0)),
+            ("spec.terminationGracePeriodSeconds", (0, 30, -5)),
+            ("spec.tolerations", ([{"key": "k", "operator": "Exists"}], [{"operator": "Sometimes"}])),
+            (
+                "spec.containers",
+                ([], [{"name": "c"}], [{"name": "c", "image": "i", "resources": LIMITS}]),
+            ),
+            ("spec.resourceClaims", ([{"name": "x", "resourceClaimName": "a"}], [{"name": "x"}], [{"name": "X_"}])),
+            ("spec.restartPolicy", ("Never", "Sometimes", "")),
+            ("spec.schedulingGates", ([{"name": "e.io/g"}],)),
+            ("spec.priority", (1, 0)),
+            ("spec.nodeSelector", ({"a": "1"},)),
+        ),
+        (
+            ("status.phase", ("Running", "Failed", "Odd")),
+            (
+                "status.conditions",
+                ([{"type": "Ready", "status": "True"}], [{"type": "Odd", "status": "Maybe"}], [{}]),
+            ),
+            ("status.resourceClaimStatuses", ([{"name": "x", "resourceClaimName": "a"}], [{"name": "y"}])),
+            ("status.podIP", ("10.0.0.1", "nowhere")),
+            ("metadata.labels", ({"s": "1"},)),
+            ("spec.nodeName", ("node-9",)),
+        ),
+        ("metadata.name", "spec.nodeName", "status.phase", "spec.restartPolicy", "metadata.namespace", "spec.x"),
+    ),
+    Kind(
+        "ConfigMap",
+        paths(("v1",), "configmaps"),
+        (),
+        (
+            *OBJECT_META,
+            ("data", ({"k": "1"}, {"k": "2", "l": "<&>"}, {"bad key": "1"}, {}, None, {"k": 1}, [])),
+            ("binaryData", ({"b": "AAEC"}, {"k": "AA=="}, {"b": "not base64"})),
+            ("immutable", (True, False, None, "yes")),
+        ),
+        (),
+        ("metadata.name", "metadata.namespace", "data.k"),
+    ),
+)
+NAMES = ("a", "b", "c", "not valid", "e" * 254)
+LABELS = (
+    "a=1", "a!=1", "a in (1,2)", "a notin (1)", "a", "!a", "a=1,b=x", "a==", "a>0", "a in ()", "a=1,", ",a", "a in (1",
+    "=", "a<x", "b/c/d=1", "a = 1", "a in (1,,2)", "a!", "nope", "",
+)  # fmt: skip
+VALUES = ("a", "b", "gpu.example.com", "node-1", "Pending", "{{ns}}", "", "x\\,y", "x=y")
+DURATIONS = ("0", "1", "-1", "30", "x", "")
+
+
+class Author:
+    """Writes the requests of one sequence."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.ids = itertools.count()
+        self.steps: list[Step] = []
+        self.kinds = self.rng.sample(KINDS, self.rng.choice((1, 1, 1, 2)))
+        self.objects: list[tuple[int, str]] = []  # requests that answer objects, and their kinds
+        self.lists: list[int] = []
+
+    def write(self, length: int) -> list[Step]:
+        verbs: tuple[tuple[Callable[[Kind], Step], int], ...] = (
+            (self.create, 25), (self.put, 15), (self.patch, 25), (self.get, 6), (self.list, 22), (self.watch, 4),
+            (self.delete, 12), (self.delete_all, 4), (self.odd, 2),
+        )  # fmt: skip
+        for _ in range(length):
+            verb = self.create if not self.steps else self.rng.choices(*zip(*verbs, strict=True))[0]
+            self.steps.append(verb(self.rng.choice(self.kinds)))
+        return self.steps
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def step(self, method: str, path: str, **more: Any) -> Step:
+        made = Step(next(self.ids), method, path, **more)
+        if self.chance(0.08):
+            made.headers["Accept"] = self.rng.choice(FORMS)
+        if self.chance(0.03):
+            made.query.append(("pretty", self.rng.choice(("true", "false", "1", ""))))
+        return made
+
+    # --- pieces
+
+    def name(self, kind: Kind) -> str:
+        name = self.rng.choices(NAMES, (10, 6, 3, 0.3, 0.1))[0]
+        return name if kind.namespaced else "{{run}}-" + name
+
+    def at(self, kind: Kind) -> tuple[str, str]:
+        return self.rng.choice(kind.versions)
+
+    def item(self, kind: Kind, subresource: bool = True) -> tuple[str, str, bool]:
+        """(API version, path of an object or of its status, whether it is the status)."""
+        version, collection = self.at(kind)
+        status = bool(kind.status) and subresource and self.chance(0.25)
+        return version, f"{collection}/{quote(self.name(kind))}" + ("/status" if status else ""), status
+
+    def body(self, kind: Kind, version: str, status: bool = False, few: int = 2) -> Obj:
+        body: Obj = {"apiVersion": version, "kind": kind.name}
+        parts = kind.status if status else kind.parts
+        for path, value in some(self.rng, kind.needed, len(kind.needed)) + self.chosen(parts, few):
+            set_at(body, path, value)
+        return body
+
+    def chosen(self, parts: Parts, most: int) -> list[tuple[str, Any]]:
+        return some(self.rng, parts, self.rng.randint(0, most))
+
+    def version(self) -> str:
+        """A resourceVersion."""
+        known = [f"{{{{{id_}.metadata.resourceVersion}}}}" for id_, _ in self.objects[-4:]]
+        known += [f"{{{{{id_}.metadata.resourceVersion}}}}" for id_ in self.lists[-2:]]
+        return self.rng.choice(known) if known and self.chance(0.6) else self.rng.choice(("0", "", "1", "x", "-1"))
+
+    def writing(self, apply: bool = False) -> list[tuple[str, str]]:
+        options = (
+            ("dryRun", ("All", "All", "Some", ""), 0.12),
+            ("fieldManager", ("one", "two", "x" * 129, "a\tb", ""), 0.9 if apply else 0.2),
+            ("fieldValidation", ("Strict", "Warn", "Ignore", "Nope"), 0.3),
+            ("force", ("true", "false"), 0.4 if apply else 0.01),
+        )
+        return self.some_of(options)
+
+    def some_of(self, options: Any) -> list[tuple[str, str]]:
+        return [(name, self.rng.choice(values)) for name, values, chance in options if self.chance(chance)]
+
+    def selecting(self, kind: Kind, chance: float = 0.3) -> list[tuple[str, str]]:
+        query = []
+        labels = self.rng.choice(LABELS) if self.chance(chance) else ""
+        if not kind.namespaced:
+            query.append(("labelSelector", "run={{run}}" + ("," + labels if labels else "")))
+        elif labels:
+            query.append(("labelSelector", labels))
+        if self.chance(chance):
+            terms = [
+                f"{self.rng.choice(kind.fields)}{self.rng.choice(('=', '=', '==', '!=', '~'))}{self.rng.choice(VALUES)}"
+                for _ in range(self.rng.choice((1, 1, 2)))
+            ]
+            query.append(("fieldSelector", ",".join(terms)))
+        return query
+
+    # --- verbs
+
+    def create(self, kind: Kind) -> Step:
+        version, collection = self.at(kind)
+        body = self.body(kind, version)
+        if self.chance(0.9):
+            set_at(body, "metadata.name", self.name(kind))
+        if self.chance(0.1):
+            set_at(body, "metadata.generateName", ("" if kind.namespaced else "{{run}}-") + "gen-")
+        step = self.step("POST", collection, query=self.writing(), body=body)
+        self.objects.append((step.id, kind.name))
+        return step
+
+    def get(self, kind: Kind) -> Step:
+        step = self.step("GET", self.item(kind)[1])
+        if self.chance(0.2):
+            step.query.append(("resourceVersion", self.version()))
+        self.objects.append((step.id, kind.name))
+        return step
+
+    def put(self, kind: Kind) -> Step:
+        version, path, status = self.item(kind)
+        step = self.step("PUT", path, query=self.writing())
+        known = [id_ for id_, name in self.objects if name == kind.name]
+        if known and self.chance(0.85):
+            step.base = self.rng.choice(known[-3:])
+            step.edits = self.chosen(kind.status if status else kind.parts, 2)
+            step.edits += [("metadata.resourceVersion", self.version())] if self.chance(0.2) else []
+            step.edits += [("apiVersion", version)] if self.chance(0.8) else []
+        else:
+            step.body = self.body(kind, version, status)
+            set_at(step.body, "metadata.name", self.name(kind))
+        self.objects.append((step.id, kind.name))
+        return step
+
+    def patch(self, kind: Kind) -> Step:
+        version, path, status = self.item(kind)
+        form = self.rng.choice(("apply", "merge", "strategic", "json"))
+        step = self.step("PATCH", path, query=self.writing(form == "apply"))
+        step.headers["Content-Type"] = MEDIA[form]
+        parts = kind.status if status else kind.parts
+        chosen = self.chosen(parts, 3)
+        if form == "apply":
+            step.body = self.body(kind, version, status)
+            if self.chance(0.3):
+                set_at(step.body, "metadata.name", self.name(kind))
+        elif form == "json":
+            step.body = [self.operation(at, value) for at, value in chosen]
+        else:
+            step.body = {}
+            for at, value in chosen:
+                set_at(step.body, at, self.rng.choice((value, value, None)))
+        if self.chance(0.01):
+            step.headers["Content-Type"] = self.rng.choice(("application/json", "text/plain", *MEDIA.values()))
+        self.objects.append((step.id, kind.name))
+        return step
+
+    def operation(self, at: str, value: Any) -> Obj:
+        verb = self.rng.choice(("add", "add", "replace", "remove", "test", "copy", "move"))
+        where = "/" + at.replace(".", "/")
+        if verb in ("copy", "move"):
+            return {"op": verb, "from": where, "path": "/metadata/annotations"}
+        return {"op": verb, "path": where} | ({} if verb == "remove" else {"value": value})
+
+    def list(self, kind: Kind) -> Step:
+        collection = self.at(kind)[1]
+        query = self.selecting(kind)
+        options = (
+            ("limit", ("1", "1", "2", "500", "0", "-1", "x", ""), 0.4),
+            ("resourceVersion", (self.version(),), 0.25),
+            ("resourceVersionMatch", ("Exact", "NotOlderThan", "Odd"), 0.15),
+            ("timeoutSeconds", DURATIONS, 0.05),
+            ("allowWatchBookmarks", ("true",), 0.03),
+            ("sendInitialEvents", ("true", "false"), 0.03),
+        )
+        query += self.some_of(options)
+        if self.lists and self.chance(0.35):
+            query.append(("continue", f"{{{{{self.rng.choice(self.lists[-2:])}.metadata.continue}}}}"))
+        step = self.step("GET", collection, query=query)
+        self.lists.append(step.id)
+        return step
+
+    def watch(self, kind: Kind) -> Step:
+        step = self.step("GET", self.at(kind)[1], query=[("watch", self.rng.choice(("true", "1", "")))])
+        options = (
+            ("resourceVersion", (self.version(),), 0.8),
+            ("resourceVersionMatch", ("NotOlderThan", "Exact"), 0.15),
+            ("allowWatchBookmarks", ("true", "false"), 0.3),
+            ("sendInitialEvents", ("true", "false"), 0.15),
+        )
+        step.query += self.selecting(kind) + self.some_of(options)
+        step.query.append(("timeoutSeconds", "1"))
+        return step
+
+    def delete(self, kind: Kind) -> Step:
+        step = self.step("DELETE", self.item(kind, subresource=False)[1])
+        self.deletion(step)
+        self.objects.append((step.id, kind.name))
+        return step
+
+    def deletion(self, step: Step) -> None:
+        options = (
+            ("gracePeriodSeconds", DURATIONS, 0.3),
+            ("propagationPolicy", ("Foreground", "Background", "Orphan", "Odd", ""), 0.3),
+            ("orphanDependents", ("true", "false"), 0.08),
+            ("dryRun", ("All", "Some"), 0.15),
+        )
+        if self.chance(0.5):
+            step.query += self.some_of(options)
+        if self.chance(0.4):
+            body: Obj = dict(self.some_of((*options[1:2],)))
+            numbers: Any = (("gracePeriodSeconds", (0, 1, -1, 30), 0.3), ("orphanDependents", (True, False), 0.1))
+            body |= dict(self.some_of(numbers))
+            if self.chance(0.15):
+                body["dryRun"] = [self.rng.choice(("All", "Some"))]
+            if self.chance(0.3):
+                body["preconditions"] = {"resourceVersion": self.version()}
+            if self.chance(0.2) and self.objects:
+                set_at(body, "preconditions.uid", f"{{{{{self.rng.choice(self.objects[-4:])[0]}.metadata.uid}}}}")
+            if self.chance(0.7):
+                body |= {"kind": self.rng.choice(("DeleteOptions",) * 9 + ("Odd",)), "apiVersion": "v1"}
+            step.body = body
+
+    def delete_all(self, kind: Kind) -> Step:
+        step = self.step("DELETE", self.at(kind)[1], query=self.selecting(kind))
+        step.query += self.some_of((("limit", ("1", "x"), 0.1), ("resourceVersion", (self.version(),), 0.1)))
+        self.deletion(step)
+        return step
+
+    def odd(self, kind: Kind) -> Step:
+        """A verb where it does not belong."""
+        _, path, _ = self.item(kind)
+        method = self.rng.choice(("POST", "OPTIONS", "TRACE", "DELETE"))
+        path += self.rng.choice(("", "/", "/nonsense", "/status/x", "/finalize"))
+        return self.step(method, path, body={} if method == "POST" else None)
+
+
+# --- what is answered
+
+UID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+MADE_UP = (
+    (re.compile(UID), "UID"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z|[+-]\d\d:\d\d)"), "TIME"),
+    (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
+    (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
+    (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d{3,}"), r"\1VERSION"),
+    (re.compile(r"\b(m=[+-]\S+|local ServerTime:)"), ""),
+)
+HEADERS = ("content-type", "warning", "retry-after", "allow")
+AGE = re.compile(r"(<?\d+(ms|s|m|h|d|y))+")
+
+
+def text(value: str) -> str:
+    for pattern, instead in MADE_UP:
+        value = pattern.sub(instead, value)
+    return value
+
+
+def seen(value: Any, name: str = "") -> Any:
+    """A value of an answer, less what servers make up."""
+    if isinstance(value, dict):
+        return {text(key): seen(item, key) for key, item in value.items()}
+    if isinstance(value, list):
+        items = [seen(item) for item in value]
+        return sorted(items, key=json.dumps) if name in ("managedFields", "causes") else items
+    if not isinstance(value, str):
+        return value
+    if name == "message":
+        return sorted(re.split(r", |\[|\]", text(value)))
+    if name == "resourceVersion" and len(value) > 1:
+        return "VERSION" if value.isdigit() else value
+    if name == "continue" and value:
+        return "TOKEN"
+    return "AGE" if AGE.fullmatch(value) else text(value)
+
+
+def agreed(answer: Answer, step: Step) -> Any:
+    """What two servers have to agree on."""
+    headers = {name: sorted(text(v) for v in answer.all(name)) for name in HEADERS}
+    kind = answer.all("content-type")[:1]
+    body: Any = text(answer.body.decode(errors="replace"))
+    if kind == ["application/json"] and any(name == "watch" for name, _ in step.query) and answer.status == 200:
+        body = events(answer.body)
+    elif kind == ["application/json"] and answer.body:
+        body = seen(json.loads(answer.body))
+    elif kind == ["application/yaml"]:
+        body = re.sub(r'(resourceVersion|continue): "?\w+"?', r"\1: X", body)
+        body = sorted(body.splitlines())  # entries of owners stand in any order
+    return {"status": answer.status, "headers": headers, "body": body}
+
+
+def events(body: bytes) -> list[Any]:
+    """Of a watch: bookmarks come when the server likes, and so do the first objects in the order that it likes."""
+    found = []
+    for line in body.splitlines():
+        event = json.loads(line)
+        if event["type"] != "BOOKMARK" or event["object"].get("metadata", {}).get("annotations"):
+            found.append(seen(event))
+    first = list(itertools.takewhile(lambda event: event["type"] == "ADDED", found))
+    return sorted(first, key=json.dumps) + found[len(first) :]
+
+
+# --- asking
+
+
+class Teller:
+    """Tells a sequence to one server; remembers its answers, which later requests refer to."""
+
+    def __init__(self, server: Server, namespace: str) -> None:
+        self.server = server
+        self.words = {"ns": namespace, "run": namespace}
+        self.answers: dict[int, Any] = {}
+
+    def tell(self, step: Step) -> Answer:
+        path = self.filled(step.path)
+        if step.query:
+            path += "?" + "&".join(f"{quote(k)}={quote(self.filled(v), safe='')}" for k, v in step.query)
+        body = self.filled(step.body)
+        if step.base >= 0:
+            body = copy.deepcopy(self.answers.get(step.base))
+            body = body if isinstance(body, dict) else {}
+            for at, value in step.edits:
+                set_at(body, at, self.filled(value))
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
+        answer = self.server.exchange(step.method, path, headers | step.headers, data)
+        try:
+            self.answers[step.id] = json.loads(answer.body)
+        except ValueError:  # YAML, events, text
+            self.answers[step.id] = None
+        return answer
+
+    def filled(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: self.filled(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.filled(item) for item in value]
+        if not isinstance(value, str) or "{{" not in value:
+            return value
+        return re.sub(r"\{\{(.+?)\}\}", lambda found: self._word(found.group(1)), value)
+
+    def _word(self, name: str) -> str:
+        if name in self.words:
+            return self.words[name]
+        id_, *path = name.split(".")
+        value = self.answers.get(int(id_))
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        return value if isinstance(value, str) else MISSING
+
+
+class Pair:
+    """Both servers. Every telling gets a namespace that was never used."""
+
+    def __init__(self, left: Server, right: Server) -> None:
+        self.servers = (left, right)
+        self.requests = 0
+        self.verbs: Counter[str] = Counter()
+        self._both = ThreadPoolExecutor(2)
+        self._run = f"d{os.getpid():x}"
+        self._names = itertools.count()
+
+    def difference(self, story: list[Step]) -> tuple[int, Any, Any] | None:
+        """The index of the first request that is answered differently, and both answers."""
+        namespace = f"{self._run}-{next(self._names)}"
+        tellers = [Teller(server, namespace) for server in self.servers]
+        for server in self.servers:
+            server.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        try:
+            for index, step in enumerate(story):
+                self.requests += 1
+                self.verbs[step.method] += 1
+                answers = list(self._both.map(lambda teller, step=step: teller.tell(step), tellers))
+                if answers[0].status == CRASHED:
+                    return None
+                found = [agreed(answer, step) for answer in answers]
+                if found[0] != found[1]:
+                    return index, *found
+            return None
+        finally:
+            list(self._both.map(lambda server: clean(server, namespace), self.servers))
+
+    def shrunk(self, story: list[Step], budget: int = 150) -> list[Step]:
+        """The shortest of a few stories that still differ in their last request."""
+        progress = True
+        while progress and budget > 0:
+            progress = False
+            for smaller in smaller_stories(story):
+                budget -= 1
+                found = self.difference(smaller)
+                if found is not None:
+                    story = smaller[: found[0] + 1]
+                    progress = True
+                    break
+                if budget <= 0:
+                    break
+        return story
+
+
+def smaller_stories(story: list[Step]) -> Iterator[list[Step]]:
+    """Without some requests; then the requests without some of their parameters, headers and fields."""
+    for size in (len(story) // 2, len(story) // 4, 1):
+        for start in range(0, len(story) - 1, size or 1) if size else ():
+            yield story[:start] + story[start + size :] if start + size < len(story) else story[:start] + story[-1:]
+    for index in reversed(range(len(story))):
+        for step in smaller_steps(story[index]):
+            yield [*story[:index], step, *story[index + 1 :]]
+
+
+def smaller_steps(step: Step) -> Iterator[Step]:
+    for i in range(len(step.query)):
+        yield replace(step, query=step.query[:i] + step.query[i + 1 :])
+    for i in range(len(step.edits)):
+        yield replace(step, edits=step.edits[:i] + step.edits[i + 1 :])
+    if "Accept" in step.headers:
+        yield replace(step, headers={k: v for k, v in step.headers.items() if k != "Accept"})
+    for body in smaller_values(step.body, 3):
+        yield replace(step, body=body)
+
+
+def smaller_values(value: Any, depth: int) -> Iterator[Any]:
+    if not depth or not isinstance(value, dict | list):
+        return
+    if isinstance(value, list):
+        for i, item in enumerate(value):
+            yield value[:i] + value[i + 1 :]
+            for smaller in smaller_values(item, depth - 1):
+                yield [*value[:i], smaller, *value[i + 1 :]]
+        return
+    for key, item in value.items():
+        yield {k: v for k, v in value.items() if k != key}
+        for smaller in smaller_values(item, depth - 1):
+            yield {**value, key: smaller}
+
+
+def clean(server: Server, namespace: str) -> None:
+    """Deletes what a sequence has left, and its namespace."""
+    for kind in KINDS:
+        collection = kind.versions[0][1].replace("{{ns}}", namespace)
+        selector = "" if kind.namespaced else f"?labelSelector=run%3D{namespace}"
+        left = server.call("GET", collection + selector)[1].get("items") or []
+        for item in left:
+            path = f"{collection}/{item['metadata']['name']}"
+            if item["metadata"].get("finalizers"):
+                server.call("PATCH", path, {"metadata": {"finalizers": None}}, MEDIA["merge"])
+            server.call("DELETE", path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+    path = f"/api/v1/namespaces/{namespace}"
+    server.call("DELETE", path)
+    server.call("PUT", path + "/finalize", {"metadata": {"name": namespace}, "spec": {"finalizers": []}})
+
+
+def show(story: list[Step], found: tuple[int, Any, Any], title: str) -> None:
+    print(f"--- {title}")
+    for step in story[: found[0] + 1]:
+        print(json.dumps({k: v for k, v in asdict(step).items() if v not in ([], {}, None, -1)}))
+    for line in differences(found[1], found[2], ""):
+        print(f"    {line[:1500]}")
+    sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left", help="URL of a real server")
+    parser.add_argument("token", help="bearer token for it")
+    parser.add_argument("right", help="URL of the server to compare")
+    parser.add_argument("right_token", nargs="?", default="", help="bearer token for that, if it wants one")
+    parser.add_argument("--seed", type=int, default=0, help="of the first sequence")
+    parser.add_argument("--sequences", type=int, default=20)
+    parser.add_argument("--length", type=int, default=25, help="requests in a sequence")
+    parser.add_argument("--replay", type=argparse.FileType(), help="requests that were printed, instead of random ones")
+    parser.add_argument("--no-shrinking", action="store_true")
+    options = parser.parse_args()
+    pair = Pair(Server(options.left, options.token), Server(options.right, options.right_token))
+    if options.replay:
+        story = [Step(**json.loads(line)) for line in options.replay if line.startswith("{")]
+        found = pair.difference(story)
+        if found:
+            show(story, found, "replay")
+        return 1 if found else 0
+    differing = 0
+    for seed in range(options.seed, options.seed + options.sequences):
+        story = Author(seed).write(options.length)
+        found = pair.difference(story)
+        if found is None:
+            continue
+        differing += 1
+        if not options.no_shrinking:
+            story = pair.shrunk(story[: found[0] + 1])
+            found = pair.difference(story) or found
+        show(story, found, f"seed {seed}")
+    print(f"{options.sequences - differing} of {options.sequences} sequences agree; {pair.requests} requests: "
+          + ", ".join(f"{verb} {count}" for verb, count in pair.verbs.most_common()))  # fmt: skip
+    return 1 if differing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
