@@ -222,6 +222,22 @@ def _stateful_set(spec: Obj, ctx: Context) -> Errors:
     return errors + common.always_restarts(spec.get("template"), TEMPLATE.child("spec"), "StatefulSet")
 
 
+# The gate that a field of a stateful set's spec belongs to.
+_GATED = {"StatefulSetAutoDeletePVC": "persistentVolumeClaimRetentionPolicy", "StatefulSetStartOrdinal": "ordinals"}
+
+
+def drop_stateful(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
+    """Fields of a stateful set whose gates are off and that the stored one does not have."""
+    spec, before = stateful_set["spec"], (old or {}).get("spec") or {}
+    for gate, field in _GATED.items():
+        if not ctx.gates[gate] and before.get(field) is None:
+            spec.pop(field, None)
+    used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
+    if not ctx.gates["MaxUnavailableStatefulSet"] and not used:
+        (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
+    common.drop_fields(stateful_set, old, ctx)
+
+
 def _stateful_strategy(strategy: Obj, path: Path, release: str) -> Errors:
     rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
     match strategy.get("type", ""):

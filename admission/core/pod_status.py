@@ -32,8 +32,8 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _pod_ips(status, ctx.release) + _host_ips(status, ctx.release)
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         errors += _users(status.get(kind) or (), spec, _STATUS.child(kind))
-    errors += _allocated(status, spec, "containerStatuses", "containers")
-    errors += _allocated(status, spec, "initContainerStatuses", "initContainers")
+    errors += _allocated(status, spec, "containerStatuses", "containers", ctx.release)
+    errors += _allocated(status, spec, "initContainerStatuses", "initContainers", ctx.release)
     text = "must not be specified in container status"
     path = _STATUS.child("ephemeralContainerStatuses")
     return errors + [
@@ -145,7 +145,7 @@ def _users(found: Sequence[Obj], spec: Obj, path: Path) -> Errors:
     return errors
 
 
-def _allocated(status: Obj, spec: Obj, kind: str, of: str) -> Errors:
+def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: str) -> Errors:
     """The health of what a container was given (`allocatedResourcesStatus`)."""
     by_name = {c.get("name", ""): c for c in reversed(spec.get(of) or [])}
     errors: Errors = []
@@ -154,14 +154,17 @@ def _allocated(status: Obj, spec: Obj, kind: str, of: str) -> Errors:
             path = _STATUS.child(kind).index(i).child("allocatedResourcesStatus").index(j)
             owner = by_name.get(container.get("name", ""))
             if owner is not None:
-                errors += _known_resource(item.get("name", ""), owner.get("resources") or {}, path.child("name"))
+                errors += _known_resource(
+                    item.get("name", ""), owner.get("resources") or {}, path.child("name"), release
+                )
             errors += _health(item.get("resources") or (), path.child("resources"))
     return errors
 
 
-def _known_resource(name: str, resources: Obj, path: Path) -> Errors:
-    if not name.startswith("claim:"):
-        text = "must match one of the container's resource requests"
+def _known_resource(name: str, resources: Obj, path: Path, release: str) -> Errors:
+    old = release == "1.31"  # claims have no health yet
+    if old or not name.startswith("claim:"):
+        text = f"must match one of the container's resource {'requirements' if old else 'requests'}"
         return [] if name in (resources.get("requests") or {}) else [invalid(path, Printed(name), text)]
     known = (
         f"claim:{c.get('name', '')}" + (f"/{c['request']}" if c.get("request") else "")

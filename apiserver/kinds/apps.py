@@ -189,21 +189,6 @@ def _first_generation(deployment: Obj, ctx: Context) -> None:
     deployment["metadata"]["generation"] = 1
 
 
-# The gate that a field of a stateful set's spec belongs to.
-_GATED = {"StatefulSetAutoDeletePVC": "persistentVolumeClaimRetentionPolicy", "StatefulSetStartOrdinal": "ordinals"}
-
-
-def _drop_stateful(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
-    spec, before = stateful_set["spec"], (old or {}).get("spec") or {}
-    for gate, field in _GATED.items():
-        if not ctx.gates[gate] and before.get(field) is None:
-            spec.pop(field, None)
-    used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
-    if not ctx.gates["MaxUnavailableStatefulSet"] and not used:
-        (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
-    common.drop_fields(stateful_set, old, ctx)
-
-
 def _warn_of_claims(stateful_set: Obj, ctx: Context, *names: str) -> None:
     for i, claim in enumerate(stateful_set["spec"].get("volumeClaimTemplates") or ()):
         where = Path("spec", "volumeClaimTemplates").index(i)
@@ -317,8 +302,8 @@ def _stateful_sets() -> Rules:
             "apps",
             "v1",
             "StatefulSet",
-            lambda obj, ctx: _drop_stateful(obj, None, ctx),
-            prepare_update=_drop_stateful,
+            lambda obj, ctx: workloads.drop_stateful(obj, None, ctx),
+            prepare_update=workloads.drop_stateful,
             validate=workloads.stateful_set,
             validate_update=workloads.stateful_set_update,
             validate_name=label_name,
