@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from understudy.apiserver.call import User
 from understudy.apiserver.errors import unauthorized
 
+SERVICE_ACCOUNT = "system:serviceaccount:"
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
 
 
@@ -21,7 +22,7 @@ class TokenFileError(ValueError):
 
 
 def read_tokens(path: Path) -> dict[str, User]:
-    """{token: user} of a file with lines `token,user,uid,"group1,group2"` (--token-auth-file). Raises TokenFileError."""
+    """{token: user} of a file with lines `token,user,uid,"group1,group2"`. Raises TokenFileError."""
     tokens: dict[str, User] = {}
     try:
         with path.open(newline="") as lines:
@@ -71,6 +72,9 @@ class Authenticator:
             lowered = header.lower()
             if lowered.startswith("impersonate-extra-"):
                 extra.setdefault(unquote(lowered.removeprefix("impersonate-extra-")), []).append(value)
+        account = name.removeprefix(SERVICE_ACCOUNT).split(":") if name.startswith(SERVICE_ACCOUNT) else []
+        if len(account) == 2 and not groups:
+            groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
         if name != "system:anonymous" and AUTHENTICATED not in groups:
             groups.append(AUTHENTICATED)
         elif name == "system:anonymous" and not groups:

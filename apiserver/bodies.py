@@ -1,7 +1,7 @@
 """A request's body as an object of the kind that its path names.
 
-The real server reads kind and apiVersion from the body first, decodes into whatever they name, and then converts to what
-the path wants; the errors of all three steps name what was sent.
+The real server reads kind and apiVersion from the body first, decodes into whatever they name, and then converts to
+what the path wants; the errors of all three steps name what was sent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, internal: str, 
     `internal` is the Go type of the kind's internal form, `validation` that of unknown and duplicate fields. Raises
     400 and 415."""
     media = body_type(call.headers.get("Content-Type", ""))
-    body, strict = call.body, []
+    body = call.body
+    strict: list[str] = []
     try:
         if media == YAML:
             body, strict = yaml_to_json(body)

@@ -30,7 +30,7 @@ async def fill(api: Api, port: int) -> None:
             manager=MANAGER,
             subresource="",
             now=now,
-            reset=(("status",),),
+            reset=(("status",), ("spec", "finalizers")),  # what strategies fill in, for namespaces
             convert=lambda obj, source, wanted: obj,
         )
         made = {"uid": metadata.new_uid(), "creationTimestamp": now, "managedFields": owners}

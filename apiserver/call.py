@@ -14,7 +14,7 @@ JSON = "application/json"
 
 
 class Query(dict[str, str]):
-    """A query string's parameters; of a repeated one the first counts, as in Go. `get` answers "" for what is missing."""
+    """A query string's parameters; of a repeated one the first counts, as in Go. `get` answers "" for a missing one."""
 
     __slots__ = ("_all",)
 

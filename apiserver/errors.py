@@ -78,7 +78,10 @@ def already_exists(group: str, resource: str, name: str) -> StatusError:
 
 
 def generate_name_conflict(group: str, resource: str, name: str, retries: int = 1) -> StatusError:
-    message = f"{qualified(group, resource)} {go_quote(name)} already exists, the server was not able to generate a unique name for the object"
+    message = (
+        f"{qualified(group, resource)} {go_quote(name)} already exists, "
+        "the server was not able to generate a unique name for the object"
+    )
     return StatusError(
         409, "AlreadyExists", message, _details(group, resource, name, retryAfterSeconds=retries), retry_after=retries
     )

@@ -344,11 +344,12 @@ class Registry:
                 await self.store.delete(current.key, current.revision)
             return Entry(current.key, obj, current.revision)
         obj["metadata"].pop("resourceVersion", None)
+        if not write.dry_run:
+            obj["metadata"].pop("selfLink", None)
         if obj == current.value or _same_but_times(obj, current.value):
             return current
         if write.dry_run:
             return Entry(current.key, obj, current.revision)
-        obj["metadata"].pop("selfLink", None)
         return await self.store.update(current.key, obj, current.revision)
 
     async def modify(self, write: Write, transform: Transform) -> Entry:

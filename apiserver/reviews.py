@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from understudy.apiserver import bodies
+from understudy.apiserver import bodies, metadata
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply, User
 from understudy.apiserver.options import write_options
@@ -22,7 +22,10 @@ def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
     async def handle(api: Api, call: Call, target: Target) -> Reply:
         options = write_options(call)
         obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-        return value_reply(call, target, {**obj, "status": answer(api, call, obj)}, 201)
+        fields = {**obj["metadata"], "creationTimestamp": None}
+        if target.kind.name == "SelfSubjectReview":
+            fields["creationTimestamp"] = metadata.timestamp()
+        return value_reply(call, target, {**obj, "metadata": fields, "status": answer(api, call, obj)}, 201)
 
     return handle
 

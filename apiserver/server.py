@@ -185,15 +185,18 @@ class Server:
 
     def apply(self, *manifests: str | os.PathLike[str] | Obj | Iterable[Obj]) -> list[Obj]:
         """Creates or updates objects from paths, YAML or JSON texts, and dicts; answers them as stored, in order."""
-        return self._do(lambda client: client.apply(*manifests))
+        found: list[Obj] = self._do(lambda client: client.apply(*manifests))
+        return found
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
         """An object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""
-        return self._do(lambda client: client.get(kind, name, namespace))
+        found: Obj = self._do(lambda client: client.get(kind, name, namespace))
+        return found
 
     def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Obj]:
         """Objects of a kind, of one namespace or of all."""
-        return self._do(lambda client: client.list(kind, namespace, labels, fields))
+        found: list[Obj] = self._do(lambda client: client.list(kind, namespace, labels, fields))
+        return found
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Deletes an object. Raises StatusError (404)."""

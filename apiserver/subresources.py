@@ -10,7 +10,6 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import orjson
 
@@ -18,8 +17,9 @@ from understudy.admission.field import Errors, Path, invalid, not_supported, req
 from understudy.apiserver import bodies, deletion, errors, metadata
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
-from understudy.apiserver.kind import Kind, Subresource
+from understudy.apiserver.kind import Context, Kind, Subresource
 from understudy.apiserver.options import DeleteOptions, WriteOptions, write_options
+from understudy.apiserver.patch import managedfields
 from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.scale import get_scale, patch_scale, update_scale
@@ -75,12 +75,8 @@ async def assign(api: Api, call: Call, target: Target, binding: Obj, options: Wr
             fields["annotations"] = {**(fields.get("annotations") or {}), **notes}
         if labels:
             fields["labels"] = {**(fields.get("labels") or {}), **labels}
-        return {
-            **pod,
-            "metadata": fields,
-            "spec": _with_node(pod["spec"], node["name"]),
-            "status": _scheduled(pod, ctx.now),
-        }
+        status = _with_condition(pod, _true("PodScheduled", ctx.now))
+        return {**pod, "metadata": fields, "spec": _with_node(pod["spec"], node["name"]), "status": status}
 
     ctx = api.context(call, target)
     await api.registry.modify(Write(pods, target.namespace, name, pods.rules.strategy, ctx, options.dry_run), transform)
@@ -123,17 +119,17 @@ def _with_node(spec: Obj, node: str) -> Obj:
     return out
 
 
-def _scheduled(pod: Obj, now: str) -> Obj:
-    """The status with the condition that says so."""
+def _true(condition: str, now: str) -> Obj:
+    return {"type": condition, "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
+
+
+def _with_condition(pod: Obj, condition: Obj) -> Obj:
+    """The status with a condition, in the place of one of the same type."""
     status = pod.get("status") or {}
-    condition = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": now}
-    others = [c for c in status.get("conditions") or [] if c["type"] != "PodScheduled"]
-    ordered = {"phase": status["phase"]} if "phase" in status else {}
-    return {
-        **ordered,
-        "conditions": [*others, condition],
-        **{k: v for k, v in status.items() if k not in ("phase", "conditions")},
-    }
+    others = [c for c in status.get("conditions") or [] if c["type"] != condition["type"]]
+    head = {"phase": status["phase"]} if "phase" in status else {}
+    rest = {name: value for name, value in status.items() if name not in ("phase", "conditions")}
+    return {**head, "conditions": [*others, condition], **rest}
 
 
 # --- eviction ---------------------------------------------------------------------------------------------------
@@ -149,8 +145,22 @@ async def evict(api: Api, call: Call, target: Target) -> Reply:
     delete = _delete_options(sent.get("deleteOptions") or {}, options.dry_run)
     if not _needs_no_budget(entry.object):
         await _take_disruption(api, call, target, entry.object, delete.dry_run)
-    await deletion.Deletion(api, target.kind, api.context(call, target)).run(target.namespace, target.name, delete)
+    ctx = api.context(call, target)
+    if not delete.dry_run:
+        write = Write(target.kind, target.namespace, target.name, target.rules.strategy, ctx)
+        await api.registry.modify(
+            write, lambda pod: {**(pod or {}), "status": _with_condition(pod or {}, _evicted(ctx))}
+        )
+    await deletion.Deletion(api, target.kind, ctx).run(target.namespace, target.name, delete)
     return value_reply(call, target, CREATED, 201)
+
+
+def _evicted(ctx: Context) -> Obj:
+    return {
+        **_true("DisruptionTarget", ctx.now),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
 
 
 def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:
@@ -268,15 +278,12 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    return value_reply(call, target, _owned(api, call, target, body, options), 201)
+    return value_reply(call, target, _owned(api, call, target, body, spec, options), 201)
 
 
-def _owned(api: Api, call: Call, target: Target, body: Obj, options: WriteOptions) -> Obj:
+def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: WriteOptions) -> Obj:
     """The request shows who sent it, though it is not stored."""
-    from understudy.apiserver.patch import managedfields
-
-    bare = {**body, "metadata": {}, "status": {}}
-    bare["spec"] = {k: v for k, v in (bodies_spec(call) or {}).items()}
+    bare = {**body, "metadata": {}, "spec": sent, "status": {}}
     kind = target.kind.subresources["token"].kind
     owners = managedfields.on_update(
         None,
@@ -290,10 +297,6 @@ def _owned(api: Api, call: Call, target: Target, body: Obj, options: WriteOption
         convert=lambda obj, source, wanted: obj,
     )
     return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
-
-
-def bodies_spec(call: Call) -> Any:
-    return orjson.loads(call.body).get("spec")
 
 
 def _token_errors(seconds: int) -> Errors:
@@ -315,7 +318,10 @@ async def _check_bound(api: Api, target: Target, bound: Obj) -> None:
     entry = await api.registry.get(kind, target.namespace if kind.namespaced else "", name)
     uid = entry.value["metadata"]["uid"]
     if bound.get("uid") and bound["uid"] != uid:
-        why = f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. The object might have been deleted and then recreated"
+        why = (
+            f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
         raise errors.conflict("", kind.resource, name, why)
 
 
@@ -341,7 +347,7 @@ async def log(api: Api, call: Call, target: Target) -> Reply:
     """GET pods/NAME/log: without a node there is nothing to read."""
     pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
     if not pod["spec"].get("nodeName"):
-        return Reply(204, b"", "text/plain")
+        return Reply(204, b"", "")
     raise errors.internal_error(
         f'Get "https://{pod["spec"]["nodeName"]}:10250/": there is no kubelet behind this server'
     )

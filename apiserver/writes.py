@@ -24,7 +24,10 @@ from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
 WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-DUPLICATE_OWNERS = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+)
 
 
 class Writer:
@@ -190,7 +193,8 @@ def _applying(writer: Writer) -> Transform:
         check_name(obj, target)
         unique_owners(obj, writer.ctx)
         if current is None and obj["metadata"].get("uid"):
-            why = f"uid mismatch: the provided object specified uid {obj['metadata']['uid']}, and no existing object was found"
+            uid = obj["metadata"]["uid"]
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(target.kind.group, target.kind.resource, target.name, why)
         return writer.internal(obj)
 

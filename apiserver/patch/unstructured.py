@@ -23,7 +23,9 @@ def kind_of(value: Any) -> str:
         return "int64"
     if isinstance(value, float):
         return "float64"
-    return {str: "string", list: "slice"}.get(type(value), "map")
+    if isinstance(value, str):
+        return "string"
+    return "slice" if isinstance(value, list) else "map"
 
 
 def check(value: Any, shape: Shape) -> None:

@@ -69,11 +69,12 @@ class MemoryStore:
         return self._revision
 
     async def get(self, key: str) -> Entry | None:
-        return self._live.get(key)
+        return self.peek(key)
 
     def peek(self, key: str) -> Entry | None:
         """`get` for callers that cannot wait."""
-        return self._live.get(key)
+        found: Entry | None = self._live.get(key)
+        return found
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         if revision > self._revision:
@@ -117,7 +118,7 @@ class MemoryStore:
         return entry
 
     def _expect(self, key: str, expected: int) -> Entry:
-        current = self._live.get(key)
+        current = self.peek(key)
         if current is None or current.revision != expected:
             raise RevisionConflictError(current)
         return current
