@@ -1,10 +1,11 @@
-"""Objects of the built-in kinds, created and changed: what a kube-apiserver 1.32 answered.
+"""Objects of the built-in kinds, created and changed: what kube-apiservers of 1.32 and 1.31 answered.
 
 A line of `created.jsonl` is {"path", "object", "status", "answer" and "cells" or "causes", "warnings"}; what a server
 makes up is `<uid>`, `<time>`, `<ip>`, `<age>`. A line of `updated.jsonl` creates an object and takes steps: {"changes":
 [[path, value], …], "subresource", "status", "causes", "warnings"}, where a path without a value is a field that goes
 away; steps are dry runs except for those with "write". Of a cause of several lines the first is compared: the rest is a
 difference of Go values, laid out at random. Errors and warnings are compared in sorted order, since maps have none.
+Files that end in a release hold what it answers differently.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -32,14 +34,17 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 Answer = tuple[int, Any, list[str]]
 
 
-def lines(name: str) -> list[Any]:
-    found = [json.loads(line) for line in (RECORDED / name).read_text().splitlines()]
-    counts: dict[str, int] = {}
-    for line in found:
-        kind = line["object"]["kind"]
-        counts[kind] = number = counts.get(kind, 0) + 1
-        line["id"] = f"{kind}-{number}"
-    return found
+def lines(name: str, needed: str = "object") -> Iterator[Any]:
+    """The cases of 1.32, and those that 1.31 answers differently, that have something."""
+    for release in ("1.32", "1.31"):
+        counts: dict[str, int] = {}
+        file = RECORDED / (f"{name}.jsonl" if release == "1.32" else f"{name}-{release}.jsonl")
+        for line in map(json.loads, file.read_text().splitlines()):
+            kind = line["object"]["kind"]
+            counts[kind] = number = counts.get(kind, 0) + 1
+            mark = pytest.mark.apiserver(emulated_version=release)
+            if needed in line:
+                yield pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}")
 
 
 def send(server: Server, method: str, path: str, body: Any, accept: str = "application/json") -> Answer:
@@ -88,7 +93,7 @@ def told(line: Any, name: str) -> list[Any]:
     return sorted(line.get(name, []))
 
 
-@pytest.mark.parametrize("line", lines("created.jsonl"), ids=lambda line: line["id"])
+@pytest.mark.parametrize("line", lines("created"))
 def test_create(apiserver: Server, line: Any) -> None:
     """A dry run of a create is answered as a kube-apiserver answered it."""
     status, answer, warnings = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"])
@@ -102,9 +107,7 @@ def test_create(apiserver: Server, line: Any) -> None:
         assert shown(answer) == line["answer"]
 
 
-@pytest.mark.parametrize(
-    "line", [line for line in lines("created.jsonl") if "cells" in line], ids=lambda line: line["id"]
-)
+@pytest.mark.parametrize("line", lines("created", "cells"))
 def test_row(apiserver: Server, line: Any) -> None:
     """What `kubectl get` shows of it."""
     _, table, _ = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"], TABLE)
@@ -141,7 +144,7 @@ def _set(part: Any, name: str, values: list[Any]) -> None:
         part.pop(name, None)
 
 
-@pytest.mark.parametrize("line", lines("updated.jsonl"), ids=lambda line: line["id"])
+@pytest.mark.parametrize("line", lines("updated"))
 def test_update(apiserver: Server, line: Any) -> None:
     """Updates of a stored object are answered as a kube-apiserver answered them."""
     status, stored, _ = send(apiserver, "POST", line["path"], line["object"])
