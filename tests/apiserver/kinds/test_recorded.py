@@ -14,7 +14,6 @@ import json
 import re
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -34,8 +33,9 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 Answer = tuple[int, Any, list[str]]
 
 
-def lines(name: str, needed: str = "object") -> Iterator[Any]:
+def lines(name: str, needed: str = "object") -> list[Any]:
     """The cases of 1.32, and those that 1.31 answers differently, that have something."""
+    found = []
     for release in ("1.32", "1.31"):
         counts: dict[str, int] = {}
         file = RECORDED / (f"{name}.jsonl" if release == "1.32" else f"{name}-{release}.jsonl")
@@ -44,7 +44,8 @@ def lines(name: str, needed: str = "object") -> Iterator[Any]:
             counts[kind] = number = counts.get(kind, 0) + 1
             mark = pytest.mark.apiserver(emulated_version=release)
             if needed in line:
-                yield pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}")
+                found.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))
+    return found
 
 
 def send(server: Server, method: str, path: str, body: Any, accept: str = "application/json") -> Answer:
