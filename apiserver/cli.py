@@ -35,6 +35,11 @@ def switches(text: str) -> dict[str, bool]:
     return out
 
 
+def names(text: str) -> list[str]:
+    """["a", "b"] of "a,b"."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"want a port from 0 to 65535, not {text!r}")
@@ -59,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--tls-private-key-file", metavar="PATH")
     add("--tls", action="store_true", help="HTTPS, with a self-signed certificate")
     add("--control", action="store_true", help="serve /understudy/ (feature gates, compact, reset)")
+    add("--controllers", type=names, default=[], metavar="A,B", help="namespace, garbage-collector (default: none)")
     add("-v", "--verbose", action="store_true", help="one line on stderr per request")
     serve.set_defaults(run=_serve)
     from understudy.apiserver import validate_command
@@ -97,6 +103,7 @@ def _serve(args: argparse.Namespace) -> int:
             "tls_private_key_file",
             "token_auth_file",
             "control",
+            "controllers",
         )
     }
     try:

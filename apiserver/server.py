@@ -28,6 +28,7 @@ from understudy.apiserver.authentication import Authenticator, read_tokens
 from understudy.apiserver.certificates import Certificates
 from understudy.apiserver.client import Client
 from understudy.apiserver.control import Control
+from understudy.apiserver.controllers import Controllers
 from understudy.apiserver.dispatch import Dispatcher
 from understudy.apiserver.registry import Registry
 from understudy.apiserver.releases import DEFAULT, Release
@@ -51,6 +52,7 @@ class Server:
     tls               True for a self-signed certificate; or give `tls_cert_file` and `tls_private_key_file`
     token_auth_file   a file of tokens; without it everybody may do everything
     control           whether /understudy/ is served
+    controllers       which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
 
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
     """
@@ -69,6 +71,7 @@ class Server:
         tls_private_key_file: str | os.PathLike[str] | None = None,
         token_auth_file: str | os.PathLike[str] | None = None,
         control: bool = False,
+        controllers: Sequence[str] = (),
     ) -> None:
         release = Release.of(emulated_version).served(runtime_config or {})
         tokens = read_tokens(Path(token_auth_file)) if token_auth_file else None
@@ -76,9 +79,10 @@ class Server:
         self._load = list(load)
         self._address = (bind_address, port)
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
-        self.api = Api(release, Gates.of(release.name, self._gates_at_start), Registry(MemoryStore(), release))
+        self.api = Api(release, Gates.of(release.name, self._gates_at_start), Registry(MemoryStore(), release), tokens=tokens or {})
         self._authenticator = Authenticator(tokens)
         self._control = control
+        self._controllers = Controllers(self.api, controllers)
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None
         self.url = ""
@@ -102,6 +106,7 @@ class Server:
             await self._fill()
             self._listening = Listening(self._dispatcher, sock, self._tls.context())
             await self._listening.start()
+            self._controllers.start()
         except BaseException:
             sock.close()
             raise
@@ -115,6 +120,7 @@ class Server:
         if self._kubeconfig is not None:
             self._kubeconfig.unlink(missing_ok=True)
             self._kubeconfig = None
+        await self._controllers.stop()
 
     def __enter__(self) -> Self:
         self._thread = _Thread()
@@ -148,9 +154,11 @@ class Server:
     async def _emptied(self) -> None:
         if self._listening is not None:
             self._listening.end_watches()
+        await self._controllers.stop()
         self.api.registry.store = MemoryStore()
         self.api.gates.reset(self._gates_at_start)
         await self._fill()
+        self._controllers.start()
 
     # --- use --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,134 @@
+"""Controllers that can run behind a server, as kube-controller-manager's do behind a real one. None does by default.
+
+    namespace           empties a namespace that is being deleted, and then lets it go
+    garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
+
+They are driven by the store's watch alone: each write is shown to every controller, which notes the keys that it has to
+look at; one task then looks at them, one by one, each time at what is stored now. A key that could not be dealt with is
+looked at again later, after the delays of client-go's rate limiter (k8s.io/client-go/util/workqueue).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from understudy.apiserver.api import Api
+from understudy.apiserver.controllers.access import Controller, UnknownOwnerError
+from understudy.apiserver.controllers.garbage import GarbageCollector
+from understudy.apiserver.controllers.namespace import NamespaceController
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.storage.base import Watch
+
+KNOWN: dict[str, Callable[[Api], Controller]] = {
+    "namespace": NamespaceController,
+    "garbage-collector": GarbageCollector,
+}
+EVERYTHING = "/registry/"
+FIRST_DELAY, LONGEST_DELAY = 0.005, 1000.0  # seconds until another try; doubled with each failure
+
+log = logging.getLogger(__name__)
+
+
+class UnknownControllerError(ValueError):
+    """A name that no controller has."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown controller {name!r}: known are {', '.join(KNOWN)}")
+
+
+class Controllers:
+    """Those of one server. Raises UnknownControllerError."""
+
+    def __init__(self, api: Api, names: Iterable[str]) -> None:
+        self._api = api
+        self._names = list(dict.fromkeys(names))
+        for name in self._names:
+            if name not in KNOWN:
+                raise UnknownControllerError(name)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """In the running event loop, from what is stored now on."""
+        if self._names:
+            self._task = asyncio.create_task(_Run(self._api, self._names).forever())
+
+    async def stop(self) -> None:
+        """Ends between two writes. Raises what has ended the controllers before, if anything has."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+class _Run:
+    """The controllers from a start to a stop, over one store."""
+
+    def __init__(self, api: Api, names: list[str]) -> None:
+        self._store = api.registry.store
+        self._controllers = [KNOWN[name](api) for name in names]
+        self._woken = asyncio.Event()
+        self._failures: dict[tuple[Controller, str], int] = {}
+        self._later: set[asyncio.TimerHandle] = set()
+
+    async def forever(self) -> None:
+        try:
+            while True:
+                await self._from_now_on()
+        finally:
+            for handle in self._later:
+                handle.cancel()
+
+    async def _from_now_on(self) -> None:
+        """Returns if the watch was cut off, so that everything has to be looked at anew."""
+        revision = self._store.revision
+        watch = self._store.watch(EVERYTHING, revision)
+        watch.wake = self._woken.set
+        try:
+            entries = (await self._store.range(EVERYTHING, revision=revision)).entries
+            for controller in self._controllers:
+                controller.begin(entries)
+            while not watch.overflown:
+                self._woken.clear()
+                if not await self._some(watch):
+                    await self._woken.wait()
+        finally:
+            self._store.unwatch(watch)
+
+    async def _some(self, watch: Watch) -> bool:
+        """One key of each controller; whether there were any. They see every write before they decide anything."""
+        busy = False
+        for controller in self._controllers:
+            while watch.queue:
+                event = watch.queue.popleft()
+                for each in self._controllers:
+                    each.observe(event)
+            if controller.todo:
+                busy = True
+                await self._one(controller)
+                await asyncio.sleep(0)  # others in the loop have their turn
+        return busy
+
+    async def _one(self, controller: Controller) -> None:
+        key = next(iter(controller.todo))
+        del controller.todo[key]
+        try:
+            await controller.sync(key)
+        except (StatusError, UnknownOwnerError) as why:
+            log.debug("%s: %s: %s", type(controller).__name__, key, why)
+            failures = self._failures[controller, key] = self._failures.get((controller, key), 0) + 1
+            self._again(controller, key, min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY))
+        else:
+            self._failures.pop((controller, key), None)
+
+    def _again(self, controller: Controller, key: str, delay: float) -> None:
+        def now() -> None:
+            self._later.discard(handle)
+            controller.todo[key] = None
+            self._woken.set()
+
+        handle = asyncio.get_running_loop().call_later(delay, now)
+        self._later.add(handle)

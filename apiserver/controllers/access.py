@@ -1,0 +1,116 @@
+"""How controllers read and write: with the request handlers' own code, so that the same rules hold for them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import orjson
+
+from understudy.apiserver import writes
+from understudy.apiserver.api import Api, Target
+from understudy.apiserver.call import Call, Query, User
+from understudy.apiserver.deletion import Deletion
+from understudy.apiserver.kind import Kind
+from understudy.apiserver.options import DeleteOptions
+from understudy.apiserver.registry import prefix_of
+from understudy.apiserver.releases import Release
+from understudy.apiserver.requestinfo import request_info
+from understudy.apiserver.storage.base import Entry, Event
+from understudy.apiserver.types import Obj
+
+AGENT = "kube-controller-manager"
+ACCOUNTS = "system:serviceaccount:kube-system:"
+GROUPS = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
+MERGE = "application/merge-patch+json"
+
+
+class UnknownOwnerError(Exception):
+    """An owner reference to a kind that is not served, or that the object cannot have as an owner."""
+
+
+class Controller(Protocol):
+    """`todo` holds the keys that are to be looked at, in order."""
+
+    todo: dict[str, None]
+
+    def begin(self, entries: list[Entry]) -> None:
+        """Forgets everything: this is what is stored."""
+
+    def observe(self, event: Event) -> None:
+        """A write that happened."""
+
+    async def sync(self, key: str) -> None:
+        """Does what is to be done about a key, as it is stored now; nothing if all is well. Raises StatusError and
+        UnknownOwnerError for what is to be tried again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an object is."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+
+class Access:
+    """To one server, as one of kube-controller-manager's service accounts."""
+
+    def __init__(self, api: Api, account: str) -> None:
+        self.api = api
+        self._user = User(ACCOUNTS + account, GROUPS)
+        self._release: Release | None = None
+        self._prefixes: dict[str, Kind] = {}
+
+    def kinds(self) -> dict[str, Kind]:
+        """Of everything that is stored and can be deleted, by prefix; what is stored for two kinds once."""
+        if self._release is not self.api.release:
+            self._release = self.api.release
+            self._prefixes = {}
+            for kind in self._release.kinds:
+                if not kind.virtual and "delete" in kind.verbs:
+                    self._prefixes.setdefault(prefix_of(kind), kind)
+        return self._prefixes
+
+    def place(self, key: str) -> Place | None:
+        """None for what is of no kind that can be deleted."""
+        head, _, name = key.rpartition("/")
+        kind = self.kinds().get(f"{head}/")
+        if kind is not None and not kind.namespaced:
+            return Place(kind, "", name)
+        head, _, namespace = head.rpartition("/")
+        kind = self.kinds().get(f"{head}/")
+        return Place(kind, namespace, name) if kind is not None and kind.namespaced else None
+
+    async def patch(self, place: Place, body: Obj, subresource: str = "") -> None:
+        """A merge patch. Raises StatusError."""
+        call, target = self._request("PATCH", place, subresource, body)
+        await writes.patch(self.api, call, target)
+
+    async def update(self, place: Place, body: Obj, subresource: str = "") -> None:
+        """Raises StatusError."""
+        call, target = self._request("PUT", place, subresource, body)
+        await writes.update(self.api, call, target)
+
+    async def delete(self, place: Place, uid: str, propagation: str) -> None:
+        """Raises StatusError: 404, 409 for another uid."""
+        call, target = self._request("DELETE", place)
+        deletion = Deletion(self.api, place.kind, self.api.context(call, target))
+        await deletion.run(place.namespace, place.name, DeleteOptions(uid=uid, propagation=propagation))
+
+    def _request(
+        self, method: str, place: Place, subresource: str = "", body: Obj | None = None
+    ) -> tuple[Call, Target]:
+        kind = place.kind
+        version = kind.versions[0]
+        head = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
+        inside = f"/namespaces/{place.namespace}" if place.namespace else ""
+        path = "/".join(filter(None, (f"{head}{inside}/{kind.resource}", place.name, subresource)))
+        content = MERGE if method == "PATCH" else "application/json"
+        headers = {"User-Agent": AGENT, "Accept": "application/json", "Content-Type": content}
+        raw = b"" if body is None else orjson.dumps(body)
+        query = Query("")
+        call = Call(method, path, "", headers, raw, query, user=self._user, release=self.api.release.name)
+        info = request_info(method, path, query)
+        return call, Target(info, kind, version, place.namespace, place.name, subresource)

@@ -1,0 +1,212 @@
+"""Deletes what no owner needs any more.
+
+An object's metadata.ownerReferences say whose dependent it is. What becomes of the dependents of a deleted owner was
+said by the deletion's propagationPolicy:
+
+    Background   the owner goes at once, its dependents after it
+    Foreground   the owner gets the finalizer foregroundDeletion, dependents are deleted, and the owner goes once none
+                 is left that blocks it (blockOwnerDeletion)
+    Orphan       the owner gets the finalizer orphan, its dependents lose their reference to it, and the owner goes
+
+An owner is who has the kind, name and uid of the reference, in the dependent's own namespace unless it is in none. A
+dependent with an owner that stays loses its references to those that do not.
+https://kubernetes.io/docs/concepts/architecture/garbage-collection/ and pkg/controller/garbagecollector, whose words
+are used here: an owner is solid, dangling (not there) or waiting (for its dependents' deletion).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.apiserver.api import Api
+from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError
+from understudy.apiserver.deletion import FOREGROUND, ORPHAN
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.registry import key_of
+from understudy.apiserver.storage.base import Entry, Event
+from understudy.apiserver.types import Obj, split_api_version
+
+# They are nobody's owner and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
+IGNORED = "/registry/events/"
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What the graph knows of a stored object. `waiting`: a finalizer of this controller's holds its deletion."""
+
+    uid: str
+    owners: tuple[Obj, ...]
+    waiting: str
+
+    @staticmethod
+    def of(entry: Entry) -> Item:
+        fields = entry.value["metadata"]
+        return Item(fields["uid"], tuple(fields.get("ownerReferences") or ()), _waiting(fields))
+
+    def blocks(self, uid: str) -> bool:
+        return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in self.owners)
+
+
+def _waiting(fields: Obj) -> str:
+    held = (fields.get("finalizers") or ()) if "deletionTimestamp" in fields else ()
+    return next((name for name in (ORPHAN, FOREGROUND) if name in held), "")
+
+
+class GarbageCollector:
+    """`todo` holds keys of the store."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._access = Access(api, "generic-garbage-collector")
+        self._items: dict[str, Item] = {}
+        self._keys: dict[str, str] = {}  # by uid
+        self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
+        self.todo: dict[str, None] = {}
+
+    # --- the graph --------------------------------------------------------------------------------------------
+
+    def begin(self, entries: list[Entry]) -> None:
+        for known in (self._items, self._keys, self._dependents, self.todo):
+            known.clear()
+        for entry in entries:
+            self.observe(Event(False, entry, None))
+
+    def observe(self, event: Event) -> None:
+        key = event.entry.key
+        if key.startswith(IGNORED):
+            return
+        before = self._items.get(key)
+        now = None if event.deleted else Item.of(event.entry)
+        if before is not None:
+            self._forget(key, before)
+            gone = now is None or now.uid != before.uid
+            if gone:
+                self._look_at_dependents(before.uid)
+            if gone or (now is not None and now.owners != before.owners):
+                for owner in before.owners:
+                    self._look_at_waiting(owner["uid"])
+        if now is not None:
+            self._learn(key, now)
+            if now.owners and (before is None or now.owners != before.owners or now.uid != before.uid):
+                self.todo[key] = None
+            if now.waiting and (before is None or now.waiting != before.waiting):
+                self.todo[key] = None
+                if now.waiting == FOREGROUND:
+                    self._look_at_dependents(now.uid)
+
+    def _learn(self, key: str, item: Item) -> None:
+        self._items[key] = item
+        self._keys[item.uid] = key
+        for owner in item.owners:
+            self._dependents.setdefault(owner["uid"], {})[key] = None
+
+    def _forget(self, key: str, item: Item) -> None:
+        del self._items[key]
+        self._keys.pop(item.uid, None)
+        for owner in item.owners:
+            dependents = self._dependents.get(owner["uid"], {})
+            dependents.pop(key, None)
+            if not dependents:
+                self._dependents.pop(owner["uid"], None)
+
+    def _look_at_dependents(self, uid: str) -> None:
+        self.todo |= self._dependents.get(uid, {})
+
+    def _look_at_waiting(self, uid: str) -> None:
+        """An owner that waits for its dependents may be able to go."""
+        key = self._keys.get(uid)
+        if key is not None and self._items[key].waiting == FOREGROUND:
+            self.todo[key] = None
+
+    # --- what is to be done -----------------------------------------------------------------------------------
+
+    async def sync(self, key: str) -> None:
+        place = self._access.place(key)
+        entry = await self._api.registry.store.get(key)
+        if place is None or entry is None:
+            return
+        fields = entry.object["metadata"]
+        try:
+            if "deletionTimestamp" in fields:
+                await self._let_go(place, fields)
+            elif fields.get("ownerReferences"):
+                await self._check_owners(place, fields)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+
+    async def _let_go(self, place: Place, fields: Obj) -> None:
+        """An object that is being deleted, and waits for this controller if for anybody."""
+        uid, waiting = fields["uid"], _waiting(fields)
+        dependents = list(self._dependents.get(uid, ()))
+        if waiting == ORPHAN:
+            for key in dependents:
+                await self._orphan(key, uid)
+        elif waiting == FOREGROUND:
+            blocking = [key for key in dependents if self._items[key].blocks(uid)]
+            self.todo |= dict.fromkeys(key for key in blocking if self._items[key].waiting != FOREGROUND)
+            if blocking:
+                return
+        if waiting:
+            kept = [name for name in fields["finalizers"] if name != waiting]
+            await self._patch(place, fields, {"finalizers": kept})
+
+    async def _orphan(self, key: str, owner: str) -> None:
+        place, entry = self._access.place(key), await self._api.registry.store.get(key)
+        if place is not None and entry is not None:
+            await self._drop_owners(place, entry.object["metadata"], {owner})
+
+    async def _check_owners(self, place: Place, fields: Obj) -> None:
+        solid, dangling, waiting = set(), set(), set()
+        for reference in fields["ownerReferences"]:
+            owner = await self._owner(place, reference)
+            if owner is None:
+                dangling.add(reference["uid"])
+            elif _waiting(owner) == FOREGROUND:
+                waiting.add(reference["uid"])
+            else:
+                solid.add(reference["uid"])
+        if solid:
+            await self._drop_owners(place, fields, dangling | waiting)
+            return
+        dependents = self._dependents.get(fields["uid"], {})
+        finalizers = fields.get("finalizers") or ()
+        if waiting and dependents:
+            if any(self._items[key].waiting == FOREGROUND for key in dependents):  # there may be a circle
+                await self._unblock(place, fields)
+            policy = "Foreground"
+        elif ORPHAN in finalizers:
+            policy = "Orphan"
+        else:
+            policy = "Foreground" if FOREGROUND in finalizers else "Background"
+        await self._access.delete(place, fields["uid"], policy)
+
+    async def _owner(self, place: Place, reference: Obj) -> Obj | None:
+        """The metadata of the owner, None if there is none such. Raises UnknownOwnerError."""
+        group, version = split_api_version(reference["apiVersion"])
+        kind = self._api.release.kind(group, reference["kind"])
+        if kind is None or version not in kind.versions:
+            raise UnknownOwnerError(f'no matches for kind "{reference["kind"]}" in version "{reference["apiVersion"]}"')
+        if kind.namespaced and not place.namespace:
+            raise UnknownOwnerError("cluster-scoped objects cannot refer to namespaced owners")
+        namespace = place.namespace if kind.namespaced else ""
+        entry = await self._api.registry.store.get(key_of(kind, namespace, reference["name"]))
+        if entry is None or entry.value["metadata"]["uid"] != reference["uid"]:
+            return None
+        fields: Obj = entry.value["metadata"]
+        return fields
+
+    async def _drop_owners(self, place: Place, fields: Obj, uids: set[str]) -> None:
+        owners = fields.get("ownerReferences") or []
+        kept = [owner for owner in owners if owner["uid"] not in uids]
+        if kept != owners:
+            await self._patch(place, fields, {"ownerReferences": kept})
+
+    async def _unblock(self, place: Place, fields: Obj) -> None:
+        owners = [{**owner, "blockOwnerDeletion": False} for owner in fields["ownerReferences"]]
+        await self._patch(place, fields, {"ownerReferences": owners})
+
+    async def _patch(self, place: Place, fields: Obj, changes: Obj) -> None:
+        """Raises 409 if the object is another by now."""
+        known = {"uid": fields["uid"], "resourceVersion": fields["resourceVersion"]}
+        await self._access.patch(place, {"metadata": {**known, **changes}})

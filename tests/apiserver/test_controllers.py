@@ -1,0 +1,356 @@
+"""The controllers that can run behind a server: what becomes of namespaces, owners and dependents that are deleted."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from understudy import Server
+from understudy.apiserver.cli import main
+
+Obj = dict[str, Any]
+pytestmark = pytest.mark.apiserver(controllers=["namespace", "garbage-collector"])
+PATIENCE = 20.0  # seconds that a story's next page may take
+
+
+def request(server: Server, method: str, path: str, body: Obj | None = None, media: str = "application/json") -> Obj:
+    data = None if body is None else json.dumps(body).encode()
+    asked = urllib.request.Request(server.url + path, data, {"Content-Type": media}, method=method)
+    with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+        found: Obj = json.load(answer)
+        return found
+
+
+def until(server: Server, path: str, done: Callable[[Mapping[str, Obj]], bool]) -> dict[str, Obj]:
+    """Watches a collection until `done` is true of the objects in it by name; answers them."""
+    with urllib.request.urlopen(f"{server.url}{path}?watch=1", timeout=PATIENCE) as events:
+        listed = request(server, "GET", path)
+        have = {item["metadata"]["name"]: item for item in listed["items"]}
+        if done(have):
+            return have
+        seen = int(listed["metadata"]["resourceVersion"])
+        for line in events:
+            event = json.loads(line)
+            fields = event["object"]["metadata"]
+            if int(fields["resourceVersion"]) <= seen:
+                continue
+            if event["type"] == "DELETED":
+                have.pop(fields["name"], None)
+            else:
+                have[fields["name"]] = event["object"]
+            if done(have):
+                return have
+    raise AssertionError("the watch ended")
+
+
+def config_map(name: str, *owners: Obj, namespace: str = "default", **fields: Any) -> Obj:
+    metadata = {"name": name, "namespace": namespace, **fields}
+    if owners:
+        metadata["ownerReferences"] = list(owners)
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def owned(owner: Obj, *, blocks: bool = False) -> Obj:
+    fields = owner["metadata"]
+    reference = {k: owner[k] for k in ("apiVersion", "kind")} | {k: fields[k] for k in ("name", "uid")}
+    return {**reference, "blockOwnerDeletion": True} if blocks else reference
+
+
+def make(server: Server, obj: Obj) -> Obj:
+    return server.apply(obj)[0]
+
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+MERGE = "application/merge-patch+json"
+
+
+def delete(server: Server, name: str, policy: str) -> None:
+    request(server, "DELETE", f"{CONFIG_MAPS}/{name}", {"propagationPolicy": policy})
+
+
+def edit(server: Server, path: str, **metadata: Any) -> None:
+    request(server, "PATCH", path, {"metadata": metadata}, MERGE)
+
+
+def owners_of(obj: Obj) -> list[str]:
+    return [owner["name"] for owner in obj["metadata"].get("ownerReferences", [])]
+
+
+def test_none_by_default() -> None:
+    """A bare server collects nothing, and namespaces that are deleted stay: nothing runs behind it."""
+    with Server() as server:
+        owner = make(server, config_map("owner"))
+        make(server, config_map("dependent", owned(owner)))
+        make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+        server.delete("configmap", "owner")
+        server.delete("namespace", "a")
+        assert server.get("configmap", "dependent")
+        assert server.get("namespace", "a")["status"]["phase"] == "Terminating"
+
+
+@pytest.mark.parametrize("emulated_version", ["1.31", "1.32"])
+def test_a_namespace_drains(emulated_version: str) -> None:
+    """A deleted namespace goes, and everything in it before; others are left alone."""
+    with Server(emulated_version=emulated_version, controllers=["namespace"]) as server:
+        make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+        server.apply(config_map("inside", namespace="a"), config_map("outside"))
+        make(server, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "a"}})
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        make(server, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec})
+        server.delete("namespace", "a")
+        until(server, "/api/v1/namespaces", lambda have: "a" not in have)
+        assert [c["metadata"]["name"] for c in server.list("configmaps")] == ["outside"]
+        assert server.list("secrets") == server.list("pods") == []
+
+
+def test_finalizers_hold_a_namespace(apiserver: Server) -> None:
+    """What has finalizers holds its namespace, which says so, until they are taken away."""
+    make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+    apiserver.apply(config_map("free", namespace="a"), config_map("held", namespace="a", finalizers=["e.com/f"]))
+    apiserver.delete("namespace", "a")
+    have = until(apiserver, "/api/v1/namespaces", lambda have: "conditions" in have["a"]["status"])
+    assert {c["type"]: (c["status"], c["reason"], c["message"]) for c in have["a"]["status"]["conditions"]} == {
+        "NamespaceDeletionDiscoveryFailure": (
+            "False",
+            "ResourcesDiscovered",
+            "All resources successfully discovered",
+        ),
+        "NamespaceDeletionGroupVersionParsingFailure": (
+            "False",
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed",
+        ),
+        "NamespaceDeletionContentFailure": (
+            "False",
+            "ContentDeleted",
+            "All content successfully deleted, may be waiting on finalization",
+        ),
+        "NamespaceContentRemaining": (
+            "True",
+            "SomeResourcesRemain",
+            "Some resources are remaining: configmaps. has 1 resource instances",
+        ),
+        "NamespaceFinalizersRemaining": (
+            "True",
+            "SomeFinalizersRemain",
+            "Some content in the namespace has finalizers remaining: e.com/f in 1 resource instances",
+        ),
+    }
+    assert [c["metadata"]["name"] for c in apiserver.list("configmaps", "a")] == ["held"]
+    edit(apiserver, "/api/v1/namespaces/a/configmaps/held", finalizers=None)
+    until(apiserver, "/api/v1/namespaces", lambda have: "a" not in have)
+
+
+def test_foreign_finalizers_of_a_namespace(apiserver: Server) -> None:
+    """A namespace is emptied, and then waits for the finalizers that are somebody else's."""
+    spec = {"finalizers": ["kubernetes", "e.com/f"]}
+    make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}, "spec": spec})
+    make(apiserver, config_map("inside", namespace="a"))
+    apiserver.delete("namespace", "a")
+    have = until(apiserver, "/api/v1/namespaces", lambda have: have["a"]["spec"]["finalizers"] == ["e.com/f"])
+    assert apiserver.list("configmaps", "a") == []
+    request(apiserver, "PUT", "/api/v1/namespaces/a/finalize", {**have["a"], "spec": {}})
+    until(apiserver, "/api/v1/namespaces", lambda have: "a" not in have)
+
+
+def test_pods_on_a_node_hold_a_namespace(apiserver: Server) -> None:
+    """A pod that runs is deleted gracefully: its namespace waits for its kubelet."""
+    make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+    spec = {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}
+    make(apiserver, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec})
+    apiserver.delete("namespace", "a")
+    until(apiserver, "/api/v1/namespaces", lambda have: "conditions" in have["a"]["status"])
+    assert "deletionTimestamp" in apiserver.get("pod", "p", "a")["metadata"]
+    request(apiserver, "DELETE", "/api/v1/namespaces/a/pods/p", {"gracePeriodSeconds": 0})
+    until(apiserver, "/api/v1/namespaces", lambda have: "a" not in have)
+
+
+def test_background(apiserver: Server) -> None:
+    """The owner goes at once, its dependents and theirs after it."""
+    owner = make(apiserver, config_map("owner"))
+    child = make(apiserver, config_map("child", owned(owner)))
+    apiserver.apply(config_map("grandchild", owned(child)), config_map("other"))
+    delete(apiserver, "owner", "Background")
+    assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"other"}
+
+
+def test_dependents_of_other_kinds(apiserver: Server) -> None:
+    """Owners can be cluster-scoped, dependents of any kind."""
+    node = make(apiserver, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
+    api_version = "resource.k8s.io/v1beta1"
+    resource_slice = {
+        "apiVersion": api_version,
+        "kind": "ResourceSlice",
+        "metadata": {"name": "slice", "ownerReferences": [owned(node)]},
+        "spec": {
+            "nodeName": "node",
+            "driver": "d.example.com",
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        },
+    }
+    apiserver.apply(resource_slice, config_map("dependent", owned(node)))
+    apiserver.delete("node", "node")
+    until(apiserver, f"/apis/{api_version}/resourceslices", lambda have: not have)
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+
+
+def test_an_owner_that_never_was(apiserver: Server) -> None:
+    """A dependent is collected if no object has the name and the uid of its owner."""
+    owner = make(apiserver, config_map("owner"))
+    absent = {**owned(owner), "uid": "00000000-0000-0000-0000-000000000000"}
+    make(apiserver, config_map("dependent", absent))
+    assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"owner"}
+
+
+def test_an_owner_of_two(apiserver: Server) -> None:
+    """With an owner left, a dependent stays, and loses the reference to the one that went."""
+    owners = [make(apiserver, config_map(name)) for name in ("one", "two")]
+    make(apiserver, config_map("dependent", *map(owned, owners)))
+    delete(apiserver, "one", "Background")
+    until(apiserver, CONFIG_MAPS, lambda have: owners_of(have["dependent"]) == ["two"])
+    delete(apiserver, "two", "Background")
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+
+
+def test_owners_in_other_namespaces(apiserver: Server) -> None:
+    """Owners are looked for in the dependent's own namespace only."""
+    make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+    owner = make(apiserver, config_map("owner", namespace="a"))
+    make(apiserver, config_map("dependent", owned(owner)))
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+    assert apiserver.get("configmap", "owner", "a")
+
+
+def test_unknown_owners(apiserver: Server) -> None:
+    """An owner of a kind that is not served may be there all the same: the dependent stays."""
+    unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "1"}
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "2"}
+    apiserver.apply(config_map("kept", unknown, gone), config_map("collected", gone))
+    assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"kept"}
+
+
+def test_foreground(apiserver: Server) -> None:
+    """The owner waits for the dependents that block it, which are deleted meanwhile; then it goes."""
+    owner = make(apiserver, config_map("owner"))
+    blocking = owned(owner, blocks=True)
+    apiserver.apply(config_map("held", blocking, finalizers=["e.com/f"]), config_map("free", blocking))
+    delete(apiserver, "owner", "Foreground")
+    have = until(apiserver, CONFIG_MAPS, lambda have: "free" not in have)
+    assert have["owner"]["metadata"]["finalizers"] == ["foregroundDeletion"]
+    until(apiserver, CONFIG_MAPS, lambda have: "deletionTimestamp" in have["held"]["metadata"])
+    edit(apiserver, f"{CONFIG_MAPS}/held", finalizers=None)
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+
+
+def test_foreground_through_generations(apiserver: Server) -> None:
+    """A blocking dependent that has dependents is deleted in the foreground too: the youngest go first."""
+    owner = make(apiserver, config_map("owner"))
+    child = make(apiserver, config_map("child", owned(owner, blocks=True)))
+    make(apiserver, config_map("grandchild", owned(child, blocks=True), finalizers=["e.com/f"]))
+    delete(apiserver, "owner", "Foreground")
+    have = until(apiserver, CONFIG_MAPS, lambda have: "deletionTimestamp" in have["grandchild"]["metadata"])
+    assert have["child"]["metadata"]["finalizers"] == ["foregroundDeletion"]
+    assert have["owner"]["metadata"]["finalizers"] == ["foregroundDeletion"]
+    edit(apiserver, f"{CONFIG_MAPS}/grandchild", finalizers=None)
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+
+
+def test_foreground_does_not_wait_for_all(apiserver: Server) -> None:
+    """A dependent that does not block its owner is deleted, but not waited for."""
+    owner = make(apiserver, config_map("owner"))
+    make(apiserver, config_map("held", owned(owner), finalizers=["e.com/f"]))
+    delete(apiserver, "owner", "Foreground")
+    have = until(apiserver, CONFIG_MAPS, lambda have: "owner" not in have and "deletionTimestamp" in str(have["held"]))
+    assert have["held"]["metadata"]["finalizers"] == ["e.com/f"]
+
+
+def test_a_dependent_that_stops_blocking(apiserver: Server) -> None:
+    """The owner goes as soon as nothing blocks it any more, be it that a reference was edited."""
+    owner = make(apiserver, config_map("owner"))
+    make(apiserver, config_map("held", owned(owner, blocks=True), finalizers=["e.com/f"]))
+    delete(apiserver, "owner", "Foreground")
+    until(apiserver, CONFIG_MAPS, lambda have: "deletionTimestamp" in have["held"]["metadata"])
+    edit(apiserver, f"{CONFIG_MAPS}/held", ownerReferences=[owned(owner)])
+    assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"held"}
+
+
+def test_a_circle(apiserver: Server) -> None:
+    """Two objects that own each other can be deleted in the foreground."""
+    one = make(apiserver, config_map("one"))
+    two = make(apiserver, config_map("two", owned(one, blocks=True)))
+    edit(apiserver, f"{CONFIG_MAPS}/one", ownerReferences=[owned(two, blocks=True)])
+    delete(apiserver, "one", "Foreground")
+    until(apiserver, CONFIG_MAPS, lambda have: not have)
+
+
+def test_orphan(apiserver: Server) -> None:
+    """The dependents lose their reference and stay, then the owner goes."""
+    owner, other = (make(apiserver, config_map(name)) for name in ("owner", "other"))
+    apiserver.apply(config_map("one", owned(owner)), config_map("two", owned(owner), owned(other)))
+    delete(apiserver, "owner", "Orphan")
+    have = until(apiserver, CONFIG_MAPS, lambda have: "owner" not in have)
+    assert (owners_of(have["one"]), owners_of(have["two"])) == ([], ["other"])
+
+
+def test_who_did_it(apiserver: Server) -> None:
+    """Their changes are owned by kube-controller-manager, as a real one's are."""
+    make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"l": "v"}}})
+    make(apiserver, config_map("held", namespace="a", finalizers=["e.com/f"]))
+    apiserver.delete("namespace", "a")
+    have = until(apiserver, "/api/v1/namespaces", lambda have: "conditions" in have["a"]["status"])
+    managers = have["a"]["metadata"]["managedFields"]
+    assert [(m["manager"], m["operation"], m.get("subresource")) for m in managers] == [
+        ("understudy", "Apply", None),
+        ("kube-controller-manager", "Update", "status"),
+    ]
+
+
+def test_what_was_loaded() -> None:
+    """What is there from the start is looked at too, after a reset again."""
+    gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "1"}
+    with Server(load=[config_map("dependent", gone)], controllers=["garbage-collector"]) as server:
+        until(server, CONFIG_MAPS, lambda have: not have)
+        server.reset()
+        until(server, CONFIG_MAPS, lambda have: not have)
+
+
+def test_reset_in_the_middle(apiserver: Server) -> None:
+    """A server that is reset while the controllers work is as new, and they work on."""
+    for _ in range(3):
+        make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+        apiserver.apply(*(config_map(f"c{n}", namespace="a") for n in range(20)))
+        apiserver.delete("namespace", "a")
+        apiserver.reset()
+        assert apiserver.list("configmaps") == []
+        assert "a" not in {namespace["metadata"]["name"] for namespace in apiserver.list("namespaces")}
+
+
+def test_many(apiserver: Server) -> None:
+    """A write never waits for the controllers, though they have hundreds of objects to delete."""
+    owner = make(apiserver, config_map("owner"))
+    apiserver.apply(*(config_map(f"c{n}", owned(owner)) for n in range(300)))
+    delete(apiserver, "owner", "Background")
+    assert make(apiserver, config_map("new"))
+    assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"new"}
+
+
+def test_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that no controller has is an error of one line."""
+    assert main(["serve", "--port=0", "--controllers=namespace,podgc"]) == 2
+    said = capsys.readouterr().err
+    assert said == "understudy: unknown controller 'podgc': known are namespace, garbage-collector\n"
+
+
+def test_the_end(apiserver: Server) -> None:
+    """Controllers end with their server; no thread and no warning stays."""
+    before = {thread.ident for thread in threading.enumerate()}
+    with Server(controllers=["namespace", "garbage-collector"]) as server:
+        make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
+        make(server, config_map("held", namespace="a", finalizers=["e.com/f"]))
+        server.delete("namespace", "a")
+    assert {thread.ident for thread in threading.enumerate()} <= before
