@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from understudy.admission.gates import Gates
 from understudy.apiserver import metadata
-from understudy.apiserver.call import Call
+from understudy.apiserver.call import Call, User
 from understudy.apiserver.errors import bad_request
 from understudy.apiserver.kind import Context, Kind, Rules
 from understudy.apiserver.options import ListOptions
@@ -51,6 +52,7 @@ class Api:
     gates: Gates
     registry: Registry
     authorization: str = "AlwaysAllow"
+    tokens: Mapping[str, User] = field(default_factory=dict)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
 
     @property
@@ -63,10 +65,12 @@ class Api:
             gates=self.gates,
             version=target.version,
             user=call.user.name if call.user else "",
+            requester=call.user.info() if call.user else {},
             subresource=target.subresource,
             now=metadata.timestamp(),
             warnings=call.warnings,
             lookup=self.registry.lookup,
+            listing=self.registry.listing,
         )
 
     def convert(self, target: Target, obj: Obj, source: str, wanted: str) -> Obj | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 if TYPE_CHECKING:
@@ -41,6 +41,11 @@ class User:
     groups: list[str]
     uid: str = ""
     extra: dict[str, list[str]] = field(default_factory=dict)
+
+    def info(self) -> dict[str, Any]:
+        """As in UserInfo: without what is empty."""
+        every = {"username": self.name, "uid": self.uid, "groups": self.groups, "extra": self.extra}
+        return {name: value for name, value in every.items() if value}
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ object handed to a rule as `obj` belongs to the request and may be edited in pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -29,10 +29,12 @@ class Context:
     gates: Gates
     version: str  # the API version of the request
     user: str = ""
+    requester: Obj = field(default_factory=dict)  # the same in full: username, uid, groups, extra
     subresource: str = ""
     now: str = ""  # RFC 3339, seconds
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
+    listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
 
     def warn(self, text: str) -> None:
         """Answered as a Warning header (299), each text once."""
@@ -111,7 +113,7 @@ class Rules:
     row          cells of one table row, in the order of the columns in resources.json; None: name and age only
     deleted      whether DELETE answers the object (else a Status)
     grace        graceful deletion: seconds that an object gets, from those that were asked for (None: nothing was)
-    orphans      deletes its dependents only if told to (jobs): the warning that says so, "" for all other kinds
+    orphans      keeps its dependents unless told to delete them: the warning that says so ("": none); None: it does not
     terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
     pending      whether something else than finalizers holds an object that is being deleted
     unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
@@ -127,7 +129,7 @@ class Rules:
     row: Callable[[Obj], list[Any]] | None = None
     deleted: bool = False
     grace: Callable[[Obj, int | None], int] | None = None
-    orphans: str = ""
+    orphans: str | None = None
     terminate: Callable[[Obj, Context], None] | None = None
     pending: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"

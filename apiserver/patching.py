@@ -45,7 +45,8 @@ def _document(form: Any, body: bytes, validation: str) -> Patched:
             return encode(result).decode()
 
         _check_type(result, live, struct, shown)
-        return respelt(_decoded(result, struct, list(patch.strict_errors), validation, ctx, shown), encode)
+        obj: Obj = respelt(_decoded(result, struct, list(patch.strict_errors), validation, ctx, shown), encode)
+        return obj
 
     return patched
 
@@ -61,8 +62,9 @@ def strategic_patch(body: bytes, validation: str) -> Patched:
             unstructured.check(result, struct)
         except DecodeError as why:
             raise _unusable(patch.left(), str(why)) from None
-        obj = _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
-        return respelt(obj, sorted_bytes)
+        decoded = _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
+        obj: Obj = respelt(decoded, sorted_bytes)
+        return obj
 
     return patched
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from understudy.apiserver.api import Api, Target, selector_of
 from understudy.apiserver.call import Call, Reply, Stream
-from understudy.apiserver.negotiation import LIST, MEDIA, not_acceptable, watch_output
+from understudy.apiserver.errors import not_acceptable
+from understudy.apiserver.negotiation import LIST, MEDIA, watch_output
 from understudy.apiserver.options import list_options, resource_version
 from understudy.apiserver.rendering import list_reply, object_reply, wanted
 from understudy.apiserver.watching import EventSource
@@ -12,6 +13,7 @@ from understudy.apiserver.watching import EventSource
 
 async def get(api: Api, call: Call, target: Target) -> Reply:
     """One object, by `resourceVersion` at least as new as that."""
+    wanted(call)
     if call.query:
         api.registry.check_not_older(resource_version(call.query.get("resourceVersion")))
     entry = await api.registry.get(target.kind, target.namespace, target.name)
@@ -27,11 +29,13 @@ async def list_(api: Api, call: Call, target: Target) -> Reply:
 
 
 async def watch(api: Api, call: Call, target: Target) -> Stream:
-    form = watch_output(call.headers.get("Accept", ""))
+    wanted(call, LIST)
     options = list_options(call.query, watch=True, watch_list=api.gates["WatchList"])
+    selector = selector_of(target, options)
+    resource_version(options.version)
+    form = watch_output(call.headers.get("Accept", ""))
     if options.initial_events and form.target == "Table" and api.release.name == "1.32":
         raise not_acceptable(MEDIA)  # the end of initial events holds an empty list in the watch's form: no table
-    selector = selector_of(target, options)
     source = EventSource(api, call, target, options, selector, form)
     await source.start()
     return Stream(source, form.watch_type)

@@ -120,12 +120,20 @@ class Registry:
 
     def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
         """An object by the name of its resource, None where there is none. Answers at once, for rules."""
-        kind = next((k for k in self.release.kinds if (k.group, k.resource) == (group, resource)), None)
+        kind = self._kind(group, resource)
         entry = kind and self.store.peek(key_of(kind, namespace, name))
         return entry.object if entry else None
 
+    def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
+        """The objects of a resource, of one namespace or of all. Answers at once, for rules."""
+        kind = self._kind(group, resource)
+        return [entry.object for entry in self.store.scan(prefix_of(kind, namespace))] if kind else []
+
+    def _kind(self, group: str, resource: str) -> Kind | None:
+        return next((k for k in self.release.kinds if (k.group, k.resource) == (group, resource)), None)
+
     async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
-        """Every object of a kind, of one namespace or of all."""
+        """Every entry of a kind, of one namespace or of all."""
         return (await self.store.range(prefix_of(kind, namespace))).entries
 
     async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
@@ -212,19 +220,16 @@ class Registry:
 
     async def create(self, write: Write, obj: Obj) -> Entry:
         """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
-        kind, strategy, ctx = write.kind, write.strategy, write.ctx
         self.admit_namespace(write, str(obj["metadata"].get("name", "")))
-        strategy.admit_create(obj, ctx)
-        generate = obj["metadata"].get("generateName", "") if not obj["metadata"].get("name") else ""
-        for attempt in range(_NAME_TRIES):
-            last = attempt == _NAME_TRIES - 1
+        write.strategy.admit_create(obj, write.ctx)
+        tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
+        for _ in range(tries - 1):
             try:
-                return await self._create_once(write, self._copied(obj) if generate and not last else obj)
+                return await self._create_once(write, self._copied(obj))
             except errors.StatusError as error:
-                if not generate or error.reason != "AlreadyExists":
+                if error.reason != "AlreadyExists":
                     raise
-                name = (error.details or {}).get("name", "")
-        raise errors.generate_name_conflict(kind.group, kind.resource, name)
+        return await self._create_once(write, obj)
 
     @staticmethod
     def _copied(obj: Obj) -> Obj:
@@ -237,7 +242,7 @@ class Registry:
         key = key_of(kind, write.namespace, name)
         if write.dry_run:
             if await self.store.get(key) is not None:
-                raise self._exists(write, key, name)
+                raise self._exists(write, key, obj)
             return Entry(key, obj, 0)
         version = obj["metadata"].pop("resourceVersion", "")
         if version.isdigit() and int(version):
@@ -245,10 +250,12 @@ class Registry:
         try:
             return await self.store.create(key, obj)
         except KeyExistsError:
-            raise self._exists(write, key, name) from None
+            raise self._exists(write, key, obj) from None
 
-    def _exists(self, write: Write, key: str, name: str) -> errors.StatusError:
-        error = errors.already_exists(write.kind.group, write.kind.resource, name)
+    def _exists(self, write: Write, key: str, obj: Obj) -> errors.StatusError:
+        fields = obj["metadata"]
+        constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
+        error = constructor(write.kind.group, write.kind.resource, fields["name"])
         current = self.store.peek(key)
         if current is not None and "deletionTimestamp" in current.value["metadata"]:
             error.message = f"object is being deleted: {error.message}"

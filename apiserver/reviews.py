@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from understudy.apiserver import bodies, metadata
+from understudy.apiserver import bodies, errors, metadata
 from understudy.apiserver.api import Api, Target
-from understudy.apiserver.call import Call, Reply, User
+from understudy.apiserver.authentication import AUTHENTICATED
+from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
-from understudy.apiserver.subresources import assign
+from understudy.apiserver.subresources import ISSUER, assign
 from understudy.apiserver.types import Obj
+from understudy.apiserver.writes import Writer
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
@@ -22,6 +24,7 @@ def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
     async def handle(api: Api, call: Call, target: Target) -> Reply:
         options = write_options(call)
         obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
+        Writer(api, call, target, options).own(None, obj)
         fields = {**obj["metadata"], "creationTimestamp": None}
         if target.kind.name == "SelfSubjectReview":
             fields["creationTimestamp"] = metadata.timestamp()
@@ -43,20 +46,21 @@ def _rules(api: Api, call: Call, obj: Obj) -> Obj:
     }
 
 
-def _user_info(user: User) -> Obj:
-    info: Obj = {"username": user.name}
-    if user.uid:
-        info["uid"] = user.uid
-    if user.groups:
-        info["groups"] = user.groups
-    if user.extra:
-        info["extra"] = user.extra
-    return info
+def _token(api: Api, call: Call, obj: Obj) -> Obj:
+    """Whether the token is one of --token-auth-file's; service accounts' tokens are not verified here."""
+    token = obj["spec"].get("token")
+    if not token:
+        raise errors.bad_request("token is required for TokenReview in authentication")
+    user = api.tokens.get(token)
+    if user is None:
+        return {"user": {}, "error": "invalid bearer token"}
+    info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
+    return {"authenticated": True, "user": info, "audiences": obj["spec"].get("audiences") or [ISSUER]}
 
 
 def _self(api: Api, call: Call, obj: Obj) -> Obj:
     assert call.user is not None
-    return {"userInfo": _user_info(call.user)}
+    return {"userInfo": call.user.info()}
 
 
 async def bind(api: Api, call: Call, target: Target) -> Reply:
@@ -73,4 +77,5 @@ HANDLERS: dict[str, dict[str, Handler]] = {
     "selfsubjectrulesreviews": {"create": _review(_rules)},
     "selfsubjectreviews": {"create": _review(_self)},
     "bindings": {"create": bind},
+    "tokenreviews": {"create": _review(_token)},
 }

@@ -79,7 +79,8 @@ class Server:
         self._load = list(load)
         self._address = (bind_address, port)
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
-        self.api = Api(release, Gates.of(release.name, self._gates_at_start), Registry(MemoryStore(), release), tokens=tokens or {})
+        gates = Gates.of(release.name, self._gates_at_start)
+        self.api = Api(release, gates, Registry(MemoryStore(), release), tokens=tokens or {})
         self._authenticator = Authenticator(tokens)
         self._control = control
         self._controllers = Controllers(self.api, controllers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from understudy.admission.apps import common, statuses, workloads
@@ -236,6 +237,9 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     }
 
 
+_LABELS_RESET = {"": (("spec",), ("metadata", "labels"))}
+
+
 def _deployments() -> Rules:
     return Rules(
         defaults=_default_deployment,
@@ -250,7 +254,7 @@ def _deployments() -> Rules:
             validate_update=workloads.deployment_update,
             **_WARNED,
         ),
-        status=_status(statuses.DEPLOYMENT, keep_metadata("labels")),
+        status=replace(_status(statuses.DEPLOYMENT, keep_metadata("labels")), reset_fields=_LABELS_RESET),
         row=_deployment_row,
     )
 
@@ -329,6 +333,7 @@ def _controllers() -> Rules:
             generation=True,
             **{**_WARNED, "warn_update": _warn_controllers},
         ),
+        orphans="",
         status=_status(statuses.REPLICA_SET),
         selectable={"status.replicas": _replicas},
         row=_controller_row,

@@ -39,8 +39,7 @@ def _requested_by(request: Obj, ctx: Context) -> None:
     spec = request.setdefault("spec", {})
     for key in REQUESTER:
         spec.pop(key, None)
-    if ctx.user:
-        spec["username"] = ctx.user
+    spec |= ctx.requester
     request["status"] = {}
 
 

@@ -106,6 +106,7 @@ def reset_status(group: str, version: str, kind: str) -> Create:
 
 STATUS_RESET = {"": (("status",),)}
 SPEC_RESET = {"": (("spec",),)}
+METADATA_RESET = {"": (("spec",), ("metadata",))}  # of a status that takes no metadata along
 
 
 def main(

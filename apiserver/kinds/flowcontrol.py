@@ -6,7 +6,7 @@ from typing import Any
 
 from understudy.admission.core.pod_defaults import fill, set_absent
 from understudy.apiserver.kind import Context, Rules
-from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import NONE, age, at, name
 from understudy.apiserver.types import Obj
 
@@ -58,7 +58,7 @@ def _level_row(level: Obj) -> list[Any]:
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
-    kept = status(keep_metadata("name", "generateName", *RESET_FOR_STATUS))
+    kept = status(keep_metadata("name", "generateName", *RESET_FOR_STATUS), reset_fields=METADATA_RESET)
     return {
         (GROUP, "FlowSchema"): Rules(
             defaults=_default_schema,

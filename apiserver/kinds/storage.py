@@ -8,7 +8,7 @@ from understudy.admission.cluster import storage
 from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import NONE, UNSET, age, at, count, created_at, field, name, row
 from understudy.apiserver.types import Obj
 
@@ -133,7 +133,10 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 unconditional_update=False,
             ),
             status=status(
-                keep_metadata(*RESET_FOR_STATUS), validate_update=_ATTACHMENT_UPDATE, unconditional_update=False
+                keep_metadata(*RESET_FOR_STATUS),
+                validate_update=_ATTACHMENT_UPDATE,
+                unconditional_update=False,
+                reset_fields=METADATA_RESET,
             ),
             row=row(
                 field("spec", "attacher"),

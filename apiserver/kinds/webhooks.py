@@ -9,7 +9,7 @@ from understudy.admission.cluster import webhooks
 from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import UNSET, at, count, field, row
 from understudy.apiserver.types import Obj
 
@@ -108,7 +108,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "ValidatingAdmissionPolicy"): Rules(
             defaults=_default_policy,
             strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", generation=True, unconditional_update=False),
-            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False),
+            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False, reset_fields=METADATA_RESET),
             row=row(count("spec", "validations"), _param_kind),
         ),
         (GROUP, "ValidatingAdmissionPolicyBinding"): Rules(

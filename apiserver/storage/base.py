@@ -140,6 +140,9 @@ class Store(Protocol):
     def peek(self, key: str) -> Entry | None:
         """`get` for callers that cannot wait: what is known here."""
 
+    def scan(self, prefix: str) -> list[Entry]:
+        """`range` of everything for callers that cannot wait: what is known here."""
+
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         """`start`: the first key wanted; `revision` 0: now. Raises CompactedError, FutureRevisionError."""
 

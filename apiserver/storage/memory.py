@@ -76,6 +76,9 @@ class MemoryStore:
         found: Entry | None = self._live.get(key)
         return found
 
+    def scan(self, prefix: str) -> list[Entry]:
+        return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
+
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         if revision > self._revision:
             raise FutureRevisionError
