@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from understudy.apiserver.decode import encode
@@ -36,13 +37,24 @@ def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     return found
 
 
-def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
-    """An entry's object in a version as JSON, without a newline at the end."""
+@lru_cache
+def _head(kind: Kind, version: str) -> bytes:
+    """How an object of a kind begins: {"kind":"Pod","apiVersion":"v1", and then its fields."""
+    return encode({"kind": kind.name, "apiVersion": kind.gvk(version).api_version})[:-1] + b","
+
+
+def _fields(entry: Entry, kind: Kind, version: str) -> bytes:
+    """The fields of an entry's object in a version, up to the closing brace: made once, used by every answer."""
     key = (kind.group, version)
     found: bytes | None = entry.cache.get(key)
     if found is None:
-        found = entry.cache[key] = encode(versioned(entry, kind, version))
+        found = entry.cache[key] = encode(bare(versioned(entry, kind, version)))[1:]
     return found
+
+
+def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
+    """An entry's object in a version as JSON, without a newline at the end."""
+    return _head(kind, version) + _fields(entry, kind, version)
 
 
 def bare(obj: Obj) -> Obj:
@@ -54,6 +66,8 @@ def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: li
     """A list as JSON, joined from what its entries are already encoded as."""
     api_version = kind.gvk(version).api_version
     head = encode({"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata})
-    said = len(encode({"kind": kind.name, "apiVersion": api_version}))  # what stands before an item's metadata
-    items = b",{".join([encoded(entry, kind, version)[said:] for entry in entries])
-    return head[:-1] + (b',"items":[{' + items + b"]}\n" if entries else b',"items":[]}\n')
+    if not entries:
+        return head[:-1] + b',"items":[]}\n'
+    key = (kind.group, version)
+    items = [entry.cache.get(key) or _fields(entry, kind, version) for entry in entries]
+    return head[:-1] + b',"items":[{' + b",{".join(items) + b"]}\n"
