@@ -52,7 +52,12 @@ def sniff_protobuf(body: bytes) -> tuple[str, str]:
 
 def encode(obj: Obj, struct: Struct) -> bytes:
     """The body of a canonical object, in its envelope."""
-    return envelope(obj.get("apiVersion", ""), obj.get("kind", ""), _message(struct).write(obj))
+    return envelope(obj.get("apiVersion", ""), obj.get("kind", ""), message(obj, struct))
+
+
+def message(obj: Obj, struct: Struct) -> bytes:
+    """A canonical object, or a part of one, without an envelope."""
+    return _message(struct).write(obj)
 
 
 def _schema_or(shape: Custom) -> Codec:

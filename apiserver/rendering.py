@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from understudy.apiserver import protobuf
 from understudy.apiserver.api import Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.decode import encode
@@ -29,7 +30,14 @@ from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table
 from understudy.apiserver.types import Obj, split_api_version
-from understudy.apiserver.versions import bare, encoded, encoded_list, versioned
+from understudy.apiserver.versions import (
+    bare,
+    encoded,
+    encoded_list,
+    encoded_protobuf,
+    encoded_protobuf_list,
+    versioned,
+)
 
 WARNING = "Warning"
 _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts together, of each if that is too much
@@ -76,6 +84,8 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
             metadata["remainingItemCount"] = page.remaining
     if form.media_type == JSON and not form.target and not _pretty(call, form):
         return Reply(200, encoded_list(kind, version, metadata, page.entries), JSON)
+    if form.media_type == PROTOBUF and not form.target:
+        return Reply(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
     objects = [versioned(entry, kind, version) for entry in page.entries]
     if form.target == "Table":
         internal = [entry.object for entry in page.entries]
@@ -92,17 +102,6 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
         "items": [bare(obj) for obj in objects],
     }
     return _reply(call, form, body)
-
-
-def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
-    """An entry's object in a version as protobuf, in its envelope."""
-    from understudy.apiserver.protobuf import encode as encode_protobuf
-
-    key = ("protobuf", kind.group, version)
-    found: bytes | None = entry.cache.get(key)
-    if found is None:
-        found = entry.cache[key] = encode_protobuf(versioned(entry, kind, version), kind.struct(version))
-    return found
 
 
 def value_reply(call: Call, target: Target, body: Obj, status: int = 200) -> Reply:
@@ -141,9 +140,7 @@ def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
     if form.media_type == JSON:
         return Reply(status, _json(body, _pretty(call, form)), JSON)
     if form.media_type == PROTOBUF:
-        from understudy.apiserver.protobuf import encode as encode_protobuf  # most clients read JSON
-
-        return Reply(status, encode_protobuf(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
+        return Reply(status, protobuf.encode(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
     return Reply(status, _yaml(body), form.media_type)
 
 

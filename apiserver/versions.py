@@ -5,10 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from understudy.apiserver import protobuf
 from understudy.apiserver.decode import encode
 from understudy.apiserver.kind import Kind
+from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.types import Obj
+from understudy.apiserver.wire import envelope, tagged
+
+METADATA, ITEMS = b"\x0a", b"\x12"  # the tags of every list's fields 1 and 2
 
 
 def typed(kind: Kind, version: str, obj: Obj) -> Obj:
@@ -71,3 +76,26 @@ def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: li
     key = (kind.group, version)
     items = [entry.cache.get(key) or _fields(entry, kind, version) for entry in entries]
     return head[:-1] + b',"items":[{' + b",{".join(items) + b"]}\n"
+
+
+def _message(entry: Entry, kind: Kind, version: str) -> bytes:
+    """An entry's object in a version as a protobuf message: made once, like its JSON."""
+    key = ("protobuf", kind.group, version)
+    found: bytes | None = entry.cache.get(key)
+    if found is None:
+        found = entry.cache[key] = protobuf.message(versioned(entry, kind, version), kind.struct(version))
+    return found
+
+
+def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
+    """An entry's object in a version as protobuf, in its envelope."""
+    return envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
+
+
+def encoded_protobuf_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
+    """A list as protobuf, in its envelope, joined from what its entries are already encoded as."""
+    shape = Schemas.of(kind.release).kind(kind.group, version, f"{kind.name}List").fields["metadata"].type
+    assert isinstance(shape, Struct)
+    items = [tagged(ITEMS, _message(entry, kind, version)) for entry in entries]
+    message = tagged(METADATA, protobuf.message(metadata, shape)) + b"".join(items)
+    return envelope(kind.gvk(version).api_version, f"{kind.name}List", message)

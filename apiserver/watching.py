@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from random import random
 
-from understudy.apiserver import errors
+from understudy.apiserver import errors, protobuf
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call
 from understudy.apiserver.decode import canonical, encode
@@ -30,7 +30,8 @@ from understudy.apiserver.selectors import Selector
 from understudy.apiserver.storage.base import CompactedError, Entry, Event, Watch
 from understudy.apiserver.tables import partial, partial_list, table
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import encoded, typed, versioned
+from understudy.apiserver.versions import encoded, encoded_protobuf, typed, versioned
+from understudy.apiserver.wire import watch_frame
 
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
@@ -155,11 +156,13 @@ class EventSource:
 
     def _send(self, type_: str, entry: Entry) -> None:
         kind, version = self._target.kind, self._target.version
-        if self._form.media_type == JSON and not self._form.target:
-            key = ("event", type_, kind.group, version)
+        if not self._form.target:
+            json = self._form.media_type == JSON
+            key = ("event", json, type_, kind.group, version)
             frame = entry.cache.get(key)
             if frame is None:
-                frame = entry.cache[key] = _frame(type_, encoded(entry, kind, version))
+                make, encoding = (_frame, encoded) if json else (watch_frame, encoded_protobuf)
+                frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
             self._out.append(frame)
             return
         self._emit(type_, versioned(entry, kind, version), entry.object)
@@ -175,10 +178,7 @@ class EventSource:
         elif form.target and internal is not None:
             obj = partial(obj, form.target_version)
         if form.media_type != JSON:
-            from understudy.apiserver.protobuf import encode as encode_protobuf  # most watchers read JSON
-            from understudy.apiserver.wire import watch_frame
-
-            self._out.append(watch_frame(type_, encode_protobuf(obj, struct_of(self._api.schemas, obj))))
+            self._out.append(watch_frame(type_, protobuf.encode(obj, struct_of(self._api.schemas, obj))))
             return
         self._out.append(_frame(type_, encode(obj)))
 
@@ -209,9 +209,7 @@ class EventSource:
             empty = partial_list((), form.target_version, {})
         if form.media_type == JSON:
             return base64.b64encode(encode(empty) + b"\n").decode()
-        from understudy.apiserver.protobuf import encode as encode_protobuf  # most watchers read JSON
-
-        return base64.b64encode(encode_protobuf(empty, struct_of(self._api.schemas, empty))).decode()
+        return base64.b64encode(protobuf.encode(empty, struct_of(self._api.schemas, empty))).decode()
 
     def _fail(self, error: errors.StatusError) -> None:
         """An error after the answer has begun: the last event."""
