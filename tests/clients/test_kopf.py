@@ -1,0 +1,107 @@
+"""An operator made with kopf."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed")
+
+PATIENCE = 20.0  # seconds
+FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
+
+
+@contextmanager
+def operator(url: str, registry: Any) -> Iterator[None]:
+    """Runs until the block ends."""
+    stop, ready = threading.Event(), threading.Event()
+
+    @kopf.on.login(registry=registry)
+    def login(**_: Any) -> Any:
+        return kopf.ConnectionInfo(server=url)
+
+    def run() -> None:
+        kopf.run(registry=registry, standalone=True, namespaces=["default"], stop_flag=stop, ready_flag=ready)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        assert ready.wait(PATIENCE)
+        yield
+    finally:
+        stop.set()
+        thread.join(PATIENCE)
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def test_an_operator(apiserver: Server, relay: Any) -> None:
+    """Handlers see what is created, changed and deleted, though connections drop and history is forgotten; finalizers
+    hold what is deleted until they are done; what they report becomes events."""
+    registry = kopf.OperatorRegistry()
+    seen: Queue[tuple[Any, ...]] = Queue()
+
+    @kopf.on.startup(registry=registry)
+    def configure(settings: Any, **_: Any) -> None:
+        settings.networking.error_backoffs = [0.01] * 10
+        settings.watching.reconnect_backoff = 0.01
+        settings.process.ultimate_exiting_timeout = None
+
+    @kopf.on.create("configmaps", registry=registry)
+    def created(name: str, patch: Any, body: Any, **_: Any) -> None:
+        patch.metadata.annotations["seen"] = "yes"
+        kopf.info(body, reason="Seen", message=f"{name} was seen")
+        seen.put(("created", name))
+
+    @kopf.on.update("configmaps", field="data", registry=registry)
+    def updated(name: str, old: Any, new: Any, **_: Any) -> None:
+        seen.put(("updated", name, old, new))
+
+    @kopf.on.delete("configmaps", registry=registry)
+    def deleted(name: str, **_: Any) -> None:
+        seen.put(("deleted", name))
+
+    def expect(*what: Any) -> None:
+        assert seen.get(timeout=PATIENCE) == what
+
+    with operator(relay.url, registry):
+        apiserver.apply(config_map("a", k="1"))
+        expect("created", "a")
+        relay.cut()
+        apiserver.apply(config_map("b"))
+        expect("created", "b")
+        until_settled(apiserver, "a", "b")
+        stored = apiserver.get("configmap", "a")["metadata"]
+        assert (stored["annotations"]["seen"], stored["finalizers"]) == ("yes", [FINALIZER])
+        relay.cut()
+        apiserver.apply(config_map("a", k="2"))
+        apiserver.compact()
+        expect("updated", "a", {"k": "1"}, {"k": "2"})
+        apiserver.delete("configmap", "a")
+        expect("deleted", "a")
+    events = apiserver.list("events", "default")
+    assert ("Seen", "a was seen") in {(event["reason"], event["message"]) for event in events}
+
+
+def until_settled(server: Server, *names: str) -> None:
+    """Until the operator has written what it does to objects that it has seen."""
+    waiting = set(names)
+    path = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0"
+    with urllib.request.urlopen(server.url + path, timeout=PATIENCE) as events:
+        for line in events:
+            fields = json.loads(line)["object"]["metadata"]
+            if "seen" in fields.get("annotations", {}):
+                waiting.discard(fields["name"])
+            if not waiting:
+                return

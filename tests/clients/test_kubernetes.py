@@ -1,0 +1,168 @@
+"""The official client, `kubernetes`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from queue import Queue
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+kubernetes = pytest.importorskip("kubernetes", reason="the client `kubernetes` is not installed")
+client, watch = kubernetes.client, kubernetes.watch
+
+PATIENCE = 20.0  # seconds
+STRATEGIC = "application/strategic-merge-patch+json"
+
+
+def connected(kubeconfig: object) -> Any:
+    return kubernetes.config.new_client_from_config(config_file=str(kubeconfig))
+
+
+@pytest.fixture
+def core(apiserver: Server) -> Iterator[Any]:
+    with connected(apiserver.kubeconfig) as api:
+        yield client.CoreV1Api(api)
+
+
+def config_map(name: str, **data: str) -> Any:
+    return client.V1ConfigMap(metadata=client.V1ObjectMeta(name=name), data=data)
+
+
+def test_crud(core: Any) -> None:
+    """Objects are created, read, listed, replaced, patched in every way, and deleted."""
+    made = core.create_namespaced_config_map("default", config_map("a", k="1"))
+    assert made.metadata.uid
+    made.data["k"] = "2"
+    assert core.replace_namespaced_config_map("a", "default", made).data == {"k": "2"}
+    patch = core.patch_namespaced_config_map
+    assert patch("a", "default", {"data": {"l": "1"}}).data == {"k": "2", "l": "1"}
+    assert patch("a", "default", [{"op": "remove", "path": "/data/k"}]).data == {"l": "1"}
+    assert [c.metadata.name for c in core.list_namespaced_config_map("default").items] == ["a"]
+    core.delete_namespaced_config_map("a", "default")
+    assert core.list_config_map_for_all_namespaces(label_selector="k=v").items == []
+
+
+def test_errors(core: Any) -> None:
+    """Refusals carry the server's Status."""
+    core.create_namespaced_config_map("default", config_map("a"))
+    for reason, status, request in (
+        ("NotFound", 404, lambda: core.read_namespaced_config_map("b", "default")),
+        ("AlreadyExists", 409, lambda: core.create_namespaced_config_map("default", config_map("a"))),
+        ("Invalid", 422, lambda: core.create_namespaced_config_map("default", config_map("A"))),
+    ):
+        with pytest.raises(client.ApiException) as error:
+            request()
+        assert error.value.status == status
+        assert f'"reason":"{reason}"' in error.value.body
+
+
+def test_dynamic_client(apiserver: Server) -> None:
+    """The dynamic client finds its way by discovery."""
+    with connected(apiserver.kubeconfig) as api:
+        found = kubernetes.dynamic.DynamicClient(api)
+        slices = found.resources.get(api_version="resource.k8s.io/v1beta1", kind="ResourceSlice")
+        pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool}
+        body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceSlice", "metadata": {"name": "s"}}
+        assert slices.create(body={**body, "spec": spec}).spec.pool.generation == 1
+        pool["generation"] = 2
+        applied = slices.server_side_apply(body={**body, "spec": spec}, field_manager="driver", force_conflicts=True)
+        assert applied.spec.pool.generation == 2
+
+
+def test_watch(core: Any) -> None:
+    """A watch shows what happens from a list's version on."""
+    since = core.list_namespaced_config_map("default").metadata.resource_version
+    made = core.create_namespaced_config_map("default", config_map("a"))
+    core.patch_namespaced_config_map("a", "default", {"data": {"k": "1"}})
+    core.delete_namespaced_config_map("a", "default")
+    seen = []
+    events = watch.Watch()
+    for event in events.stream(core.list_namespaced_config_map, "default", resource_version=since):
+        seen.append((event["type"], event["object"].data))
+        assert event["object"].metadata.uid == made.metadata.uid
+        if len(seen) == 3:
+            events.stop()
+    assert seen == [("ADDED", None), ("MODIFIED", {"k": "1"}), ("DELETED", {"k": "1"})]
+
+
+def test_expired(apiserver: Server, core: Any) -> None:
+    """A watch from a version that is forgotten ends with 410."""
+    since = core.list_namespaced_config_map("default").metadata.resource_version
+    core.create_namespaced_config_map("default", config_map("a"))
+    apiserver.compact()
+    with pytest.raises(client.ApiException, match="Expired: too old resource version") as error:
+        next(watch.Watch().stream(core.list_namespaced_config_map, "default", resource_version=since))
+    assert error.value.status == 410
+
+
+def test_informer(apiserver: Server, relay: Any) -> None:
+    """An informer misses nothing and sees nothing twice, though its connection drops; after 410 it lists again."""
+    informers = pytest.importorskip("kubernetes.informer", reason="this release of `kubernetes` has no informers")
+    seen: Queue[tuple[str, str]] = Queue()
+    with connected(relay.kubeconfig) as api, connected(apiserver.kubeconfig) as direct:
+        core = client.CoreV1Api(direct)
+        informer = informers.SharedInformer(client.CoreV1Api(api).list_namespaced_config_map, namespace="default")
+        for type_ in ("ADDED", "MODIFIED", "DELETED"):
+            informer.add_event_handler(type_, lambda obj, type_=type_: seen.put((type_, obj.metadata.name)))
+        core.create_namespaced_config_map("default", config_map("listed"))
+        informer.start()
+        assert seen.get(timeout=PATIENCE) == ("ADDED", "listed")
+        for name in ("watched", "after-a-cut", "after-another"):
+            core.create_namespaced_config_map("default", config_map(name))
+            assert seen.get(timeout=PATIENCE) == ("ADDED", name)
+            relay.cut()
+        core.create_namespaced_config_map("default", config_map("last"))
+        assert seen.get(timeout=PATIENCE) == ("ADDED", "last")
+        informer.stop()
+        core.delete_namespaced_config_map("listed", "default")
+        apiserver.compact()
+        informer.start()
+        assert seen.get(timeout=PATIENCE) == ("DELETED", "listed")
+        listed = {seen.get(timeout=PATIENCE) for _ in range(4)}
+        assert listed == {("MODIFIED", name) for name in ("watched", "after-a-cut", "after-another", "last")}
+        core.delete_namespaced_config_map("last", "default")
+        assert seen.get(timeout=PATIENCE) == ("DELETED", "last")
+        informer.stop()
+
+
+def test_concurrent_consumers(apiserver: Server, claim: str) -> None:
+    """Strategic merge patches that each add a consumer to a claim's status all arrive."""
+    names = [f"pod-{n}" for n in range(30)]
+    with connected(apiserver.kubeconfig) as api, ThreadPoolExecutor(8) as pool:
+        claims = client.ResourceV1beta1Api(api)
+
+        def reserve(name: str) -> None:
+            consumer = {"resource": "pods", "name": name, "uid": f"uid-{name}"}
+            body = {"status": {"reservedFor": [consumer]}}
+            claims.patch_namespaced_resource_claim_status(claim, "default", body, _content_type=STRATEGIC)
+
+        list(pool.map(reserve, names))
+        stored = claims.read_namespaced_resource_claim(claim, "default")
+    assert sorted(consumer.name for consumer in stored.status.reserved_for) == sorted(names)
+
+
+def test_optimistic_locks(apiserver: Server, core: Any) -> None:
+    """Read, change, replace, again after 409: no change is lost."""
+    core.create_namespaced_config_map("default", config_map("counter", n="0"))
+    with connected(apiserver.kubeconfig) as api, ThreadPoolExecutor(4) as pool:
+        maps = client.CoreV1Api(api)
+        conflicts = []
+
+        def increment(_: int) -> None:
+            while True:
+                current = maps.read_namespaced_config_map("counter", "default")
+                current.data["n"] = str(int(current.data["n"]) + 1)
+                try:
+                    maps.replace_namespaced_config_map("counter", "default", current)
+                    return
+                except client.ApiException as error:
+                    conflicts.append(error.status)
+
+        list(pool.map(increment, range(40)))
+    assert core.read_namespaced_config_map("counter", "default").data == {"n": "40"}
+    assert set(conflicts) <= {409}
