@@ -20,7 +20,7 @@ from understudy.apiserver.api import Api, Target, selector_of
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.decode import DecodeError, decode_json, sniff, yaml_to_json
 from understudy.apiserver.kind import Context, Kind
-from understudy.apiserver.negotiation import LIST, PROTOBUF, YAML, body_type
+from understudy.apiserver.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.options import (
     DeleteOptions,
     boolean,
@@ -29,11 +29,12 @@ from understudy.apiserver.options import (
     validated_delete_options,
 )
 from understudy.apiserver.protobuf import decode as decode_protobuf
-from understudy.apiserver.rendering import form_of, list_reply, object_reply, value_reply, wanted
+from understudy.apiserver.rendering import form_of, list_reply, object_reply, value_reply
 from understudy.apiserver.storage.base import Entry, RevisionConflictError
 from understudy.apiserver.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+ALL = 2**63 - 1
 PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -59,10 +60,11 @@ def _success(target: Target, entry: Entry) -> Obj:
 
 async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
     """Deletes what a list with the same parameters would show, and answers that list."""
-    wanted(call, LIST)
-    options = delete_options(api, call)
+    form_of(call, target)
     listing = list_options(call.query, watch=False, watch_list=api.gates["WatchList"])
     selector = selector_of(target, listing)
+    options = delete_options(api, call)
+    listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
     page = await api.registry.list(target.kind, target.namespace, listing, selector)
     deletion = Deletion(api, target.kind, api.context(call, target))
     for entry in page.entries:
@@ -144,13 +146,13 @@ class Deletion:
                 f"the UID in the precondition ({options.uid}) does not match the UID in record ({fields['uid']}). "
                 "The object might have been deleted and then recreated"
             )
-            raise errors.conflict(kind.group, kind.name, fields["name"], why)
+            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
         if options.version is not None and options.version != fields["resourceVersion"]:
             why = (
                 f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
                 f"record ({fields['resourceVersion']}). The object might have been modified"
             )
-            raise errors.conflict(kind.group, kind.name, fields["name"], why)
+            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
 
     def _mark_graceful(self, obj: Obj, options: DeleteOptions) -> tuple[bool, bool]:
         """(an earlier deletion is still pending, this one grants a grace period or ends one). Marks the object."""
@@ -208,8 +210,9 @@ class Deletion:
         for finalizer in finalizers:
             if finalizer in (ORPHAN, FOREGROUND):
                 return "Orphan" if finalizer == ORPHAN else "Foreground"
-        if self.kind.rules.orphans:
-            self.ctx.warn(self.kind.rules.orphans)
+        if self.kind.rules.orphans is not None:
+            if self.kind.rules.orphans:
+                self.ctx.warn(self.kind.rules.orphans)
             return "Orphan"
         return "Background"
 
@@ -236,6 +239,8 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
         dry_run=bool(query.all("dryRun")),
         orphan_dependents=boolean(query, "orphanDependents"),
         propagation=query.get("propagationPolicy") if "propagationPolicy" in query else None,
+        uid=query.get("uid") or None,
+        version=query.get("resourceVersion") or None,
     )
     return validated_delete_options(options, query.all("dryRun"))
 

@@ -13,6 +13,7 @@ from understudy.apiserver import errors
 from understudy.apiserver.call import Call, Query
 from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.patch.managedfields import validate_field_manager
+from understudy.apiserver.selectors import SelectorError, parse_fields, parse_labels
 
 META = "meta.k8s.io"
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
@@ -76,6 +77,10 @@ def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
         token=query.get("continue"),
         initial_events=boolean(query, "sendInitialEvents"),
     )
+    try:
+        parse_labels(options.labels), parse_fields(options.fields)
+    except SelectorError as why:
+        raise errors.bad_request(str(why)) from None
     found = _watch_errors(options, watch_list) if watch else _list_errors(options)
     if found:
         raise errors.invalid(META, "ListOptions", "", found)

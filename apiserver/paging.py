@@ -36,7 +36,7 @@ def decode(token: str) -> Continue:
     except (binascii.Error, ValueError):
         raise _invalid("illegal base64 data") from None
     try:
-        parse(raw.decode("utf-8", "replace"))
+        parse(raw.decode("utf-8", "surrogateescape"))
     except DecodeError as error:
         raise _invalid(str(error)) from None
     content = orjson.loads(raw)

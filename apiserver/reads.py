@@ -7,13 +7,13 @@ from understudy.apiserver.call import Call, Reply, Stream
 from understudy.apiserver.errors import not_acceptable
 from understudy.apiserver.negotiation import LIST, MEDIA, watch_output
 from understudy.apiserver.options import list_options, resource_version
-from understudy.apiserver.rendering import list_reply, object_reply, wanted
+from understudy.apiserver.rendering import form_of, list_reply, object_reply, wanted
 from understudy.apiserver.watching import EventSource
 
 
 async def get(api: Api, call: Call, target: Target) -> Reply:
     """One object, by `resourceVersion` at least as new as that."""
-    wanted(call)
+    form_of(call, target)
     if call.query:
         api.registry.check_not_older(resource_version(call.query.get("resourceVersion")))
     entry = await api.registry.get(target.kind, target.namespace, target.name)

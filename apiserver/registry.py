@@ -141,9 +141,9 @@ class Registry:
         prefix = prefix_of(kind, namespace)
         limit, start, revision = options.limit, "", 0
         if options.token:
+            start, revision = paging.decode(options.token)
             if options.version not in ("", "0"):
                 raise errors.bad_request("specifying resource version is not allowed when using continue")
-            start, revision = paging.decode(options.token)
             start = prefix + start
             revision = max(revision, 0)
         elif options.match == EXACT or (options.version not in ("", "0") and not options.match and limit):

@@ -202,7 +202,7 @@ class FieldTerm:
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """The terms of a field selector. Raises SelectorError."""
     out = []
-    for part in re.findall(r"(?:\\.|[^,\\])+|\\$", text, re.S):
+    for part in sorted(re.findall(r"(?:\\.|[^,\\])+|\\$", text, re.S)):
         found = re.search(r"!=|==|=", part)
         if not found:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
