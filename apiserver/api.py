@@ -67,6 +67,7 @@ class Api:
             user=call.user.name if call.user else "",
             requester=call.user.info() if call.user else {},
             subresource=target.subresource,
+            dry_run="dryRun" in call.query,
             now=metadata.timestamp(),
             warnings=call.warnings,
             lookup=self.registry.lookup,

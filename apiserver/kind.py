@@ -31,6 +31,7 @@ class Context:
     user: str = ""
     requester: Obj = field(default_factory=dict)  # the same in full: username, uid, groups, extra
     subresource: str = ""
+    dry_run: bool = False
     now: str = ""  # RFC 3339, seconds
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None

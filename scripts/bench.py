@@ -34,6 +34,9 @@ from typing import Any
 import micro
 import uvloop
 
+from understudy.apiserver import protobuf
+from understudy.apiserver.schema import Schemas
+
 CONNECTIONS = 4
 WATCHERS = 100
 OBJECTS = 500
@@ -54,6 +57,18 @@ def claim(name: str) -> dict[str, Any]:
 # --- the client
 
 
+@dataclass(frozen=True)
+class Form:
+    """An encoding: its media type, and what each event of a watch has once."""
+
+    media: str
+    mark: bytes
+
+
+JSON = Form("application/json", b"}\n")
+PROTOBUF = Form("application/vnd.kubernetes.protobuf", b"k8s\0")
+
+
 @dataclass
 class Target:
     """A server to measure. `head` are the header lines that each request to it carries."""
@@ -63,10 +78,12 @@ class Target:
     head: str = ""
     tls: ssl.SSLContext | None = None
 
-    def request(self, method: str, path: str, body: Any = None, kind: str = "application/json") -> bytes:
+    def request(
+        self, method: str, path: str, body: Any = None, kind: str = "application/json", accept: str = JSON.media
+    ) -> bytes:
         sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         host = urllib.parse.urlsplit(self.url).netloc
-        lines = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: application/json\r\n{self.head}"
+        lines = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n{self.head}"
         if body is not None:
             lines += f"Content-Type: {kind}\r\nContent-Length: {len(sent)}\r\n"
         return lines.encode() + b"\r\n" + sent
@@ -151,8 +168,8 @@ def _chunks(data: bytes, at: int) -> Iterator[bytes]:
 class Watcher(asyncio.Protocol):
     """Counts the events of a watch; `opened` once the answer has begun."""
 
-    def __init__(self, request: bytes, arrived: Callable[[], None]) -> None:
-        self._request, self._arrived, self._last = request, arrived, b""
+    def __init__(self, request: bytes, mark: bytes, arrived: Callable[[], None]) -> None:
+        self._request, self._mark, self._arrived, self._last = request, mark, arrived, b""
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: Any) -> None:
@@ -162,9 +179,9 @@ class Watcher(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self.opened.done():
             self.opened.set_result(None)
-        for _ in range((self._last + data).count(b"}\n")):
+        for _ in range((self._last + data).count(self._mark)):
             self._arrived()
-        self._last = data[-1:]
+        self._last = data[1 - len(self._mark) :]
 
 
 # --- what is measured: each returns operations per second, or seconds, for one round
@@ -199,23 +216,28 @@ async def pumped(target: Target, work: Work, requests: Callable[[], Iterator[byt
     return sum(pump.count for pump in pumps) / took
 
 
-async def get(target: Target, work: Work) -> float:
-    request = target.request("GET", f"{work.claims}/claim-0")
+async def get(target: Target, work: Work, form: Form = JSON) -> float:
+    request = target.request("GET", f"{work.claims}/claim-0", accept=form.media)
     return await pumped(target, work, lambda: itertools.repeat(request))
 
 
-async def list_(target: Target, work: Work) -> float:
-    request = target.request("GET", work.claims)
+async def list_(target: Target, work: Work, form: Form = JSON) -> float:
+    request = target.request("GET", work.claims, accept=form.media)
     return await pumped(target, work, lambda: itertools.repeat(request))
 
 
-async def create(target: Target, work: Work) -> float:
+def config_map(name: str, form: Form) -> Any:
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}}
+    return body if form is JSON else protobuf.encode(body, Schemas.of("1.32").kind("", "v1", "ConfigMap"))
+
+
+async def create(target: Target, work: Work, form: Form = JSON) -> float:
     """Of configmaps, so that LIST has the same claims in every round."""
 
     def requests() -> Iterator[bytes]:
         for number in work.names:
-            body = {"kind": "ConfigMap", "metadata": {"name": f"made-{number}"}, "data": {"key": "value"}}
-            yield target.request("POST", f"{CORE}/configmaps", body)
+            body = config_map(f"made-{number}", form)
+            yield target.request("POST", f"{CORE}/configmaps", body, form.media, form.media)
 
     return await pumped(target, work, requests)
 
@@ -244,7 +266,7 @@ async def patch(target: Target, work: Work) -> float:
     return await pumped(target, work, requests)
 
 
-async def fan_out(target: Target, work: Work) -> float:
+async def fan_out(target: Target, work: Work, form: Form = JSON) -> float:
     """Events delivered per second, over all watchers, while one connection writes."""
     seen = itertools.count(1)
     wanted, complete = float("inf"), asyncio.get_running_loop().create_future()
@@ -254,8 +276,8 @@ async def fan_out(target: Target, work: Work) -> float:
             complete.set_result(None)
 
     version = json.loads(await target.exchange("GET", f"{CORE}/configmaps?limit=1"))["metadata"]["resourceVersion"]
-    request = target.request("GET", f"{work.watch}&resourceVersion={version}")
-    watchers = [await target.connect(lambda: Watcher(request, arrived)) for _ in range(WATCHERS)]
+    request = target.request("GET", f"{work.watch}&resourceVersion={version}", accept=form.media)
+    watchers = [await target.connect(lambda: Watcher(request, form.mark, arrived)) for _ in range(WATCHERS)]
     await asyncio.gather(*(watcher.opened for watcher in watchers))
     writes = max(int(100 * work.seconds), 10)
     wanted = WATCHERS * writes
@@ -272,6 +294,10 @@ async def fan_out(target: Target, work: Work) -> float:
     return wanted / took
 
 
+def in_protobuf(measured: Callable[..., Any]) -> Callable[[Target, Work], Any]:
+    return lambda target, work: measured(target, work, PROTOBUF)
+
+
 MEASURED: dict[str, Callable[[Target, Work], Any]] = {
     "GET a claim": get,
     f"LIST {OBJECTS} claims": list_,
@@ -279,6 +305,13 @@ MEASURED: dict[str, Callable[[Target, Work], Any]] = {
     "CREATE a claim, dry run": create_claim,
     "PATCH a deployment, strategic": patch,
     f"watch events to {WATCHERS} watchers": fan_out,
+}
+# The bare handler has no part in these: they stand beside the same in JSON.
+MEASURED_IN_PROTOBUF: dict[str, Callable[[Target, Work], Any]] = {
+    "GET a claim, protobuf": in_protobuf(get),
+    f"LIST {OBJECTS} claims, protobuf": in_protobuf(list_),
+    "CREATE a configmap, protobuf": in_protobuf(create),
+    f"watch events to {WATCHERS} watchers, protobuf": in_protobuf(fan_out),
 }
 
 
@@ -429,9 +462,11 @@ def table(found: dict[str, dict[str, list[float]]], names: list[str]) -> None:
     print(*(row(cells, widths) for cells in rows), sep="\n")
 
 
-async def measure(targets: list[Target], work: Work, rounds: int, only: str) -> dict[str, dict[str, list[float]]]:
+async def measure(
+    targets: list[Target], measured: dict[str, Any], work: Work, rounds: int, only: str
+) -> dict[str, dict[str, list[float]]]:
     found: dict[str, dict[str, list[float]]] = {}
-    for what, run in MEASURED.items():
+    for what, run in measured.items():
         if only not in what:
             continue
         rates: dict[str, list[float]] = {target.name: [] for target in targets}
@@ -466,7 +501,13 @@ async def run(args: argparse.Namespace) -> None:
         print(
             f"{rounds} rounds of {work.seconds} s, in turns, over {CONNECTIONS} connections; median (worst to best)\n"
         )
-        table(await measure(targets, work, rounds, args.only), [target.name for target in targets])
+        table(await measure(targets, MEASURED, work, rounds, args.only), [target.name for target in targets])
+        speaking = targets[1:]
+        print()
+        table(
+            await measure(speaking, MEASURED_IN_PROTOBUF, work, rounds, args.only),
+            [target.name for target in speaking],
+        )
         if args.against:
             await clear(targets[-1], work)
 

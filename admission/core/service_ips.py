@@ -133,9 +133,9 @@ def _addresses(service: Obj, ctx: Context) -> None:
     ips = spec.get("clusterIPs") or []
     if ips and ips[0] == "None":
         return
-    taken = {ip for other in listing(ctx, "", "services") for ip in other["spec"].get("clusterIPs") or []}
+    taken = set() if ctx.dry_run else _taken_addresses(ctx)
     if not ips or not ips[0]:
-        ip = _free_address(taken)
+        ip = str(SERVICE_CIDR.network_address) if ctx.dry_run else _free_address(taken)
     else:
         ip = ips[0]
         why = _unusable(ip, taken)
@@ -144,6 +144,10 @@ def _addresses(service: Obj, ctx: Context) -> None:
             error = invalid(SPEC.child("clusterIPs"), shown, f"failed to allocate IP {ip}: {why}")
             raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
     spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
+
+
+def _taken_addresses(ctx: Context) -> set[str]:
+    return {ip for other in listing(ctx, "", "services") for ip in other["spec"].get("clusterIPs") or []}
 
 
 def _free_address(taken: set[str]) -> str:
@@ -183,9 +187,9 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
         wanted = port.get("nodePort") or 0
         if not wanted and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
-        if wanted:
+        if wanted and not ctx.dry_run:
             _check_port(service, i, wanted, taken if by_port.get(port["port"]) != wanted else set())
-        else:
+        elif not wanted:
             wanted = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
         port["nodePort"] = by_port.setdefault(port["port"], wanted) if not port.get("nodePort") else wanted
         taken.add(wanted)
