@@ -92,10 +92,20 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     return envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
 
 
+def _item(entry: Entry, kind: Kind, version: str) -> bytes:
+    """The message as an item of a list, with its tag and length: also made once."""
+    key = ("protobuf item", kind.group, version)
+    found: bytes | None = entry.cache.get(key)
+    if found is None:
+        found = entry.cache[key] = tagged(ITEMS, _message(entry, kind, version))
+    return found
+
+
 def encoded_protobuf_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
     """A list as protobuf, in its envelope, joined from what its entries are already encoded as."""
     shape = Schemas.of(kind.release).kind(kind.group, version, f"{kind.name}List").fields["metadata"].type
     assert isinstance(shape, Struct)
-    items = [tagged(ITEMS, _message(entry, kind, version)) for entry in entries]
+    key = ("protobuf item", kind.group, version)
+    items = [entry.cache.get(key) or _item(entry, kind, version) for entry in entries]
     message = tagged(METADATA, protobuf.message(metadata, shape)) + b"".join(items)
     return envelope(kind.gvk(version).api_version, f"{kind.name}List", message)
