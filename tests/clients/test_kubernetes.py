@@ -15,7 +15,6 @@ kubernetes = pytest.importorskip("kubernetes", reason="the client `kubernetes` i
 client, watch = kubernetes.client, kubernetes.watch
 
 PATIENCE = 20.0  # seconds
-STRATEGIC = "application/strategic-merge-patch+json"
 
 
 def connected(kubeconfig: object) -> Any:
@@ -139,7 +138,7 @@ def test_concurrent_consumers(apiserver: Server, claim: str) -> None:
         def reserve(name: str) -> None:
             consumer = {"resource": "pods", "name": name, "uid": f"uid-{name}"}
             body = {"status": {"reservedFor": [consumer]}}
-            claims.patch_namespaced_resource_claim_status(claim, "default", body, _content_type=STRATEGIC)
+            claims.patch_namespaced_resource_claim_status(claim, "default", body)
 
         list(pool.map(reserve, names))
         stored = claims.read_namespaced_resource_claim(claim, "default")
