@@ -111,7 +111,8 @@ def _serve(args: argparse.Namespace) -> int:
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(_until_stopped(server, args.kubeconfig))
     except (ValueError, LoadError, OSError) as why:
-        print(f"understudy: {why}", file=sys.stderr)
+        told = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else str(why)
+        print("understudy:", " ".join(told.splitlines()), file=sys.stderr)
         return USAGE_ERROR
 
 

@@ -273,6 +273,6 @@ def _bound(address: str, port: int) -> socket.socket:
         sock.listen(1024)
     except OSError as why:
         sock.close()
-        raise OSError(why.errno, f"cannot listen on {address}:{port}: {why.strerror}") from None
+        raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
     sock.setblocking(False)
     return sock

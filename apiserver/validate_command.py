@@ -38,7 +38,7 @@ class Located:
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{where}: {self.finding}"
+        return " ".join(f"{where}: {self.finding}".splitlines())
 
     def as_json(self) -> dict[str, Any]:
         return {"file": self.file, "line": self.line, **asdict(self.finding)}
