@@ -1,0 +1,113 @@
+"""`understudy serve` as a program: what it prints, how it ends, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cli import main; sys.exit(main())"]
+
+
+@contextmanager
+def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and the address that it prints."""
+    process = subprocess.Popen([*PROGRAM, "serve", "--port", "0", *argv], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.fullmatch(r"understudy: Kubernetes 1\.\d+ API at (https?://\S+)\n", line)
+        assert found, line
+        yield process, found[1]
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signals_end_it(number: signal.Signals) -> None:
+    """Open watches end cleanly, and it exits with 0 within a second or so."""
+    with serving() as (process, url):
+        watch = urllib.request.urlopen(f"{url}/api/v1/namespaces?watch=true", timeout=10)
+        assert json.loads(watch.readline())["type"] == "ADDED"
+        begun = time.monotonic()
+        process.send_signal(number)
+        while watch.readline():
+            pass
+        assert process.wait(5) == 0
+        assert time.monotonic() - begun < 3
+
+
+def test_kubeconfig(tmp_path: Path) -> None:
+    """It points at the server and is for its owner only."""
+    path = tmp_path / "kubeconfig"
+    with serving("--kubeconfig", str(path), "--tls") as (_, url):
+        cluster = json.loads(path.read_text())["clusters"][0]["cluster"]
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert (cluster["server"], url[:5]) == (url, "https")
+        assert cluster["certificate-authority-data"]
+
+
+def test_tokens(tmp_path: Path) -> None:
+    """With a token file a wrong token is refused."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text('secret,ann,1,"dev,ops"\n')
+    with serving("--token-auth-file", str(tokens)) as (_, url):
+
+        def asked(token: str) -> int:
+            request = urllib.request.Request(f"{url}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return int(answer.status)
+
+        assert asked("secret") == 200
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            asked("wrong")
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        (["--port", "99999"], "want a port from 0 to 65535"),
+        (["--emulated-version", "1.40"], "unknown release '1.40'"),
+        (["--feature-gates", "NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),
+        (["--feature-gates", "DRAAdminAccess=maybe"], "want NAME=true or NAME=false"),
+        (["--runtime-config", "resource.k8s.io/v9=false"], "has not been registered"),
+        (["--load", "missing.yaml"], "missing.yaml: No such file or directory"),
+        (["--load", "broken.yaml"], "broken.yaml, document 2 (line 6): "),
+        (["--token-auth-file", "missing.csv"], "missing.csv: No such file or directory"),
+        (["--tls-cert-file", "missing.pem"], "go together"),
+        (["--controllers", "scheduler"], "unknown controller 'scheduler'"),
+        (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
+    ],
+)
+def test_what_it_refuses(argv: list[str], told: str, tmp_path: Path) -> None:
+    """One clear line on stderr and exit code 2."""
+    good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\n"
+    (tmp_path / "broken.yaml").write_text(f"{good}apiVersion: v1\nkind: Namespace\nmetadata:\n  name: A b\n")
+    done = subprocess.run(
+        [*PROGRAM, "serve", "--port", "0", *argv], cwd=tmp_path, capture_output=True, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_port_that_is_taken() -> None:
+    """Says so."""
+    with serving() as (_, url):
+        port = url.rpartition(":")[2]
+        argv = [*PROGRAM, "serve", "--port", port]
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, env=os.environ)
+        assert done.returncode == 2
+        assert re.search(rf"cannot listen on 127.0.0.1:{port}: .*[Aa]ddress already in use", done.stderr)

@@ -1,0 +1,76 @@
+"""Label and field selectors: what they match, and what is said of those that cannot be read."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from understudy.apiserver.selectors import Selector, SelectorError, parse_fields, parse_labels
+
+LABELS = {"app": "web", "tier": "", "size": "7"}
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("app", True),
+        ("!app", False),
+        ("app=web", True),
+        ("app==web,tier=", True),
+        ("app!=web", False),
+        ("none!=web", True),
+        ("app in (web, db)", True),
+        ("app notin (web)", False),
+        ("none notin (web)", True),
+        ("none in (web)", False),
+        ("size>5,size<8", True),
+        ("size>7", False),
+        ("app>1", False),
+        ("tier in ()", True),
+        ("in in (a)", False),
+    ],
+)
+def test_labels(text: str, matches: bool) -> None:
+    """Every operator."""
+    assert Selector(parse_labels(text)).matches({"metadata": {"labels": LABELS}}) is matches
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
+        ("a=b,", "found '', expected: identifier after ','"),
+        ("a=b c", "found 'c', expected: ',' or 'end of string'"),
+        ("a in (b", "unable to parse requirement: found '', expected: ',' or ')'"),
+        ("a in b", "unable to parse requirement: found 'b' expected: '('"),
+        (",a", "found ',', expected: !, identifier, or 'end of string'"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+    ],
+)
+def test_labels_that_cannot_be_read(text: str, told: str) -> None:
+    """The real server's words."""
+    with pytest.raises(SelectorError) as error:
+        parse_labels(text)
+    assert str(error.value) == told
+
+
+def test_fields() -> None:
+    """Terms with = and !=, escapes, and the fields that a kind offers."""
+    selector = Selector((), parse_fields(r"metadata.name=a\,b,spec.node!=n1"), {"spec.node": lambda obj: obj["node"]})
+    assert selector.matches({"metadata": {"name": "a,b"}, "node": "n2"})
+    assert not selector.matches({"metadata": {"name": "a,b"}, "node": "n1"})
+    assert selector.name == "a,b"
+    with pytest.raises(SelectorError, match="invalid selector: 'x'; can't understand 'x'"):
+        parse_fields("x")
+
+
+@given(st.text(alphabet="ab=!,()<> in\\/", max_size=20))
+def test_nothing_but_selector_errors(text: str) -> None:
+    """Whatever the text, it is a selector or a SelectorError."""
+    for parse in (parse_labels, parse_fields):
+        with suppress(SelectorError):
+            assert all(parse(text))

@@ -1,0 +1,135 @@
+"""The memory store: revisions, history, watches, compaction."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.storage.base import (
+    CompactedError,
+    Entry,
+    FutureRevisionError,
+    KeyExistsError,
+    RevisionConflictError,
+)
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.apiserver.types import Obj
+
+PREFIX = "/registry/things/"
+
+
+def thing(name: str, **fields: str) -> Obj:
+    return {"metadata": {"name": name}, **fields}
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [entry.value["metadata"]["name"] for entry in entries]
+
+
+@pytest.fixture
+async def store() -> MemoryStore:
+    """The worked example at the head of the module: a and b created, a updated, b deleted."""
+    store = MemoryStore()
+    a = await store.create(PREFIX + "a", thing("a"))
+    b = await store.create(PREFIX + "b", thing("b"))
+    await store.update(PREFIX + "a", thing("a", x="1"), a.revision)
+    await store.delete(PREFIX + "b", b.revision)
+    return store
+
+
+async def test_every_write_has_the_next_revision(store: MemoryStore) -> None:
+    """One counter for the whole store, deletions included."""
+    assert store.revision == 5
+    assert (await store.create("/registry/others/c", thing("c"))).revision == 6
+
+
+async def test_the_past_can_be_read(store: MemoryStore) -> None:
+    """A range at a revision shows what was there then."""
+    assert names((await store.range(PREFIX)).entries) == ["a"]
+    assert names((await store.range(PREFIX, revision=3)).entries) == ["a", "b"]
+    assert names((await store.range(PREFIX, revision=2)).entries) == ["a"]
+    (old,) = (await store.range(PREFIX, revision=3, limit=1)).entries
+    assert "x" not in old.value
+
+
+async def test_pages(store: MemoryStore) -> None:
+    """A limit tells how much it left out; the next page begins behind the last key, at the same revision."""
+    for name in "cde":
+        await store.create(PREFIX + name, thing(name))
+    page = await store.range(PREFIX, limit=2)
+    assert (names(page.entries), page.remaining) == (["a", "c"], 2)
+    await store.create(PREFIX + "d0", thing("d0"))
+    rest = await store.range(PREFIX, start=page.entries[-1].key + "\0", revision=page.revision)
+    assert names(rest.entries) == ["d", "e"]
+
+
+async def test_compare_and_swap(store: MemoryStore) -> None:
+    """A write that expects another revision fails and shows what is there."""
+    with pytest.raises(RevisionConflictError) as failed:
+        await store.update(PREFIX + "a", thing("a"), 2)
+    assert failed.value.current is not None
+    assert failed.value.current.revision == 4
+    with pytest.raises(RevisionConflictError) as failed:
+        await store.delete(PREFIX + "b", 3)
+    assert failed.value.current is None
+    with pytest.raises(KeyExistsError):
+        await store.create(PREFIX + "a", thing("a"))
+    assert store.revision == 5
+
+
+async def test_a_watch_resumes(store: MemoryStore) -> None:
+    """A watch sees every write after its revision once, in order, whether it was there or not."""
+    watch = store.watch(PREFIX, 3)
+    woken = []
+    watch.wake = lambda: woken.append(store.revision)
+    await store.create(PREFIX + "c", thing("c"))
+    await store.create("/registry/others/x", thing("x"))
+    seen = [(event.revision, event.deleted, event.entry.value["metadata"]["name"]) for event in watch.queue]
+    assert seen == [(4, False, "a"), (5, True, "b"), (6, False, "c")]
+    assert woken == [6]
+    store.unwatch(watch)
+    await store.create(PREFIX + "d", thing("d"))
+    assert len(watch.queue) == 3
+
+
+async def test_a_slow_reader_is_cut_off(store: MemoryStore) -> None:
+    """One that lets too much wait gets nothing any more; others are not held up."""
+    slow, quick = store.watch(PREFIX, store.revision, limit=2), store.watch(PREFIX, store.revision)
+    for name in "cde":
+        await store.create(PREFIX + name, thing(name))
+    assert slow.overflown
+    assert not slow.queue
+    assert len(quick.queue) == 3
+
+
+async def test_compaction_forgets(store: MemoryStore) -> None:
+    """Below the compacted revision nothing can be read or watched from; at it and above all is as it was."""
+    await store.compact(4)
+    with pytest.raises(CompactedError):
+        await store.range(PREFIX, revision=3)
+    with pytest.raises(CompactedError):
+        store.watch(PREFIX, 3)
+    assert names((await store.range(PREFIX, revision=4)).entries) == ["a", "b"]
+    assert [event.deleted for event in store.watch(PREFIX, 4).queue] == [True]
+    await store.compact(5)
+    assert names((await store.range(PREFIX, revision=5)).entries) == ["a"]
+    with pytest.raises(FutureRevisionError):
+        await store.compact(6)
+
+
+async def test_history_is_bounded() -> None:
+    """When there are more writes than are remembered, the older half is compacted."""
+    store = MemoryStore(log_limit=10)
+    entry = await store.create(PREFIX + "a", thing("a"))
+    for number in range(40):
+        entry = await store.update(PREFIX + "a", thing("a", x=str(number)), entry.revision)
+    with pytest.raises(CompactedError):
+        store.watch(PREFIX, 2)
+    assert len(store.watch(PREFIX, store.revision - 3).queue) == 3
+
+
+def test_an_entry_shows_its_revision() -> None:
+    """An object has its resourceVersion in its place; the stored value has none. A dry run's object has none either."""
+    value = {"metadata": {"name": "a", "uid": "u", "labels": {}}}
+    assert list(Entry("k", value, 7).object["metadata"]) == ["name", "uid", "resourceVersion", "labels"]
+    assert "resourceVersion" not in value["metadata"]
+    assert Entry("k", value, 0).object == value
