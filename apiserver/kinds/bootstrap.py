@@ -24,6 +24,9 @@ PRIORITIES = {
     ),
 }
 
+# When the server began to track which legacy tokens are used; the controller manager reads it.
+TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+
 _FLOW = "flowcontrol.apiserver.k8s.io/v1"
 _AUTO = {"apf.kubernetes.io/autoupdate-spec": "true"}
 
@@ -154,6 +157,7 @@ def initial_objects(
         *_flows(now),
         *(_priority(name) for name in PRIORITIES),
         _service(port),
+        _object("v1", "ConfigMap", TOKEN_TRACKING, metadata={"namespace": "kube-system"}, data={"since": now[:10]}),
     ]
 
 
