@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from understudy.admission.gates import Gates
 from understudy.apiserver import metadata
+from understudy.apiserver.accounttokens import AccountTokens, user_of
 from understudy.apiserver.call import Call, User
 from understudy.apiserver.errors import bad_request
 from understudy.apiserver.kind import Context, Kind, Rules
@@ -53,11 +54,25 @@ class Api:
     registry: Registry
     authorization: str = "AlwaysAllow"
     tokens: Mapping[str, User] = field(default_factory=dict)
+    account_tokens: AccountTokens = field(default_factory=AccountTokens)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
 
     @property
     def schemas(self) -> Schemas:
         return Schemas.of(self.release.name)
+
+    def user_of(self, token: str) -> User | None:
+        """Whose a bearer token is; a service account's is as good as the account is there."""
+        known = self.tokens.get(token)
+        if known is not None:
+            return known
+        claims = self.account_tokens.claims(token)
+        if claims is None:
+            return None
+        place = claims["kubernetes.io"]
+        name, uid = place["serviceaccount"]["name"], place["serviceaccount"]["uid"]
+        account = self.registry.lookup("", "serviceaccounts", place["namespace"], name)
+        return user_of(claims) if account and account["metadata"]["uid"] == uid else None
 
     def context(self, call: Call, target: Target) -> Context:
         return Context(

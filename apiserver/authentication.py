@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -39,10 +39,12 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 
 class Authenticator:
-    """Without tokens everybody may do everything, as one user; with tokens a wrong one is refused."""
+    """Without tokens everybody may do everything, as one user; with tokens a wrong one is refused. `user_of` tells
+    whose a token is, service accounts' included."""
 
-    def __init__(self, tokens: Mapping[str, User] | None = None) -> None:
+    def __init__(self, tokens: Mapping[str, User] | None, user_of: Callable[[str], User | None]) -> None:
         self._tokens = tokens
+        self._user_of = user_of
         self.any_token = next(iter(tokens), "") if tokens else ""  # what the server itself, and its kubeconfig, use
         self._anyone = User("system:admin", [MASTERS, AUTHENTICATED])
 
@@ -53,15 +55,15 @@ class Authenticator:
         return self._impersonated(headers, impersonated) if impersonated else user
 
     def _asking(self, header: str) -> User:
-        if self._tokens is None:
-            return self._anyone
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return User("system:anonymous", [UNAUTHENTICATED])
-        known = self._tokens.get(token.strip())
+            return self._anyone if self._tokens is None else User("system:anonymous", [UNAUTHENTICATED])
+        known = self._user_of(token.strip())
         if known is None:
+            if self._tokens is None:
+                return self._anyone
             raise unauthorized()
-        return User(known.name, [*known.groups, AUTHENTICATED], known.uid)
+        return User(known.name, [*known.groups, AUTHENTICATED], known.uid, known.extra)
 
     @staticmethod
     def _impersonated(headers: Mapping[str, str], name: str) -> User:

@@ -6,12 +6,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from understudy.apiserver import bodies, errors, metadata
+from understudy.apiserver.accounttokens import ISSUER
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.authentication import AUTHENTICATED
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
-from understudy.apiserver.subresources import ISSUER, assign
+from understudy.apiserver.subresources import assign
 from understudy.apiserver.types import Obj
 from understudy.apiserver.writes import Writer
 
@@ -47,11 +48,11 @@ def _rules(api: Api, call: Call, obj: Obj) -> Obj:
 
 
 def _token(api: Api, call: Call, obj: Obj) -> Obj:
-    """Whether the token is one of --token-auth-file's; service accounts' tokens are not verified here."""
+    """Whose a token is: one of --token-auth-file's, or a service account's."""
     token = obj["spec"].get("token")
     if not token:
         raise errors.bad_request("token is required for TokenReview in authentication")
-    user = api.tokens.get(token)
+    user = api.user_of(token)
     if user is None:
         return {"user": {}, "error": "invalid bearer token"}
     info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}

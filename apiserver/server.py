@@ -81,7 +81,7 @@ class Server:
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
         gates = Gates.of(release.name, self._gates_at_start)
         self.api = Api(release, gates, Registry(MemoryStore(), release), tokens=tokens or {})
-        self._authenticator = Authenticator(tokens)
+        self._authenticator = Authenticator(tokens, self.api.user_of)
         self._control = control
         self._controllers = Controllers(self.api, controllers)
         self._thread: _Thread | None = None

@@ -6,15 +6,11 @@ another strategy: see `Rules.subresources`.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import secrets
 from collections.abc import Awaitable, Callable
-
-import orjson
 
 from understudy.admission.field import Errors, Path, invalid, not_supported, required
 from understudy.apiserver import bodies, deletion, errors, metadata
+from understudy.apiserver.accounttokens import ISSUER
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.kind import Context, Kind, Subresource
@@ -29,7 +25,6 @@ from understudy.apiserver.types import Obj
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
 CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-ISSUER = "https://kubernetes.default.svc"
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 HOSTLESS = ("attach", "exec", "portforward")
 
@@ -251,7 +246,7 @@ def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
 
 
 async def token(api: Api, call: Call, target: Target) -> Reply:
-    """POST serviceaccounts/NAME/token: a token that looks like one; nothing here verifies its signature."""
+    """POST serviceaccounts/NAME/token: a token that this server knows again."""
     options = write_options(call)
     sent = await _sent(api, call, target, options)
     account = (await api.registry.get(target.kind, target.namespace, target.name)).object
@@ -266,7 +261,7 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
     audiences = spec.get("audiences") or [ISSUER]
     expires = metadata.parse_timestamp(api.context(call, target).now) + seconds
     status = {
-        "token": _signed(account["metadata"], audiences, int(expires)),
+        "token": api.account_tokens.issue(account["metadata"], audiences, int(expires)),
         "expirationTimestamp": metadata.timestamp(expires),
     }
     fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": metadata.timestamp()}
@@ -323,21 +318,6 @@ async def _check_bound(api: Api, target: Target, bound: Obj) -> None:
             "The object might have been deleted and then recreated"
         )
         raise errors.conflict("", kind.resource, name, why)
-
-
-def _signed(account: Obj, audiences: list[str], expires: int) -> str:
-    """header.claims.signature, as a JSON Web Token (RFC 7519) reads."""
-    namespace, name = account.get("namespace", ""), account["name"]
-    claims = {
-        "aud": audiences,
-        "exp": expires,
-        "iss": ISSUER,
-        "sub": f"system:serviceaccount:{namespace}:{name}",
-        "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["uid"]}},
-    }
-    parts = [orjson.dumps({"alg": "RS256", "kid": "understudy"}), orjson.dumps(claims)]
-    parts.append(hashlib.sha256(parts[1] + secrets.token_bytes(16)).digest())
-    return ".".join(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts)
 
 
 # --- what needs a kubelet ---------------------------------------------------------------------------------------
