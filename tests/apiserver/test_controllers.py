@@ -104,8 +104,8 @@ def test_a_namespace_drains(emulated_version: str) -> None:
         make(server, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec})
         server.delete("namespace", "a")
         until(server, "/api/v1/namespaces", lambda have: "a" not in have)
-        assert [c["metadata"]["name"] for c in server.list("configmaps")] == ["outside"]
-        assert server.list("secrets") == server.list("pods") == []
+        assert [c["metadata"]["name"] for c in server.list("configmaps", "default")] == ["outside"]
+        assert [server.list(kind, "a") for kind in ("configmaps", "secrets", "pods")] == [[], [], []]
 
 
 def test_finalizers_hold_a_namespace(apiserver: Server) -> None:
@@ -326,7 +326,7 @@ def test_reset_in_the_middle(apiserver: Server) -> None:
         apiserver.apply(*(config_map(f"c{n}", namespace="a") for n in range(20)))
         apiserver.delete("namespace", "a")
         apiserver.reset()
-        assert apiserver.list("configmaps") == []
+        assert apiserver.list("configmaps", "a") == []
         assert "a" not in {namespace["metadata"]["name"] for namespace in apiserver.list("namespaces")}
 
 
