@@ -18,6 +18,7 @@ from understudy.apiserver.control import Control
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.health import PROMETHEUS, Metrics, health, slis
 from understudy.apiserver.kind import Kind
+from understudy.apiserver.options import check_timeout
 from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.rendering import error_reply, render_document, text_reply, warning_headers
 from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
@@ -66,6 +67,8 @@ class Dispatcher:
         except RequestInfoError as why:
             return text_reply(500, f'Internal Server Error: "{call.path}": failed to create RequestInfo: {why}\n')
         try:
+            if timeout := call.query.get("timeout"):
+                check_timeout(timeout)
             call.user = self.authenticator.user(call.headers)
             answer = await self._resource(call, info) if info.is_resource else await self._page(call)
         except StatusError as error:

@@ -197,3 +197,29 @@ def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> Dele
     if found:
         raise errors.invalid(META, "DeleteOptions", "", found)
     return options
+
+
+_DURATION_PART = re.compile(r"([0-9]*\.?[0-9]*)([^0-9.]*)")
+_UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
+
+
+def check_timeout(text: str) -> None:
+    """The `timeout` that any request may carry, as Go's ParseDuration reads it. Raises 400.
+
+    Nothing here takes as long as the shortest that clients set, so that it is only read."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return
+    wrong = "" if rest else f"invalid duration {go_quote(text)}"
+    while rest and not wrong:
+        found = _DURATION_PART.match(rest)
+        number, unit = (found[1], found[2]) if found else ("", "")
+        if not number.strip("."):
+            wrong = f"invalid duration {go_quote(text)}"
+        elif not unit:
+            wrong = f"missing unit in duration {go_quote(text)}"
+        elif unit not in _UNITS:
+            wrong = f"unknown unit {go_quote(unit)} in duration {go_quote(text)}"
+        rest = rest[len(number) + len(unit) :]
+    if wrong:
+        raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong}")

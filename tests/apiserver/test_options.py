@@ -1,0 +1,31 @@
+"""Options of requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.options import check_timeout
+
+
+@pytest.mark.parametrize("text", ["0", "20s", "-1s", "1h30m", "1.5s", ".5s", "100ms", "2µs"])
+def test_timeouts(text: str) -> None:
+    """Durations as Go writes them."""
+    check_timeout(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("abc", 'time: invalid duration "abc"'),
+        ("1", 'time: missing unit in duration "1"'),
+        ("1x", 'time: unknown unit "x" in duration "1x"'),
+        (".s", 'time: invalid duration ".s"'),
+        ("-", 'time: invalid duration "-"'),
+    ],
+)
+def test_timeouts_that_are_none(text: str, told: str) -> None:
+    """400, in Go's words."""
+    with pytest.raises(StatusError) as error:
+        check_timeout(text)
+    assert error.value.message == f"invalid timeout specified in the request URL - {told}"
