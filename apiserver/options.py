@@ -81,6 +81,8 @@ def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
         parse_labels(options.labels), parse_fields(options.fields)
     except SelectorError as why:
         raise errors.bad_request(str(why)) from None
+    if watch and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
+        options.initial_events, options.match = True, NOT_OLDER_THAN
     found = _watch_errors(options, watch_list) if watch else _list_errors(options)
     if found:
         raise errors.invalid(META, "ListOptions", "", found)

@@ -220,7 +220,8 @@ class Registry:
 
     async def create(self, write: Write, obj: Obj) -> Entry:
         """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
-        self.admit_namespace(write, str(obj["metadata"].get("name", "")))
+        fields = obj["metadata"]
+        self.admit_namespace(write, str(fields.get("name") or fields.get("generateName") or "Unknown"))
         write.strategy.admit_create(obj, write.ctx)
         tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
         for _ in range(tries - 1):

@@ -170,6 +170,9 @@ class EventSource:
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
         """An object in the form that the client wants."""
         form = self._form
+        if form.target == "PartialObjectMetadataList" and internal is not None:
+            self.close()  # an object is no list: the real server ends the watch without a word
+            return
         if form.target == "Table" and internal is not None:
             kind, version = self._target.kind, self._target.version
             first = not self._columns_sent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -152,6 +153,50 @@ def test_preconditions_in_the_query_of_a_deletion(server: Server, query: str, wh
     code, _, body = ask(server, "DELETE", f"{MAPS}/there?{query}")
     assert code == 409
     assert why in body["message"]
+
+
+def watched(server: Server, query: str, form: str) -> tuple[int, list[Any]]:
+    """The status and the events of a watch of a second."""
+    address = urlsplit(server.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    connection.request("GET", f"{MAPS}?watch=true&timeoutSeconds=1{query}", headers={"Accept": form})
+    answer = connection.getresponse()
+    lines = answer.read().splitlines() if answer.status == 200 else []
+    connection.close()
+    return answer.status, [json.loads(line) for line in lines]
+
+
+TABLE, METADATA_LIST = (
+    f"application/json;as={name};g=meta.k8s.io;v=v1" for name in ("Table", "PartialObjectMetadataList")
+)
+
+
+def test_watches_of_tables_that_would_end_their_initial_events(server: Server) -> None:
+    """1.32: a watch with bookmarks, from the start, is no table: refused, or in the next form that is accepted."""
+    assert watched(server, "", TABLE)[1][0]["object"]["kind"] == "Table"
+    assert watched(server, "&allowWatchBookmarks=true", TABLE)[0] == 406
+    events = watched(server, "&allowWatchBookmarks=true", f"{TABLE},application/json")[1]
+    assert [(event["type"], event["object"]["kind"]) for event in events][:2] == [
+        ("ADDED", "ConfigMap"),
+        ("BOOKMARK", "ConfigMap"),
+    ]
+
+
+def test_a_watch_of_lists_of_metadata_ends_at_once(server: Server) -> None:
+    """An event is no list: the watch ends before it sends one."""
+    start = time.monotonic()
+    assert watched(server, "", METADATA_LIST) == (200, [])
+    assert time.monotonic() - start < 0.9
+
+
+@pytest.mark.parametrize(("metadata", "name"), [({}, "Unknown"), ({"generateName": "g-"}, "g-")])
+def test_what_is_refused_before_it_has_a_name(server: Server, metadata: Any, name: str) -> None:
+    """What admission refuses is told by its name, the beginning of one that would be generated, or as Unknown."""
+    ask(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
+    ask(server, "DELETE", "/api/v1/namespaces/going")
+    code, _, body = ask(server, "POST", "/api/v1/namespaces/going/configmaps", {"metadata": metadata})
+    why = "unable to create new content in namespace going because it is being terminated"
+    assert (code, body["message"]) == (403, f'configmaps "{name}" is forbidden: {why}')
 
 
 def test_deletion_of_a_collection_at_version_zero(server: Server) -> None:
