@@ -20,7 +20,9 @@ class Listening:
 
     def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         self._pumps = Pumps()
-        self._server = web.Server(handler(answer, self._pumps), access_log=None, tcp_keepalive=True)
+        self._server = web.Server(
+            handler(answer, self._pumps), access_log=None, tcp_keepalive=True, handler_cancellation=True
+        )
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | None = None
