@@ -76,6 +76,8 @@ def _check_type(result: Any, live: Obj, struct: Struct, shown: Callable[[], str]
     api_version = sent.get("apiVersion") or live["apiVersion"]
     if (kind, api_version) == (live["kind"], live["apiVersion"]):
         return
+    if str(api_version).count("/") > 1:
+        raise _unusable(shown(), f"unexpected GroupVersion string: {api_version}")
     group, version = split_api_version(str(api_version))
     if struct.schemas.has_kind(group, version, str(kind)):
         source = struct.schemas.kind(group, version, str(kind)).go

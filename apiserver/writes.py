@@ -6,9 +6,6 @@ does the rest for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from understudy.apiserver import bodies, errors
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
@@ -139,21 +136,23 @@ async def patch(api: Api, call: Call, target: Target) -> Reply:
     if media == APPLY_PATCH:
         transform = _applying(writer)
     else:
-        transform = _patching(writer, PATCHERS[media](call.body, options.field_validation))
+        transform = _patching(writer, media)
     entry, created = await api.registry.update(
         writer.write(target.name), transform, create=media == APPLY_PATCH and not target.subresource
     )
     return object_reply(call, target, entry, 201 if created else 200)
 
 
-def _patching(writer: Writer, patched: Callable[[Obj, Any, str, Context], Obj]) -> Transform:
-    target = writer.target
+def _patching(writer: Writer, media: str) -> Transform:
+    """The patch is read when there is an object to apply it to: a missing one is told of first."""
+    target, validation = writer.target, writer.options.field_validation
 
     def transform(current: Obj | None) -> Obj:
         if current is None:
             raise errors.not_found(target.kind.group, target.kind.resource, target.name)
         live = writer.live(current)
-        obj = patched(live, target.struct, writer.options.field_validation, writer.ctx)
+        patched = PATCHERS[media](writer.call.body, validation)
+        obj = patched(live, target.struct, validation, writer.ctx)
         obj = typed(target.kind, target.version, bare(obj))
         writer.default(obj)
         writer.own(live, obj)
