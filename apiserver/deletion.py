@@ -35,7 +35,7 @@ from understudy.apiserver.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 ALL = 2**63 - 1
-PROTECTED = ("default", "kube-system", "kube-public", "kube-node-lease")
+PROTECTED = ("default", "kube-system", "kube-public")
 
 
 async def delete(api: Api, call: Call, target: Target) -> Reply:
@@ -89,7 +89,7 @@ class Deletion:
     async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
         """The object as it was left, or as it was last, and whether it is gone. Raises 403, 404, 409."""
         kind = self.kind
-        if (kind.group, kind.resource) == ("", "namespaces") and name in PROTECTED[:3]:
+        if (kind.group, kind.resource) == ("", "namespaces") and name in PROTECTED:
             raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
         while True:
             entry = await self.api.registry.get(kind, namespace, name)
