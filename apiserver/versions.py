@@ -89,7 +89,12 @@ def _message(entry: Entry, kind: Kind, version: str) -> bytes:
 
 def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     """An entry's object in a version as protobuf, in its envelope."""
-    return envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
+    key = ("protobuf body", kind.group, version)
+    found: bytes | None = entry.cache.get(key)
+    if found is None:
+        found = envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
+        entry.cache[key] = found
+    return found
 
 
 def _item(entry: Entry, kind: Kind, version: str) -> bytes:
