@@ -44,7 +44,7 @@ PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as strconv.ParseBool has it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # hashed on every request: by identity
 class Endpoint:
     """What can be asked of a route. `produces` is what its router names (empty: it has no router), `media` what the
     handler can write, `conversions` whether it makes tables and metadata of objects, `tables` false if only the

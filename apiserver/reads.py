@@ -17,11 +17,11 @@ _TABLELESS = replace(LIST, tables=False)
 
 async def get(api: Api, call: Call, target: Target) -> Reply:
     """One object, by `resourceVersion` at least as new as that."""
-    form_of(call, target)
+    form = form_of(call, target)
     if call.query:
         api.registry.check_not_older(resource_version(call.query.get("resourceVersion")))
     entry = await api.registry.get(target.kind, target.namespace, target.name)
-    return object_reply(call, target, entry)
+    return object_reply(call, target, entry, form=form)
 
 
 async def list_(api: Api, call: Call, target: Target) -> Reply:

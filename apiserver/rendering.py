@@ -12,7 +12,6 @@ from understudy.apiserver.api import Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.decode import encode
 from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Kind
 from understudy.apiserver.negotiation import (
     JSON,
     LIST,
@@ -54,10 +53,10 @@ def form_of(call: Call, target: Target) -> Output:
     return output(call.headers.get("Accept", ""), endpoint(target.kind, target.subresource))
 
 
-def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, kind: Kind | None = None) -> Reply:
-    """One stored object."""
-    kind = kind or target.kind
-    form = form_of(call, target)
+def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, form: Output | None = None) -> Reply:
+    """One stored object, in the negotiated form."""
+    kind = target.kind
+    form = form or form_of(call, target)
     if form.media_type == JSON and not form.target and not _pretty(call, form):
         return Reply(status, encoded(entry, kind, target.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
