@@ -27,11 +27,10 @@ class UnknownGateError(ValueError):
 
 
 class Gates:
-    """What is on. `revision` grows with every change, for what caches by it."""
+    """What is on."""
 
     def __init__(self, known: Mapping[str, tuple[str, bool]]) -> None:
         self._known = known
-        self.revision = 0
         self._on = self._defaults()
 
     @staticmethod
@@ -55,7 +54,6 @@ class Gates:
             if every in changes:
                 wanted |= {name: changes[every] for name, (s, _) in self._known.items() if s == stage}
         self._on |= wanted | dict(changes)
-        self.revision += 1
 
     def _defaults(self) -> dict[str, bool]:
         return {name: default or name == DRA for name, (_, default) in self._known.items()}

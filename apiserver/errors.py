@@ -134,14 +134,9 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed(group: str = "", resource: str = "", verb: str = "") -> StatusError:
-    """The router's answer (no details) or, with a resource, the storage's."""
-    if not resource:
-        return StatusError(
-            405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
-        )
-    message = f"{verb} is not supported on resources of kind {go_quote(qualified(group, resource))}"
-    return StatusError(405, "MethodNotAllowed", message, _details(group, resource))
+def method_not_allowed() -> StatusError:
+    """The router's answer, which has no details."""
+    return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
