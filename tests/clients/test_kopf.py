@@ -90,18 +90,31 @@ def test_an_operator(apiserver: Server, relay: Any) -> None:
         expect("updated", "a", {"k": "1"}, {"k": "2"})
         apiserver.delete("configmap", "a")
         expect("deleted", "a")
-    events = apiserver.list("events", "default")
-    assert ("Seen", "a was seen") in {(event["reason"], event["message"]) for event in events}
+        until_reported(apiserver, "Seen", "a was seen")
+
+
+def watched(server: Server, resource: str) -> Iterator[dict[str, Any]]:
+    """Every object in the namespace default: as it is, and after each change."""
+    path = f"/api/v1/namespaces/default/{resource}?watch=1&resourceVersion=0"
+    with urllib.request.urlopen(server.url + path, timeout=PATIENCE) as events:
+        for line in events:
+            yield json.loads(line)["object"]
 
 
 def until_settled(server: Server, *names: str) -> None:
     """Until the operator has written what it does to objects that it has seen."""
     waiting = set(names)
-    path = "/api/v1/namespaces/default/configmaps?watch=1&resourceVersion=0"
-    with urllib.request.urlopen(server.url + path, timeout=PATIENCE) as events:
-        for line in events:
-            fields = json.loads(line)["object"]["metadata"]
-            if "seen" in fields.get("annotations", {}):
-                waiting.discard(fields["name"])
-            if not waiting:
-                return
+    for found in watched(server, "configmaps"):
+        if "seen" in found["metadata"].get("annotations", {}):
+            waiting.discard(found["metadata"]["name"])
+        if not waiting:
+            return
+
+
+def until_reported(server: Server, reason: str, message: str) -> None:
+    """Until the operator's event is there. If its connection broke, the operator sends it again in the background,
+    a second later."""
+    for event in watched(server, "events"):
+        if (event["reason"], event["message"]) == (reason, message):
+            return
+    raise AssertionError(f"no event {reason}: {message}")
