@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import micro
 import uvloop
@@ -37,6 +37,7 @@ import uvloop
 from understudy.apiserver import protobuf
 from understudy.apiserver.schema import Schemas
 
+P = TypeVar("P", bound=asyncio.Protocol)
 CONNECTIONS = 4
 WATCHERS = 100
 OBJECTS = 500
@@ -88,10 +89,11 @@ class Target:
             lines += f"Content-Type: {kind}\r\nContent-Length: {len(sent)}\r\n"
         return lines.encode() + b"\r\n" + sent
 
-    async def connect(self, protocol: Callable[[], Any]) -> Any:
+    async def connect(self, protocol: Callable[[], P]) -> P:
         parts = urllib.parse.urlsplit(self.url)
+        port = parts.port or (443 if self.tls else 80)
         loop = asyncio.get_running_loop()
-        return (await loop.create_connection(protocol, parts.hostname, parts.port, ssl=self.tls))[1]
+        return (await loop.create_connection(protocol, str(parts.hostname), port, ssl=self.tls))[1]
 
     async def exchange(self, *request: Any) -> bytes:
         """One request on a connection of its own; the answer's body. Raises for any status but 200 and 201."""
@@ -289,8 +291,9 @@ async def fan_out(target: Target, work: Work, form: Form = JSON) -> float:
     pump = await target.connect(lambda: Pump(target.request("POST", f"{CORE}/configmaps", body) for body in bodies))
     await asyncio.wait_for(asyncio.gather(complete, pump.done), 60)
     took = time.perf_counter() - start
-    for one in (*watchers, pump):
-        one.transport.close()
+    pump.transport.close()
+    for watcher in watchers:
+        watcher.transport.close()
     return wanted / took
 
 

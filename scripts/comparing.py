@@ -65,11 +65,11 @@ class Server:
             parts = urllib.parse.urlsplit(self.url)
             if parts.scheme == "https":
                 unverified = ssl._create_unverified_context()
-                made: Any = http.client.HTTPSConnection(parts.netloc, timeout=PATIENCE, context=unverified)
+                self._own.connection = http.client.HTTPSConnection(parts.netloc, timeout=PATIENCE, context=unverified)
             else:
-                made = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
-            self._own.connection = made
-        return self._own.connection
+                self._own.connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
+        connection: http.client.HTTPConnection = self._own.connection
+        return connection
 
     def call(self, method: str, path: str, body: Any = None, media: str = "application/json") -> tuple[int, Obj]:
         """JSON to JSON; a text is answered as the message of an object."""

@@ -38,7 +38,7 @@ class Kind:
     versions: tuple[tuple[str, str], ...] = ()  # other API versions and their collections
 
 
-META = (
+META: Parts = (
     ("metadata.labels.a", ("1", "2")),
     ("metadata.labels.b", ("1", "2", None)),
     ("metadata.annotations.x", ("1", "2", "<&>")),
@@ -227,14 +227,14 @@ def compare(left: Server, right: Server, kind: Kind, seed: int, length: int, val
         server.call("DELETE", f"{kind.path}/{name}?gracePeriodSeconds=0")
     story = [first_step(rng, kind, name), *steps(rng, kind, name, length)]
     for index, step in enumerate(story):
-        answers = [take(server, step) for server in (left, right)]
-        if answers[0][0] == CRASHED or (answers[0][0] == 422 and not validation):
+        expected, answer = take(left, step), take(right, step)
+        if expected[0] == CRASHED or (expected[0] == 422 and not validation):
             return True
-        if answers[0] != answers[1]:
+        if answer != expected:
             print(f"--- {kind.kind}, seed {seed}")
             for earlier in story[: index + 1]:
                 print(f"{earlier.method} {earlier.path} {json.dumps(earlier.body or earlier.edits)}")
-            for difference in differences(*answers, ""):
+            for difference in differences(expected, answer, ""):
                 print(f"    {difference}")
             return False
     return True

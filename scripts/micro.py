@@ -129,7 +129,8 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
         request("PATCH", f"{CLAIMS}/claim", {"metadata": {"labels": {"tick": str(next(ticks))}}}, merge)
 
     created = partial(request, "POST", CLAIMS, claim("other"), query="dryRun=All")
-    for what, work in {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}.items():
+    works: dict[str, Callable[[], Any]] = {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}
+    for what, work in works.items():
         whole = timing.show(what, work)
         with patch.object(writes.Writer, "own", lambda *_: None):
             without = timing.show(f"{what}, without managed fields", work)
@@ -140,7 +141,7 @@ async def prepared() -> tuple[Api, Dispatcher]:
     release = Release.of("1.32")
     api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
     await bootstrap.fill(api, 0)
-    return api, Dispatcher(api, Authenticator(None), "127.0.0.1:0")
+    return api, Dispatcher(api, Authenticator(None, api.user_of), "127.0.0.1:0")
 
 
 def main(quick: bool) -> None:
