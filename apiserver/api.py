@@ -119,7 +119,10 @@ def selector_of(target: Target, options: ListOptions | None, labels: str = "", f
     for term in terms:
         _check_label(target, term)
     if target.info.watch_path and target.name:
-        terms = (*terms, FieldTerm("metadata.name", target.name, True))
+        named = FieldTerm("metadata.name", target.name, True)
+        if terms and named not in terms:
+            raise bad_request("fieldSelector metadata.name doesn't match requested name")
+        terms = terms or (named,)
     return Selector(required, terms, target.rules.selectable)
 
 

@@ -95,6 +95,13 @@ REFUSED = [
         'resourceVersion: Invalid value: "x": strconv.ParseUint: parsing "x": invalid syntax',
         id="a watch's version",
     ),
+    pytest.param(
+        "GET",
+        "/api/v1/watch/namespaces/default/configmaps/there?fieldSelector=metadata.namespace=default",
+        400,
+        "fieldSelector metadata.name doesn't match requested name",
+        id="a field selector beside the name in the path of a watch",
+    ),
 ]
 
 
