@@ -54,7 +54,6 @@ class Call:
 
     method: str
     path: str
-    query_text: str
     headers: Mapping[str, str]
     body: bytes
     query: Query

@@ -40,7 +40,7 @@ class Client:
         if self._dispatcher.token:
             headers["Authorization"] = f"Bearer {self._dispatcher.token}"
         raw = b"" if body is None else orjson.dumps(body)
-        answer = await self._dispatcher(Call(method, path, text, headers, raw, Query(text)))
+        answer = await self._dispatcher(Call(method, path, headers, raw, Query(text)))
         assert isinstance(answer, Reply)
         found: Obj = orjson.loads(answer.body)
         if answer.status >= 400:

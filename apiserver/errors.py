@@ -163,8 +163,10 @@ def expired(message: str, continue_token: str = "") -> StatusError:
     return StatusError(410, "Expired", message, continue_token=continue_token)
 
 
-def timeout(message: str, retry_after: int = 1, **details: Any) -> StatusError:
-    return StatusError(504, "Timeout", message, {**details, "retryAfterSeconds": retry_after}, retry_after=retry_after)
+def timeout(message: str, retry_after: int, **details: Any) -> StatusError:
+    if retry_after:
+        details["retryAfterSeconds"] = retry_after
+    return StatusError(504, "Timeout", message, details, retry_after=retry_after or None)
 
 
 def too_many_requests(message: str, retry_after: int, causes: list[Obj] | None = None) -> StatusError:

@@ -32,7 +32,7 @@ def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awai
         body = b""
         if request.body_exists:
             body = await _body(request)
-        call = Call(request.method, unquote(path) if "%" in path else path, query, request.headers, body, Query(query))
+        call = Call(request.method, unquote(path) if "%" in path else path, request.headers, body, Query(query))
         try:
             result = error_reply(call, _TOO_LARGE) if len(body) > MAX_BODY else await answer(call)
         except Exception:

@@ -41,10 +41,14 @@ def resource_version(text: str) -> int:
     """0 for none. Raises 500, with the real text, for what is not a number."""
     if not text:
         return 0
-    if not re.fullmatch(r"[0-9]+", text, re.ASCII):
-        why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
-        raise errors.unknown_error(f'resourceVersion: Invalid value: "{text}": {why}')
-    return int(text)
+    if not (text.isascii() and text.isdigit()):
+        why = "invalid syntax"
+    elif (number := int(text)) < 2**64:
+        return number
+    else:
+        why = "value out of range"
+    why = f'strconv.ParseUint: parsing "{text}": {why}'
+    raise errors.unknown_error(f'resourceVersion: Invalid value: "{text}": {why}')
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
     """One object, by `resourceVersion` at least as new as that."""
     form = form_of(call, target)
     if call.query:
-        api.registry.check_not_older(resource_version(call.query.get("resourceVersion")))
+        await api.registry.not_older(target.kind, call.query.get("resourceVersion"))
     entry = await api.registry.get(target.kind, target.namespace, target.name)
     return object_reply(call, target, entry, form=form)
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
-from understudy.apiserver import errors, metadata, paging
+from understudy.apiserver import errors, freshness, metadata
 from understudy.apiserver.kind import Context, Kind, Strategy
-from understudy.apiserver.options import EXACT, NOT_OLDER_THAN, ListOptions, resource_version
+from understudy.apiserver.lists import Listing, Page
+from understudy.apiserver.options import ListOptions
 from understudy.apiserver.releases import Release
 from understudy.apiserver.selectors import Selector
 from understudy.apiserver.storage.base import (
-    CompactedError,
     Entry,
-    FutureRevisionError,
     KeyExistsError,
     RevisionConflictError,
     Store,
@@ -58,15 +56,6 @@ def key_of(kind: Kind, namespace: str, name: str) -> str:
 
 # What is stored now (None: nothing) to what is wanted, both internal; may raise StatusError.
 Transform = Callable[[Obj | None], Obj]
-
-
-class Page(NamedTuple):
-    """A list's part. `remaining` None: not told."""
-
-    entries: list[Entry]
-    revision: int
-    token: str
-    remaining: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +92,12 @@ _GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("s
 
 
 class Registry:
-    """Reads and writes the store of one server."""
+    """Reads and writes the store of one server. `patience`: seconds that reads wait for a version to come."""
 
     def __init__(self, store: Store, release: Release) -> None:
         self.store = store
         self.release = release
+        self.patience = freshness.PATIENCE
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -120,17 +110,14 @@ class Registry:
 
     def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
         """An object by the name of its resource, None where there is none. Answers at once, for rules."""
-        kind = self._kind(group, resource)
+        kind = self.release.of_resource(group, resource)
         entry = kind and self.store.peek(key_of(kind, namespace, name))
         return entry.object if entry else None
 
     def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
         """The objects of a resource, of one namespace or of all. Answers at once, for rules."""
-        kind = self._kind(group, resource)
+        kind = self.release.of_resource(group, resource)
         return [entry.object for entry in self.store.scan(prefix_of(kind, namespace))] if kind else []
-
-    def _kind(self, group: str, resource: str) -> Kind | None:
-        return next((k for k in self.release.kinds if (k.group, k.resource) == (group, resource)), None)
 
     async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
         """Every entry of a kind, of one namespace or of all."""
@@ -138,83 +125,20 @@ class Registry:
 
     async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
         """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
-        prefix = prefix_of(kind, namespace)
-        limit, start, revision = options.limit, "", 0
-        if options.token:
-            start, revision = paging.decode(options.token)
-            if options.version not in ("", "0"):
-                raise errors.bad_request("specifying resource version is not allowed when using continue")
-            start = prefix + start
-            revision = max(revision, 0)
-        elif options.match == EXACT or (options.version not in ("", "0") and not options.match and limit):
-            revision = self._exact(options)
-        elif options.version:
-            self.check_not_older(resource_version(options.version))
-            if options.version == "0" or options.match == NOT_OLDER_THAN:
-                limit = 0 if options.version == "0" else limit
-        if selector.name:
-            return await self._one(prefix, kind, namespace, selector, revision)
-        try:
-            return await self._page(prefix, start, limit, revision, selector)
-        except CompactedError:
-            raise self._too_old(options, start.removeprefix(prefix)) from None
-        except FutureRevisionError:
-            raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
+        name = ""
+        if not options.token:  # which looks at all that it has begun to list
+            if kind.namespaced:
+                namespace = namespace or selector.namespace
+            name = selector.name if namespace or not kind.namespaced else ""
+        prefix, cached = prefix_of(kind, namespace), kind.rules.cached
+        return await Listing(self.store, prefix, name, options, selector, cached, self.patience).page()
 
-    async def _page(self, prefix: str, start: str, limit: int, revision: int, selector: Selector) -> Page:
-        found = await self.store.range(prefix, start=start, limit=limit, revision=revision)
-        if selector.everything:
-            token = self._token(prefix, found.entries[-1].key, found.revision) if found.remaining > 0 else ""
-            return Page(found.entries, found.revision, token, found.remaining or None)
-        entries = [e for e in found.entries if selector.matches(e.object)]
-        while found.remaining > 0 and len(entries) < limit:
-            more = found.entries[-1].key + "\0"
-            found = await self.store.range(prefix, start=more, limit=limit, revision=found.revision)
-            for i, entry in enumerate(found.entries):
-                if selector.matches(entry.object):
-                    entries.append(entry)
-                    if len(entries) == limit:
-                        left = len(found.entries) - i - 1 + found.remaining
-                        found = found._replace(entries=found.entries[: i + 1], remaining=left)
-                        break
-        token = self._token(prefix, found.entries[-1].key, found.revision) if found.remaining > 0 else ""
-        return Page(entries, found.revision, token, None)
-
-    @staticmethod
-    def _token(prefix: str, last: str, revision: int) -> str:
-        return paging.encode(last.removeprefix(prefix) + "\0", revision)
-
-    async def _one(self, prefix: str, kind: Kind, namespace: str, selector: Selector, revision: int) -> Page:
-        """A list that asks for one name in one namespace reads one key."""
-        if kind.namespaced and not namespace:
-            found = await self.store.range(prefix, revision=revision)
-            return Page([e for e in found.entries if selector.matches(e.object)], found.revision, "", None)
-        found = await self.store.range(prefix, start=prefix + selector.name, limit=1, revision=revision)
-        entries = [e for e in found.entries if selector.matches(e.object)]
-        return Page(entries, found.revision, "", None)
-
-    def _exact(self, options: ListOptions) -> int:
-        try:
-            return resource_version(options.version)
-        except errors.StatusError as error:
-            raise errors.bad_request(f"invalid resource version: {error.message}") from None
-
-    def check_not_older(self, revision: int) -> None:
-        """Raises 504 for a version that is not there yet."""
-        if revision > self.store.revision:
-            raise too_large(revision, self.store.revision)
-
-    def _too_old(self, options: ListOptions, start: str) -> errors.StatusError:
-        if not options.token:
-            return errors.expired("The resourceVersion for the provided list is too old.")
-        text = (
-            "The provided continue parameter is too old to display a consistent list result. "
-            "You can start a new list without the continue parameter, or use the continue token in this response to "
-            "retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list "
-            "- objects that were created, modified, or deleted between the time the first chunk was returned and now "
-            "may show up in the list."
-        )
-        return errors.expired(text, paging.encode(start, paging.INCONSISTENT))
+    async def not_older(self, kind: Kind, version: str) -> None:
+        """Returns once there is what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
+        if kind.rules.cached:
+            await freshness.wait_for(self.store, version, self.patience)
+        else:
+            freshness.check(self.store, version)
 
     # --- creating ---------------------------------------------------------------------------------------------
 
@@ -449,13 +373,6 @@ def _spec_changed(obj: Obj, old: Obj) -> bool:
     """Whether anything but metadata and status differs."""
     ignored = ("metadata", "status", "kind", "apiVersion")
     return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}
-
-
-def too_large(revision: int, current: int) -> errors.StatusError:
-    """A version that is not there yet; clients wait a second and try again."""
-    message = f"Timeout: Too large resource version: {revision}, current: {current}"
-    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return errors.timeout(message, causes=[cause])
 
 
 def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:

@@ -87,12 +87,17 @@ class Release:
             for kind in kinds
         }
         self._kinds = {(kind.group, kind.name): kind for kind in self._resources.values()}
+        self._by_resource = {(kind.group, kind.resource): kind for kind in self._kinds.values()}
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
         return self._resources.get((group, version, plural))
 
     def kind(self, group: str, name: str) -> Kind | None:
         return self._kinds.get((group, name))
+
+    def of_resource(self, group: str, plural: str) -> Kind | None:
+        """The kind behind a resource of whatever version."""
+        return self._by_resource.get((group, plural))
 
     @property
     def kinds(self) -> Iterator[Kind]:

@@ -12,6 +12,7 @@ from understudy.apiserver.api import Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.decode import encode
 from understudy.apiserver.errors import StatusError
+from understudy.apiserver.lists import Page
 from understudy.apiserver.negotiation import (
     JSON,
     LIST,
@@ -24,7 +25,6 @@ from understudy.apiserver.negotiation import (
     output,
     wants_pretty,
 )
-from understudy.apiserver.registry import Page
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table

@@ -253,7 +253,15 @@ class Selector:
     @property
     def name(self) -> str:
         """The one name that is asked for, "" for any."""
-        return next((t.value for t in self._fields if t.label == "metadata.name" and t.equal), "")
+        return self._required("metadata.name")
+
+    @property
+    def namespace(self) -> str:
+        """The one namespace that is asked for, "" for any."""
+        return self._required("metadata.namespace")
+
+    def _required(self, label: str) -> str:
+        return next((t.value for t in self._fields if t.label == label and t.equal), "")
 
     def matches(self, obj: Obj) -> bool:
         if self._labels:

@@ -18,13 +18,13 @@ import time
 from collections.abc import Callable
 from random import random
 
-from understudy.apiserver import errors, protobuf
+from understudy.apiserver import errors, freshness, protobuf
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call
 from understudy.apiserver.decode import canonical, encode
 from understudy.apiserver.negotiation import JSON, Output
 from understudy.apiserver.options import ListOptions, resource_version
-from understudy.apiserver.registry import prefix_of, too_large
+from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.rendering import struct_of
 from understudy.apiserver.selectors import Selector
 from understudy.apiserver.storage.base import CompactedError, Entry, Event, Watch
@@ -36,7 +36,6 @@ from understudy.apiserver.wire import watch_frame
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
-WAIT_FOR_VERSION = 3.0  # seconds to wait for a version that is not there yet
 
 
 class EventSource:
@@ -50,7 +49,6 @@ class EventSource:
         self, api: Api, call: Call, target: Target, options: ListOptions, selector: Selector, form: Output
     ) -> None:
         self._store = api.registry.store
-        self._list = api.registry.list
         self._api = api
         self._call = call
         self._target = target
@@ -61,7 +59,6 @@ class EventSource:
         self._out: list[bytes] = []
         self._columns_sent = False
         self._seen = 0  # the version that the client knows of
-        self._wait_for = 0
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
         now = time.monotonic()
@@ -79,14 +76,16 @@ class EventSource:
         initial = options.initial_events
         if initial is None:
             initial = version == 0
-        if initial and version > self._store.revision:
-            self._wait_for = version
-            self._end = min(self._end, time.monotonic() + WAIT_FOR_VERSION)
-        after = self._store.revision if initial or version == 0 else version
         try:
+            if initial:
+                await freshness.wait_for(self._store, options.version, self._api.registry.patience)
+            after = self._store.revision if initial or version == 0 else version
             self._watch = self._store.watch(prefix, after)
         except CompactedError as gone:
             self._fail(errors.expired(f"too old resource version: {version} ({gone.revision})"))
+            return
+        except errors.StatusError as too_large:
+            self._fail(too_large)
             return
         self._watch.wake = self._woken
         self._seen = after
@@ -96,7 +95,7 @@ class EventSource:
                 if self._selector.matches(entry.object):
                     self._send("ADDED", entry)
             wants_end = options.initial_events or self._api.gates["WatchList"]
-            if options.bookmarks and wants_end and not self._wait_for:
+            if options.bookmarks and wants_end:
                 self._bookmark(initial_events_end=True)
 
     def _woken(self) -> None:
@@ -130,8 +129,6 @@ class EventSource:
     def _on_time(self) -> None:
         now = time.monotonic()
         if now >= self._end:
-            if self._wait_for > self._store.revision:
-                self._fail(too_large(self._wait_for, self._store.revision))
             self.close()
         elif now >= self._bookmark_at:
             last = self._end - LAST_BOOKMARK

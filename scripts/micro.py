@@ -107,7 +107,7 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 
     def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
         headers = {"Accept": "application/json", "Content-Type": media}
-        call = Call(method, path, query, headers, b"" if body is None else json.dumps(body).encode(), Query(query))
+        call = Call(method, path, headers, b"" if body is None else json.dumps(body).encode(), Query(query))
         answering = dispatcher(call).__await__()
         try:
             next(answering)

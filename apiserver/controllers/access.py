@@ -111,6 +111,6 @@ class Access:
         headers = {"User-Agent": AGENT, "Accept": "application/json", "Content-Type": content}
         raw = b"" if body is None else orjson.dumps(body)
         query = Query("")
-        call = Call(method, path, "", headers, raw, query, user=self._user, release=self.api.release.name)
+        call = Call(method, path, headers, raw, query, user=self._user, release=self.api.release.name)
         info = request_info(method, path, query)
         return call, Target(info, kind, version, place.namespace, place.name, subresource)

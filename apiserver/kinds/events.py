@@ -88,6 +88,8 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {
-        ("", "Event"): Rules(strategy=OLD, selectable=SELECTABLE, row=_row),
-        ("events.k8s.io", "Event"): Rules(strategy=NEW, selectable=SELECTABLE_NEW, row=_row, conversions=conversions),
+        ("", "Event"): Rules(strategy=OLD, selectable=SELECTABLE, row=_row, cached=False),
+        ("events.k8s.io", "Event"): Rules(
+            strategy=NEW, selectable=SELECTABLE_NEW, row=_row, conversions=conversions, cached=False
+        ),
     }

@@ -21,7 +21,7 @@ PAGES = {name: Discovery(Release.of(name), "<address>") for name in ("1.31", "1.
 
 def ask(path: str, release: str = "1.32", method: str = "GET", query: str = "", **headers: str) -> Reply | None:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return PAGES[release].answer(Call(method, path, query, named, b"", Query(query)))
+    return PAGES[release].answer(Call(method, path, named, b"", Query(query)))
 
 
 def document(reply: Reply | None) -> Any:
@@ -154,9 +154,9 @@ def test_what_is_switched_off_is_not_listed() -> None:
     """Discovery follows --runtime-config."""
     release = Release.of("1.32").served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
-    call = Call("GET", "/apis", "", {}, b"", Query(""))
+    call = Call("GET", "/apis", {}, b"", Query(""))
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups
     assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
-    assert pages.answer(Call("GET", "/apis/batch/v1", "", {}, b"", Query(""))) is None
+    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""))) is None
     assert pages.missing("/apis/batch/v1").status == 404

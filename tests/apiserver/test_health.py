@@ -9,7 +9,7 @@ from understudy.apiserver.health import Metrics, health, slis
 
 
 def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Reply:
-    reply = health(Call("GET", path, query, {}, b"", Query(query)), failing)
+    reply = health(Call("GET", path, {}, b"", Query(query)), failing)
     assert reply is not None
     return reply
 
@@ -24,7 +24,7 @@ def test_well(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
 def test_no_such_check(path: str) -> None:
     """Only what is listed is answered; /livez has no shutdown check."""
-    assert health(Call("GET", path, "", {}, b"", Query(""))) is None
+    assert health(Call("GET", path, {}, b"", Query(""))) is None
 
 
 def test_verbose() -> None:

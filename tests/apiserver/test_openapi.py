@@ -19,7 +19,7 @@ DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
 def ask(path: str, query: str = "", release: str = "1.32", **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    reply = DOCUMENTS[release].answer(Call("GET", path, query, named, b"", Query(query)))
+    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query)))
     assert reply is not None
     return reply
 

@@ -24,7 +24,7 @@ def of(group: str, name: str) -> Kind:
 
 
 def get(query: str = "") -> Call:
-    return Call("GET", "/", query, {}, b"", Query(query))
+    return Call("GET", "/", {}, b"", Query(query))
 
 
 def claim(**more: Any) -> dict[str, Any]:

@@ -46,6 +46,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
     with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens) as running:
+        running.api.registry.patience = 0.02  # seconds; the answer is the same
         if request.param.endswith("-compacted"):
             running.compact()
         yield running

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
 from understudy import Server
+
+from .asking import ask, send
 
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -23,19 +23,6 @@ def server() -> Iterator[Server]:
     with Server(emulated_version="1.32") as running:
         running.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "there"}})
         yield running
-
-
-def ask(server: Server, method: str, target: str, body: Any = None, accept: str = "application/json") -> Any:
-    """(status, headers, the answer's object)."""
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
-    try:
-        sent = None if body is None else json.dumps(body)
-        connection.request(method, target, sent, {"Accept": accept, "Content-Type": "application/json"})
-        answer = connection.getresponse()
-        return answer.status, answer.headers, json.loads(answer.read())
-    finally:
-        connection.close()
 
 
 REFUSED = [
@@ -126,14 +113,9 @@ def test_deletion_of_a_collection_offers_no_streams(server: Server) -> None:
 
 def test_a_watch_that_is_refused_speaks_the_lists_forms(server: Server) -> None:
     """YAML is no form of a watch, but its refusal comes after that of the version, and in YAML."""
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
-    connection.request("GET", f"{MAPS}?watch=true&resourceVersion=x", headers={"Accept": "application/yaml"})
-    answer = connection.getresponse()
-    body = answer.read().decode()
-    connection.close()
+    answer = send(server, "GET", f"{MAPS}?watch=true&resourceVersion=x", headers={"Accept": "application/yaml"})
     assert (answer.status, answer.headers["Content-Type"]) == (500, "application/yaml")
-    assert "code: 500" in body
+    assert b"code: 500" in answer.raw
 
 
 def test_generate_name_beside_a_name_that_is_taken(server: Server) -> None:
@@ -164,12 +146,8 @@ def test_preconditions_in_the_query_of_a_deletion(server: Server, query: str, wh
 
 def watched(server: Server, query: str, form: str) -> tuple[int, list[Any]]:
     """The status and the events of a watch of a second."""
-    address = urlsplit(server.url)
-    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
-    connection.request("GET", f"{MAPS}?watch=true&timeoutSeconds=1{query}", headers={"Accept": form})
-    answer = connection.getresponse()
-    lines = answer.read().splitlines() if answer.status == 200 else []
-    connection.close()
+    answer = send(server, "GET", f"{MAPS}?watch=true&timeoutSeconds=1{query}", headers={"Accept": form})
+    lines = answer.raw.splitlines() if answer.status == 200 else []
     return answer.status, [json.loads(line) for line in lines]
 
 

@@ -1,0 +1,108 @@
+"""Reads that want a version at least, against what kube-apiserver 1.31 and 1.32 answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from understudy import Server
+from understudy.apiserver import freshness, paging
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.storage.memory import MemoryStore
+
+from .asking import ask
+
+FUTURE = 99999999
+NOT_THERE = f"Timeout: Too large resource version: {FUTURE}, current: "
+ETCD = "etcdserver: mvcc: required revision is a future revision"
+TOKEN = paging.encode("a", 5)
+BEYOND = 2**64
+OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}": value out of range'
+
+
+async def test_a_write_ends_the_wait() -> None:
+    """A read that wants the next version goes on with the write that makes it, not with the one before."""
+    store = MemoryStore()
+    waiting = asyncio.create_task(freshness.wait_for(store, str(store.revision + 2), patience=60))
+    for name in "ab":
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await store.create(f"/registry/things/{name}", {"metadata": {"name": name}})
+    await asyncio.wait_for(waiting, 10)
+    assert store.watching("/") == 0
+
+
+async def test_patience_ends_the_wait() -> None:
+    """Without a write the read is refused in the end, and leaves nothing behind in the store."""
+    store = MemoryStore()
+    with pytest.raises(StatusError) as refused:
+        await freshness.wait_for(store, "9", patience=0)
+    assert (refused.value.code, refused.value.retry_after, store.watching("/")) == (504, 1, 0)
+
+
+async def test_versions_that_are_there_wait_for_nothing() -> None:
+    """No version, 0 and the newest are answered at once, without a step of the event loop."""
+    store = MemoryStore()
+    for version in ("", "0", str(store.revision)):
+        with pytest.raises(StopIteration):
+            freshness.wait_for(store, version, patience=60).send(None)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        running.api.registry.patience = 0
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("where", "query", "status", "retry_after", "message"),
+    [
+        pytest.param("pods", "", 504, "1", NOT_THERE, id="a list"),
+        pytest.param("pods/a", "", 504, "1", NOT_THERE, id="an object, be it missing"),
+        pytest.param("pods/a/status", "", 504, "1", NOT_THERE, id="a status"),
+        pytest.param("pods", "&limit=1&resourceVersionMatch=NotOlderThan", 504, "1", NOT_THERE, id="a page"),
+        pytest.param("pods", "&fieldSelector=metadata.name%3Da", 504, "1", NOT_THERE, id="a name"),
+        pytest.param("pods", "&limit=1&fieldSelector=metadata.name%3Da", 504, None, NOT_THERE, id="a name from etcd"),
+        pytest.param("pods", "&limit=1", 500, None, ETCD, id="a page of that very version"),
+        pytest.param("pods", "&resourceVersionMatch=Exact", 500, None, ETCD, id="that very version"),
+        pytest.param(
+            "pods", "&resourceVersionMatch=Exact&fieldSelector=metadata.name%3Da", 500, None, ETCD, id="of a name"
+        ),
+        pytest.param(
+            "pods",
+            f"&continue={TOKEN}&fieldSelector=metadata.name%3Da",
+            400,
+            None,
+            "specifying resource version is not allowed when using continue",
+            id="a continued list looks at all, whatever name it asks for",
+        ),
+        pytest.param("events", "", 504, None, NOT_THERE, id="events are in no cache"),
+        pytest.param("events/a", "", 504, None, NOT_THERE, id="nor is one of them"),
+    ],
+)
+def test_versions_that_never_come(
+    server: Server, where: str, query: str, status: int, retry_after: str | None, message: str
+) -> None:
+    """The cache tells when to try again, etcd does not; an exact version is the store's own error."""
+    path = f"/api/v1/namespaces/default/{where}?resourceVersion={FUTURE}{query}"
+    code, headers, body = ask(server, "GET", path)
+    assert (code, headers["Retry-After"]) == (status, retry_after)
+    assert body["message"].startswith(message)
+    assert body.get("details", {}).get("retryAfterSeconds") == (int(retry_after) if retry_after else None)
+
+
+@pytest.mark.parametrize(
+    ("where", "status", "message"),
+    [
+        pytest.param("pods", 500, f"resourceVersion: {OUT_OF_RANGE}", id="the cache's error"),
+        pytest.param("events", 400, f"invalid resource version: resourceVersion: {OUT_OF_RANGE}", id="etcd's"),
+        pytest.param("events/a", 400, f"invalid resource version: resourceVersion: {OUT_OF_RANGE}", id="of an object"),
+    ],
+)
+def test_versions_that_are_none(server: Server, where: str, status: int, message: str) -> None:
+    """What is no number of 64 bits is the request's error in one source and the server's in the other."""
+    code, _, body = ask(server, "GET", f"/api/v1/namespaces/default/{where}?resourceVersion={BEYOND}")
+    assert (code, body["message"]) == (status, message)
