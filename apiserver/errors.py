@@ -112,6 +112,11 @@ def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
     return StatusError(403, "Forbidden", message, _details(group, resource, name))
 
 
+def refused(group: str, resource: str, metadata: Obj, why: str) -> StatusError:
+    """403 by admission. What has no name yet is called by what its name is to begin with."""
+    return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), why)
+
+
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 with one cause per error; equal texts are said once in the message."""
     texts = list(dict.fromkeys(str(e) for e in errors))

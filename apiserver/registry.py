@@ -1,7 +1,7 @@
 """How objects of any kind are created, read and updated: the algorithms, once.
 
     create   mutating admission → system metadata → strategy.prepare_for_create → validate → warnings → canonicalize →
-             validating admission → store
+             validating admission, quotas last → store
     update   the same around one compare-and-swap loop; PUT, every PATCH and apply differ in their `transform` only
 
 Objects are in the internal form here; requests are decoded, converted and given managed fields by `writes`, deletions
@@ -17,6 +17,7 @@ from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
 from understudy.apiserver import errors, freshness, metadata
+from understudy.apiserver.charging import charge
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.lists import Listing, Page
 from understudy.apiserver.options import ListOptions
@@ -163,6 +164,7 @@ class Registry:
     async def _create_once(self, write: Write, obj: Obj) -> Entry:
         kind = write.kind
         obj = self.before_create(write, obj)
+        await charge(self, write, obj)
         name = obj["metadata"]["name"]
         key = key_of(kind, write.namespace, name)
         if write.dry_run:
@@ -271,6 +273,7 @@ class Registry:
         self._check_version(write, obj, current)
         self.before_update(write, obj, old)
         validate(obj, old)
+        await charge(self, write, obj, old)
         if self.emptied(kind, obj, old):
             if not write.dry_run:
                 await self.store.delete(current.key, current.revision)

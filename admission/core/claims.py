@@ -52,7 +52,7 @@ _SPEC = Path("spec")
 _IMMUTABLE_SPEC = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
 )
-_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
 def _modes(found: list[str], path: Path) -> Errors:
@@ -117,6 +117,12 @@ def claim(obj: Obj, ctx: Context) -> Errors:
     return spec(obj["spec"], _SPEC, ctx.release)
 
 
+def class_of(obj: Obj) -> str:
+    """The class that a claim names, by the annotation of old or by the field; "" for none."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
+
+
 def claim_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """A claim's spec stays, but for its volume and, once it is bound, its size."""
     errors = claim(obj, ctx)
@@ -145,14 +151,14 @@ def _without_null(found: Obj) -> Obj:
 
 def _class_annotation(obj: Obj, old: Obj, found: Obj, before: Obj) -> Errors:
     """The class may move from the annotation of old to the field."""
-    new_text, old_text = ((o["metadata"].get("annotations") or {}).get(_CLASS_ANNOTATION) for o in (obj, old))
+    new_text, old_text = ((o["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION) for o in (obj, old))
     name, name_before = found.get("storageClassName"), before.get("storageClassName")
     if old_text is not None and name_before is None and name == old_text and new_text in (None, old_text):
         found["storageClassName"] = None
         return []
     errors: Errors = []
     if (new_text or "") != (old_text or ""):
-        path = Path("metadata", "annotations", _CLASS_ANNOTATION)
+        path = Path("metadata", "annotations", CLASS_ANNOTATION)
         errors.append(invalid(path, new_text or "", meta.IMMUTABLE))
     if name is not None and name_before is None and old_text in (None, name):
         found["storageClassName"] = None

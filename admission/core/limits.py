@@ -1,4 +1,5 @@
-"""Limit ranges and resource quotas: whether they are well formed. They are kept, nothing is held to them."""
+"""Limit ranges and resource quotas: whether they are well formed. What they do is in limit_ranger and
+resource_quota."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def _resolved(metadata: Obj, spec: Obj, name: str, value: int | str, what: str) 
 
 
 def _forbidden(metadata: Obj, why: str) -> errors.StatusError:
-    return errors.forbidden("", "pods", metadata.get("name", ""), why)
+    return errors.refused("", "pods", metadata, why)
 
 
 def keep_priority(pod: Obj, old: Obj, ctx: Context) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from understudy.admission.core.claims import CLASS_ANNOTATION
 from understudy.admission.core.pod_warnings import VOLUMES, node_term
 from understudy.admission.field import Path
 from understudy.apiserver.gotext import go_quote
@@ -11,9 +12,8 @@ from understudy.apiserver.kind import Context
 from understudy.apiserver.quantity import parse
 from understudy.apiserver.types import Obj
 
-_CLASS = "volume.beta.kubernetes.io/storage-class"
 _ANNOTATIONS = {
-    _CLASS: 'deprecated since v1.8; use "storageClassName" attribute instead',
+    CLASS_ANNOTATION: 'deprecated since v1.8; use "storageClassName" attribute instead',
     "volume.beta.kubernetes.io/mount-options": 'deprecated since v1.31; use "mountOptions" attribute instead',
 }
 _SOURCES = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
@@ -44,9 +44,9 @@ def _of_volume(obj: Obj) -> Iterator[str]:
 
 def claim(obj: Obj, ctx: Context) -> None:
     """A persistent volume claim."""
-    if _CLASS in (obj["metadata"].get("annotations") or {}):
+    if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
         text = 'deprecated since v1.8; use "storageClassName" attribute instead'
-        ctx.warn(f"metadata.annotations[{_CLASS}]: {text}")
+        ctx.warn(f"metadata.annotations[{CLASS_ANNOTATION}]: {text}")
     for text in claim_spec(obj["spec"], Path("spec")):
         ctx.warn(text)
 

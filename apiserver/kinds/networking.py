@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cluster import ingresses, network_policies
+from understudy.admission.cluster import default_class, ingresses, network_policies
 from understudy.admission.cluster.common import again
 from understudy.admission.core import endpoints
 from understudy.admission.core.pod_defaults import set_absent
@@ -116,6 +116,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 validate=ingresses.create,
                 validate_update=again(ingresses.validate, namespaced=True),
                 warn_create=ingresses.warn,
+                admit_create=default_class.of_ingress,
                 generation=True,
                 meta_updates=1,
             ),

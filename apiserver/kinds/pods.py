@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from understudy.admission.core import pod_admission, pod_defaults, pod_fields, pod_updates, pod_warnings, pods
+from understudy.admission.core import (
+    limit_ranger,
+    pod_admission,
+    pod_defaults,
+    pod_fields,
+    pod_updates,
+    pod_warnings,
+    pods,
+)
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds import pod_table
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
@@ -75,10 +83,9 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
-    """Of the whole pod only the ephemeral containers change."""
+    """Of the whole pod only the ephemeral containers change; even who owns them is not kept."""
     wanted = pod["spec"].get("ephemeralContainers")
-    metadata = {**deepcopy(old["metadata"]), "resourceVersion": pod["metadata"].get("resourceVersion", "")}
-    pod["metadata"] = {**metadata, **{k: pod["metadata"][k] for k in ("managedFields",) if k in pod["metadata"]}}
+    pod["metadata"] = {**deepcopy(old["metadata"]), "resourceVersion": pod["metadata"].get("resourceVersion", "")}
     restore(pod, old, "spec", "status")
     pod["spec"].pop("ephemeralContainers", None)
     if wanted:
@@ -111,11 +118,14 @@ SELECTABLE = {
 MAIN = Strategy(
     prepare_for_create=_create,
     prepare_for_update=_update,
-    admit_create=steps(pod_admission.prioritize, pod_admission.tolerate, pod_admission.apply_runtime_class),
+    admit_create=steps(
+        limit_ranger.fill, pod_admission.prioritize, pod_admission.tolerate, pod_admission.apply_runtime_class
+    ),
     admit_update=update_steps(pod_admission.keep_priority, lambda pod, old, ctx: pod_admission.tolerate(pod, ctx)),
     validate=pods.create,
     validate_update=pod_updates.update,
     warn_create=pod_warnings.create,
+    check_create=limit_ranger.check_pod,
     meta_updates=1,
     reset_fields=STATUS_RESET,
 )

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.core import claims, pod_defaults, volume_warnings
+from understudy.admission.cluster import default_class
+from understudy.admission.core import claim_resize, claims, limit_ranger, pod_defaults, volume_warnings
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.apiserver.kind import Context, Rules
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.printing import UNSET, age, at, name
 from understudy.apiserver.types import Obj
 
-# The class of old; it still wins.
-CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 PROTECTION = {
     "PersistentVolume": "kubernetes.io/pv-protection",
@@ -31,7 +30,7 @@ def _phase(volume: Obj) -> str:
 
 def _class(volume: Obj) -> str:
     annotations = at(volume, "metadata", "annotations", default={})
-    return str(annotations.get(CLASS_ANNOTATION) or at(volume, "spec", "storageClassName", default=""))
+    return str(annotations.get(claims.CLASS_ANNOTATION) or at(volume, "spec", "storageClassName", default=""))
 
 
 def _volume_row(volume: Obj) -> list[Any]:
@@ -189,7 +188,11 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 validate_update=claims.claim_update,
                 meta_updates=1,
                 prepare_update=_prepare_claim,
-                admit_create=lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"]),
+                admit_create=steps(
+                    default_class.of_claim, lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"])
+                ),
+                check_create=limit_ranger.check_claim,
+                check_update=update_steps(limit_ranger.check_claim_update, claim_resize.check),
             ),
             status=status(_drop_claim_status, validate_update=claims.claim_status_update, meta_updates=1),
             row=_claim_row,

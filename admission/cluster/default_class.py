@@ -1,0 +1,43 @@
+"""DefaultStorageClass and DefaultIngressClass: what names no class gets the newest of those marked as default."""
+
+from __future__ import annotations
+
+from understudy.admission.cluster import ingresses
+from understudy.admission.core.claims import CLASS_ANNOTATION
+from understudy.admission.core.lookups import listing
+from understudy.apiserver.kind import Context
+from understudy.apiserver.types import Obj
+
+_STORAGE = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+_INGRESS = ("ingressclass.kubernetes.io/is-default-class",)
+
+
+def of_claim(claim: Obj, ctx: Context) -> None:
+    """The storage class of a volume claim; an empty one is chosen, too."""
+    if claim["spec"].get("storageClassName") is None and not _annotated(claim, CLASS_ANNOTATION):
+        _choose(claim["spec"], "storageClassName", _newest(ctx, "storage.k8s.io", "storageclasses", _STORAGE))
+
+
+def of_ingress(ingress: Obj, ctx: Context) -> None:
+    if ingress["spec"].get("ingressClassName") is None and not _annotated(ingress, ingresses.CLASS_ANNOTATION):
+        _choose(ingress["spec"], "ingressClassName", _newest(ctx, "networking.k8s.io", "ingressclasses", _INGRESS))
+
+
+def _annotated(obj: Obj, key: str) -> bool:
+    return key in (obj["metadata"].get("annotations") or {})
+
+
+def _choose(spec: Obj, field: str, name: str | None) -> None:
+    if name is not None:
+        spec[field] = name
+
+
+def _newest(ctx: Context, group: str, resource: str, marks: tuple[str, ...]) -> str | None:
+    """The name of the newest class with a mark, the first by name if several are; None without one."""
+    found = [
+        c["metadata"]
+        for c in listing(ctx, group, resource)
+        if any((c["metadata"].get("annotations") or {}).get(mark) == "true" for mark in marks)
+    ]
+    newest = max(found, key=lambda metadata: str(metadata["creationTimestamp"]), default=None)
+    return newest and str(newest["name"])

@@ -1,0 +1,158 @@
+"""LimitRanger: what limit ranges fill in, and what they refuse."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from understudy.admission.core import limit_ranger
+from understudy.admission.gates import Gates
+from understudy.apiserver.errors import StatusError
+from understudy.apiserver.kind import Context
+
+Obj = dict[str, Any]
+
+
+def context(*items: Obj) -> Context:
+    """A namespace with one limit range."""
+    found = [{"metadata": {"name": "l"}, "spec": {"limits": list(items)}}]
+    return Context("1.32", Gates.of("1.32"), "v1", listing=lambda group, resource, namespace: found)
+
+
+def container(name: str, requests: Obj | None = None, limits: Obj | None = None, **more: Any) -> Obj:
+    given = {"requests": requests, "limits": limits}
+    return {"name": name, "resources": {key: value for key, value in given.items() if value is not None}, **more}
+
+
+def pod(*containers: Obj, init: tuple[Obj, ...] = ()) -> Obj:
+    return {
+        "metadata": {"name": "p", "namespace": "n"},
+        "spec": deepcopy({"containers": list(containers), "initContainers": list(init)}),
+    }
+
+
+def refusal(obj: Obj, ctx: Context, check: Any = limit_ranger.check_pod) -> str:
+    """Why an object is refused; "" if it is not."""
+    try:
+        check(obj, ctx)
+    except StatusError as error:
+        return error.message.partition(" is forbidden: ")[2]
+    return ""
+
+
+def test_defaults_are_filled_in() -> None:
+    """Requests and limits that a container does not state; an annotation tells which."""
+    found = pod(container("a", {"cpu": "1"}), {"name": "b"}, init=(container("i"),))
+    found["metadata"]["annotations"] = {"z": "", "a": ""}
+    ranges = {"type": "Container", "default": {"memory": "2Gi", "cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
+    limit_ranger.fill(found, context(ranges, {"type": "Pod", "max": {"cpu": "9"}}))
+    assert found["spec"]["containers"][0]["resources"] == {
+        "requests": {"cpu": "1"},
+        "limits": {"cpu": "2", "memory": "2Gi"},
+    }
+    assert found["spec"]["containers"][1]["resources"]["requests"] == {"cpu": "500m"}
+    assert list(found["metadata"]["annotations"]) == ["a", limit_ranger.ANNOTATION, "z"]
+    assert found["metadata"]["annotations"][limit_ranger.ANNOTATION] == (
+        "LimitRanger plugin set: cpu, memory limit for container a; cpu request for container b; "
+        "cpu, memory limit for container b; cpu request for init container i; cpu, memory limit for init container i"
+    )
+
+
+def test_nothing_to_fill_in() -> None:
+    """A pod that states everything is left as it is."""
+    found = pod(container("a", {"cpu": "1"}, {"cpu": "1"}))
+    before = deepcopy(found)
+    limit_ranger.fill(found, context({"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}))
+    assert found == before
+
+
+LEAST, MOST = "minimum cpu usage per Container is 500m", "maximum cpu usage per Container is 500m"
+RATIO = "cpu max limit to request ratio per Container is 2"
+
+
+@pytest.mark.parametrize(
+    ("bounds", "requests", "limits", "text"),
+    [
+        ({"min": {"cpu": "500m"}}, {}, {}, f"{LEAST}.  No request is specified"),
+        ({"min": {"cpu": "500m"}}, {"cpu": "400m"}, {}, f"{LEAST}, but request is 400m"),
+        ({"min": {"cpu": "500m"}}, {"cpu": "0.5"}, {"cpu": "0.1"}, f"{LEAST}, but limit is 100m"),
+        ({"min": {"cpu": "500m"}}, {"cpu": "0.5"}, {}, ""),
+        ({"max": {"cpu": "500m"}}, {"cpu": "1"}, {}, f"{MOST}.  No limit is specified"),
+        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "1"}, f"{MOST}, but limit is 1"),
+        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "0"}, f"{MOST}, but request is 2"),
+        ({"max": {"cpu": "500m"}}, {}, {"cpu": "500m"}, ""),
+        (
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            {},
+            {"cpu": "1"},
+            f"{RATIO}, but no request is specified or request is 0",
+        ),
+        ({"maxLimitRequestRatio": {"cpu": "2"}}, {"cpu": "1"}, {}, f"{RATIO}, but no limit is specified or limit is 0"),
+        (
+            {"maxLimitRequestRatio": {"cpu": "2"}},
+            {"cpu": "2"},
+            {"cpu": "5"},
+            f"{RATIO}, but provided ratio is 2.500000",
+        ),
+        ({"maxLimitRequestRatio": {"cpu": "2"}}, {"cpu": "2"}, {"cpu": "4"}, ""),
+        (
+            {"min": {"cpu": "500m"}, "max": {"cpu": "500m"}},
+            {},
+            {},
+            f"[{LEAST}.  No request is specified, {MOST}.  No limit is specified]",
+        ),
+    ],
+)
+def test_bounds_of_containers(bounds: Obj, requests: Obj, limits: Obj, text: str) -> None:
+    """Requests and limits are held to the minimum, the maximum and the ratio."""
+    assert refusal(pod(container("a", requests, limits)), context({"type": "Container", **bounds})) == text
+
+
+def test_equal_texts_are_said_once() -> None:
+    """Two containers that break the same bound are one error."""
+    ctx = context({"type": "Container", "min": {"cpu": "500m"}})
+    assert refusal(pod(container("a"), container("b")), ctx) == f"{LEAST}.  No request is specified"
+
+
+@pytest.mark.parametrize(
+    ("init", "total"),
+    [
+        ((), "3"),
+        ((container("i", {"cpu": "2"}),), "3"),
+        ((container("i", {"cpu": "7"}),), "7"),
+        ((container("s", {"cpu": "2"}, restartPolicy="Always"),), "5"),
+        ((container("s", {"cpu": "2"}, restartPolicy="Always"), container("i", {"cpu": "4"})), "6"),
+    ],
+)
+def test_bounds_of_pods(init: tuple[Obj, ...], total: str) -> None:
+    """A pod's containers and sidecars count together; an init container counts alone, if it needs more."""
+    found = pod(container("a", {"cpu": "1"}), container("b", {"cpu": "2"}), init=init)
+    text = f"minimum cpu usage per Pod is 10, but request is {total}"
+    assert refusal(found, context({"type": "Pod", "min": {"cpu": "10"}})) == text
+
+
+@pytest.mark.parametrize(
+    ("bounds", "text"),
+    [
+        ({"min": {"storage": "2Gi"}}, "minimum storage usage per PersistentVolumeClaim is 2Gi, but request is 1Gi"),
+        ({"max": {"storage": "1M"}}, "maximum storage usage per PersistentVolumeClaim is 1M, but request is 1Gi"),
+        ({"max": {"cpu": "1"}}, "maximum cpu usage per PersistentVolumeClaim is 1.  No request is specified"),
+        ({"min": {"storage": "1Gi"}, "max": {"storage": "1Gi"}}, ""),
+    ],
+)
+def test_bounds_of_volume_claims(bounds: Obj, text: str) -> None:
+    """Of a volume claim the requests have bounds."""
+    claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    ctx = context({"type": "PersistentVolumeClaim", **bounds})
+    assert refusal(claim, ctx, limit_ranger.check_claim) == text
+
+
+def test_claims_that_go_are_let_be() -> None:
+    """An update of a claim that is being deleted is not held to bounds."""
+    claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    ctx = context({"type": "PersistentVolumeClaim", "max": {"storage": "1"}})
+    going = {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    assert refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, claim, ctx))
+    assert not refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, going, ctx))

@@ -1,0 +1,86 @@
+"""Charging resource quotas for what is stored: through the server."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+Obj = dict[str, Any]
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+def send(server: Server, method: str, path: str, body: Obj) -> int:
+    headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers, method=method)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code
+
+
+@pytest.fixture
+def limited(apiserver: Server) -> Server:
+    """The default namespace may have two more configmaps and node ports."""
+    hard = {"configmaps": "2", "services.nodeports": "2"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
+    apiserver.apply(quota)
+    status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
+    assert send(apiserver, "PATCH", "/api/v1/namespaces/default/resourcequotas/q/status", {"status": status}) == 200
+    return apiserver
+
+
+def used(server: Server) -> tuple[str, ...]:
+    return tuple(server.get("resourcequotas", "q")["status"]["used"].values())
+
+
+def named(name: str) -> Obj:
+    return {"metadata": {"name": name}}
+
+
+def test_objects_are_charged_for(limited: Server) -> None:
+    """Each new object is added to what is used, until nothing is left; what goes gives nothing back."""
+    assert [send(limited, "POST", MAPS, named(name)) for name in "abc"] == [201, 201, 403]
+    assert used(limited) == ("2", "0")
+    limited.delete("configmaps", "a")
+    assert used(limited) == ("2", "0")
+
+
+def test_who_charges(limited: Server) -> None:
+    """The server itself owns what it wrote."""
+    send(limited, "POST", MAPS, named("a"))
+    owners = {entry["manager"]: entry for entry in limited.get("resourcequotas", "q")["metadata"]["managedFields"]}
+    assert owners["kube-apiserver"]["fieldsV1"] == {"f:status": {"f:used": {"f:configmaps": {}}}}
+    assert owners["kube-apiserver"]["subresource"] == "status"
+
+
+def test_dry_runs_are_free(limited: Server) -> None:
+    """They are refused where there is no room, but use none."""
+    answers = [send(limited, "POST", MAPS + "?dryRun=All", named(name)) for name in "abc"]
+    assert (answers, used(limited)) == ([201] * 3, ("0", "0"))
+
+
+def test_a_name_that_is_taken_is_charged_for(limited: Server) -> None:
+    """Quotas are asked before the store is."""
+    assert [send(limited, "POST", MAPS, named("a")) for _ in range(2)] == [201, 409]
+    assert used(limited) == ("2", "0")
+
+
+@pytest.mark.parametrize(("ports", "status", "after"), [((1,), 200, "1"), ((1, 2), 200, "2"), ((1, 2, 3), 403, "1")])
+def test_updates_are_charged_for(limited: Server, ports: tuple[int, ...], status: int, after: str) -> None:
+    """A service that gets more node ports."""
+    path = "/api/v1/namespaces/default/services"
+
+    def spec(numbers: tuple[int, ...]) -> Obj:
+        return {"type": "NodePort", "ports": [{"name": f"p{number}", "port": number} for number in numbers]}
+
+    assert send(limited, "POST", path, {**named("s"), "spec": spec((1,))}) == 201
+    assert send(limited, "PATCH", f"{path}/s", {"spec": spec(ports)}) == status
+    assert used(limited) == ("0", after)
