@@ -7,22 +7,18 @@ from __future__ import annotations
 
 from understudy.admission import meta
 from understudy.admission.field import Errors
-from understudy.admission.names import path_segment_name, subdomain_name
+from understudy.admission.names import path_segment_name
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.metadata import generated_name, new_uid
 from understudy.apiserver.types import Obj
 
-_NOT_THE_CLIENTS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
-
 
 def complete(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Context) -> None:
-    """Fills in uid, time and name, and takes out what clients do not say of new objects; in place."""
+    """Fills in uid, time and name, in place."""
     fields = obj["metadata"]
     fields |= {"creationTimestamp": ctx.now, "uid": new_uid()}
     if fields.get("generateName") and not fields.get("name"):
         fields["name"] = generated_name(fields["generateName"])
-    for name in _NOT_THE_CLIENTS:
-        fields.pop(name, None)
     if kind.namespaced:
         fields["namespace"] = namespace
     else:
@@ -37,6 +33,5 @@ def prepare(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
     The kind's own rules come first: what is true of all names is only told if they find nothing."""
     strategy.prepare_for_create(obj, ctx)
     fields, release = obj["metadata"], ctx.release
-    rule = strategy.validate_name or subdomain_name
-    found = meta.validate(fields, namespaced=kind.namespaced, name=rule, release=release) + strategy.validate(obj, ctx)
+    found = strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx)
     return found or meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=release)

@@ -1,16 +1,17 @@
-"""Metadata: what may stand in it, whatever the kind.
+"""Metadata: what may stand in it.
 
     errors = validate(obj["metadata"], namespaced=True, name=subdomain_name, release="1.32")
     errors += validate_update(obj["metadata"], old["metadata"], release="1.32")
 
-`finalizer_names` is what most kinds of the core and of resource.k8s.io ask for besides. A rule that the real server
-applies more than once to an object is reported as often: clients count the causes of a Status.
+That is what the registry asks of every update. A kind asks again, as its `Metadata` says (`CORE` for most), and what it
+finds is reported again: clients count the causes of a Status.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from understudy.admission import dumped
 from understudy.admission.field import Errors, Path, forbidden, invalid, required, too_long
@@ -25,6 +26,9 @@ from understudy.admission.names import (
 from understudy.apiserver.gotext import Printed
 from understudy.apiserver.patch.managers import validate_field_manager
 from understudy.apiserver.types import Obj, split_api_version
+
+if TYPE_CHECKING:
+    from understudy.apiserver.kind import Context
 
 METADATA = Path("metadata")
 IMMUTABLE = "field is immutable"
@@ -83,6 +87,35 @@ def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
         for i, name in enumerate(meta.get("finalizers") or ())
         if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """How a kind validates metadata itself, as part of its own rules.
+
+    name     its rule for names
+    domains  whether finalizers without a domain must be standard ones
+    """
+
+    name: NameRule = subdomain_name
+    domains: bool = True
+
+    def created(self, obj: Obj, ctx: Context) -> Errors:
+        """What is wrong with the metadata of an object as if it was new. The registry has set its namespace."""
+        fields = obj["metadata"]
+        errors = validate(fields, namespaced="namespace" in fields, name=self.name, release=ctx.release)
+        return errors + finalizer_names(fields) if self.domains else errors
+
+    def updated(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
+        """What is wrong with the metadata of an object that replaces another one."""
+        fields = obj["metadata"]
+        errors = validate_update(fields, old["metadata"], release=ctx.release)
+        return errors + finalizer_names(fields) if self.domains else errors
+
+
+CORE = Metadata()
+# Of kinds that come from outside of the core: webhooks, leases, runtime classes, custom resource definitions.
+PLAIN = Metadata(domains=False)
 
 
 # What the metadata of a template (of a pod, a claim) may not hold: ObjectMeta without labels and annotations, by JSON

@@ -17,6 +17,7 @@ from typing import Any
 
 from understudy.admission.field import Errors
 from understudy.admission.gates import Gates
+from understudy.admission.meta import CORE
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.types import GroupVersionKind, Obj
 
@@ -64,7 +65,8 @@ class Strategy:
     """How objects of a kind, or its subresource, are written.
 
     prepare_for_create/_update  reset what clients may not set, drop gated fields; before validation
-    validate, validate_update   every error found, never only the first; metadata is validated by the registry
+    validate_metadata           what the kind itself asks of the metadata of a new object, before `validate`
+    validate, validate_update   every error found, never only the first; on update with what it asks of the metadata
     warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
     admit_create                mutating admission, after managed fields, before prepare; may raise StatusError
     check_create                validating admission, after validation; may raise StatusError (403)
@@ -73,6 +75,7 @@ class Strategy:
 
     prepare_for_create: Callable[[Obj, Context], None] = _nothing
     prepare_for_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    validate_metadata: Callable[[Obj, Context], Errors] = CORE.created
     validate: Callable[[Obj, Context], Errors] = _valid
     validate_update: Callable[[Obj, Obj, Context], Errors] = _valid_update
     warn_create: Callable[[Obj, Context], None] = _nothing
@@ -84,10 +87,6 @@ class Strategy:
     canonicalize: Callable[[Obj, Context], None] = _nothing
     create_on_update: bool = False  # PUT of a missing object creates it (leases)
     unconditional_update: bool = True  # PUT without resourceVersion is allowed
-    validate_name: Callable[[str, bool], list[str]] | None = (
-        None  # (name, is generateName) -> texts; None: DNS-1123 subdomain
-    )
-    meta_updates: int = 0  # how often validate_update reports metadata errors once more, as upstream's validators do
     generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version

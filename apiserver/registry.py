@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
 from understudy.apiserver import errors, freshness, metadata
 from understudy.apiserver.charging import charge
+from understudy.apiserver.gotext import Printed
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.lists import Listing, Page
 from understudy.apiserver.options import ListOptions
@@ -39,6 +41,8 @@ _KEYS = {
     ("", "nodes"): "minions",
     ("", "services"): "services/specs",
     ("", "endpoints"): "services/endpoints",
+    ("", "replicationcontrollers"): "controllers",
+    ("networking.k8s.io", "ingresses"): "ingress",
     ("apiextensions.k8s.io", "customresourcedefinitions"): "apiextensions.k8s.io/customresourcedefinitions",
     ("apiregistration.k8s.io", "apiservices"): "apiregistration.k8s.io/apiservices",
     ("events.k8s.io", "events"): "events",
@@ -151,15 +155,11 @@ class Registry:
         tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
         for _ in range(tries - 1):
             try:
-                return await self._create_once(write, self._copied(obj))
+                return await self._create_once(write, _copied(obj))
             except errors.StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
         return await self._create_once(write, obj)
-
-    @staticmethod
-    def _copied(obj: Obj) -> Obj:
-        return {**obj, "metadata": dict(obj["metadata"])}
 
     async def _create_once(self, write: Write, obj: Obj) -> Entry:
         kind = write.kind
@@ -202,7 +202,8 @@ class Registry:
     @staticmethod
     def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
         if found:
-            raise errors.invalid(kind.group, kind.name, str(obj["metadata"].get("name", "")), found)
+            stored = kind.stored
+            raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found)
 
     def admit_namespace(self, write: Write, name: str) -> None:
         """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle)."""
@@ -259,6 +260,10 @@ class Registry:
         obj = transform(None)
         self.admit_namespace(write, write.name)
         write.strategy.admit_create(obj, write.ctx)
+        _version(obj)
+        if not write.dry_run:
+            for name in ("resourceVersion", "selfLink"):
+                obj["metadata"].pop(name, None)
         return await self._create_once(write, obj)
 
     async def _replace(
@@ -303,14 +308,10 @@ class Registry:
     @staticmethod
     def _check_version(write: Write, obj: Obj, current: Entry) -> None:
         """The optimistic lock."""
-        text = obj["metadata"].get("resourceVersion", "")
-        if text and not (text.isascii() and text.isdigit()):
-            raise errors.unknown_error(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-        version = int(text or 0)
-        kind = write.kind
+        version, kind = _version(obj), write.kind
         if version == 0:
             if not write.strategy.unconditional_update:
-                error = invalid(Path("metadata", "resourceVersion"), 0, "must be specified for an update")
+                error = invalid(Path("metadata", "resourceVersion"), Printed("0x0"), "must be specified for an update")
                 raise errors.invalid(kind.group, kind.resource, write.name, [error])
             obj["metadata"]["resourceVersion"] = str(current.revision)
         elif version != current.revision:
@@ -337,8 +338,7 @@ class Registry:
         else:
             fields.pop("namespace", None)
         found = meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
-        for _ in range(1 + strategy.meta_updates):
-            found += meta.validate_update(fields, before, release=ctx.release)
+        found += meta.validate_update(fields, before, release=ctx.release)
         found += strategy.validate_update(obj, old, ctx)
         self._raise_invalid(kind, obj, found)
         strategy.warn_update(obj, old, ctx)
@@ -353,6 +353,21 @@ class Registry:
             return False
         before = old["metadata"]
         return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
+
+
+def _version(obj: Obj) -> int:
+    """The resourceVersion that a client has sent, 0 for none. Raises 500 for what is no number."""
+    text = obj["metadata"].get("resourceVersion", "")
+    if text and not (text.isascii() and text.isdigit()):
+        raise errors.unknown_error(f'strconv.ParseUint: parsing "{text}": invalid syntax')
+    return int(text or 0)
+
+
+def _copied(value: Any) -> Any:
+    """A copy that shares nothing, not even within itself: rules may edit one of two parts that were the same."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _same_but_times(obj: Obj, old: Obj) -> bool:

@@ -188,13 +188,13 @@ def _applying(writer: Writer) -> Transform:
             return current
         obj = respelt(obj, sorted_bytes)
         writer.default(obj)
-        check_namespace(obj, target)
-        check_name(obj, target)
-        unique_owners(obj, writer.ctx)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise errors.conflict(target.kind.group, target.kind.resource, target.name, why)
+        check_namespace(obj, target)
+        check_name(obj, target)
+        unique_owners(obj, writer.ctx)
         return writer.internal(obj)
 
     return transform

@@ -13,7 +13,8 @@ from understudy.admission.core import pod_fields, pod_warnings, selectors
 from understudy.admission.core.formats import choice, domain_path, nonnegative
 from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.admission.gates import Gates
-from understudy.admission.names import dns_label_texts, subdomain_name
+from understudy.admission.meta import CORE
+from understudy.admission.names import dns_label_texts
 from understudy.apiserver.gotext import Printed
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
@@ -69,7 +70,6 @@ def create(job: Obj, ctx: Context) -> Errors:
 def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     """What is wrong with a job is reported twice, as for other workloads: validated as a job, then as an update."""
     spec, before = job["spec"], old["spec"]
-    metadata = meta.validate(job["metadata"], namespaced=True, name=subdomain_name, release=ctx.release)
     errors = _whole_spec(spec, before, ctx)
     completions = spec.get("completions")
     if completions != before.get("completions"):
@@ -83,7 +83,7 @@ def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     kinds = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         errors += _immutable(spec, before, name, kinds.get(name, ""), ctx.release)
-    return metadata + _job(job, old, ctx) + errors
+    return [*CORE.created(job, ctx), *_job(job, old, ctx), *CORE.updated(job, old, ctx), *errors]
 
 
 def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: str) -> Errors:

@@ -7,17 +7,22 @@ from typing import NamedTuple
 
 from understudy.admission.apps.common import at_most, collisions, counters
 from understudy.admission.field import Errors
+from understudy.admission.meta import CORE
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
 
 class Counts(NamedTuple):
-    """`numbers` are not negative; `parts` are no more than `replicas`; `ready` ends the text about available ones."""
+    """`numbers` are not negative; `parts` are no more than `replicas`; `ready` ends the text about available ones.
+
+    metadata_last  what is wrong with metadata is told after what is wrong with the counts
+    """
 
     numbers: tuple[str, ...]
     parts: tuple[str, ...] = ()
     ready: str = "readyReplicas"
     collides: bool = False
+    metadata_last: bool = False
 
 
 DEPLOYMENT = Counts(
@@ -64,6 +69,7 @@ STATEFUL_SET = Counts(
     ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas"),
     ready="status.readyReplicas",
     collides=True,
+    metadata_last=True,
 )
 
 
@@ -72,10 +78,11 @@ def checked(counts: Counts) -> Callable[[Obj, Obj, Context], Errors]:
 
     def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         status, before = obj.get("status") or {}, old.get("status") or {}
-        errors = counters(status, counts.numbers)
+        errors, metadata = counters(status, counts.numbers), CORE.updated(obj, old, ctx)
         if counts.parts:
             errors += at_most(status, counts.parts, "replicas", "cannot be greater than status.replicas")
             errors += at_most(status, ["availableReplicas"], "readyReplicas", f"cannot be greater than {counts.ready}")
+        errors = errors + metadata if counts.metadata_last else metadata + errors
         return errors + (collisions(status, before) if counts.collides else [])
 
     return validate

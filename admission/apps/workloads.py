@@ -12,7 +12,7 @@ from understudy.admission.apps.common import SPEC, TEMPLATE, amount, count_or_pe
 from understudy.admission.core import pod_annotations, selectors
 from understudy.admission.core.formats import choice, nonnegative
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
-from understudy.admission.names import subdomain_name
+from understudy.admission.meta import CORE
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
 from understudy.apiserver.types import Obj
@@ -42,7 +42,8 @@ def deployment(obj: Obj, ctx: Context) -> Errors:
 
 
 def deployment_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return _deployment(obj["spec"], old["spec"], ctx) + common.same_selector(obj, old, ctx)
+    errors = CORE.updated(obj, old, ctx) + _deployment(obj["spec"], old["spec"], ctx)
+    return errors + common.same_selector(obj, old, ctx)
 
 
 def replica_set(obj: Obj, ctx: Context) -> Errors:
@@ -51,7 +52,7 @@ def replica_set(obj: Obj, ctx: Context) -> Errors:
 
 def replica_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors = _replica_set(obj["spec"], old["spec"], ctx)
-    return _metadata(obj, ctx) + errors * 2 + common.same_selector(obj, old, ctx)
+    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
 
 
 def controller(obj: Obj, ctx: Context) -> Errors:
@@ -59,7 +60,7 @@ def controller(obj: Obj, ctx: Context) -> Errors:
 
 
 def controller_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return _metadata(obj, ctx) + _controller(obj["spec"], old["spec"], ctx) * 2
+    return _twice(_controller(obj["spec"], old["spec"], ctx), obj, old, ctx)
 
 
 def daemon_set(obj: Obj, ctx: Context) -> Errors:
@@ -68,7 +69,7 @@ def daemon_set(obj: Obj, ctx: Context) -> Errors:
 
 def daemon_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors = _daemon_set(obj, old["spec"], ctx)
-    return _metadata(obj, ctx) + errors * 2 + common.same_selector(obj, old, ctx)
+    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
 
 
 def stateful_set(obj: Obj, ctx: Context) -> Errors:
@@ -76,7 +77,7 @@ def stateful_set(obj: Obj, ctx: Context) -> Errors:
 
 
 def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    errors = _stateful_set(obj["spec"], ctx)
+    errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], ctx)
     kept, before = (
         {k: v for k, v in found["spec"].items() if k not in _STATEFUL_UPDATES and v not in (None, [])}
         for found in (obj, old)
@@ -84,8 +85,9 @@ def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return errors if kept == before else [*errors, forbidden(SPEC, _STATEFUL_FORBIDDEN)]
 
 
-def _metadata(obj: Obj, ctx: Context) -> Errors:
-    return meta.validate(obj["metadata"], namespaced=True, name=subdomain_name, release=ctx.release)
+def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """What is wrong with a spec, told of the object as if it was new, and of its change."""
+    return [*CORE.created(obj, ctx), *errors, *CORE.updated(obj, old, ctx), *errors]
 
 
 def _deployment(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
@@ -287,7 +289,7 @@ def revision(obj: Obj, ctx: Context) -> Errors:
 
 
 def revision_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    errors = _metadata(obj, ctx) + _revision_number(obj)
+    errors = CORE.updated(obj, old, ctx) + CORE.created(obj, ctx) + _revision_number(obj)
     if obj.get("data") != old.get("data"):
         shown = dumped.struct(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension", ctx.release)
         errors.append(invalid(Path("data"), shown, meta.IMMUTABLE))

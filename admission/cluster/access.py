@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from understudy.admission import dumped
-from understudy.admission.cluster.common import Check
 from understudy.admission.core import selectors
 from understudy.admission.core.formats import each
 from understudy.admission.field import Errors, Path, invalid, not_supported, required
 from understudy.admission.names import path_segment_name, subdomain_name
+from understudy.admission.updates import Check
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 

@@ -28,10 +28,6 @@ def create(obj: Obj, ctx: Context) -> Errors:
     return errors + ([] if policy is None else choice(policy, _POLICIES, SPEC.child("unhealthyPodEvictionPolicy")))
 
 
-def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return create(obj, ctx)
-
-
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     status = obj.get("status") or {}
     errors = conditions.validate(status.get("conditions") or [], STATUS.child("conditions"), ctx.release)

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import base64
+
 from understudy.admission import dumped
 from understudy.admission.core.formats import choice, each, port_number_texts
 from understudy.admission.field import Errors, Path, invalid, required
-from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts
+from understudy.admission.meta import Metadata
+from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts, path_segment_name, subdomain_name
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
-_SPEC, _NAME = Path("spec"), Path("metadata", "name")
+_SPEC = Path("spec")
 _NAMES = _SPEC.child("names")
 _VERSION = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions.CustomResourceDefinitionVersion"
 _MIXED = "may have mixed case, but should otherwise match: "
 
 
+def definition_metadata(obj: Obj, ctx: Context) -> Errors:
+    """A definition is named after the resource that it defines."""
+    spec = obj["spec"]
+    wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+
+    def name(given: str, prefix: bool) -> list[str]:
+        wrong = ['must be spec.names.plural+"."+spec.group'] if given != wanted else []
+        return subdomain_name(given, prefix) + wrong
+
+    return Metadata(name, domains=False).created(obj, ctx)
+
+
 def definition(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
-    group, names, name = spec.get("group", ""), spec.get("names") or {}, obj["metadata"].get("name", "")
-    errors: Errors = []
-    if name != f"{names.get('plural', '')}.{group}":
-        errors.append(invalid(_NAME, name, 'must be spec.names.plural+"."+spec.group'))
-    errors += _group(group, _SPEC.child("group"))
+    names = spec.get("names") or {}
+    errors = _group(spec.get("group", ""), _SPEC.child("group"))
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
     for i, version in enumerate(versions):
@@ -73,14 +85,23 @@ def _resource_names(names: Obj) -> Errors:
     return errors
 
 
+def service_metadata(obj: Obj, ctx: Context) -> Errors:
+    """An APIService is named after the version that it serves."""
+    spec = obj["spec"]
+    wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
+
+    def name(given: str, prefix: bool) -> list[str]:
+        other = [] if given == wanted else [f'must be `spec.version+"."+spec.group`: {go_quote(wanted)}']
+        return path_segment_name(given, prefix=False) or other
+
+    return Metadata(name, domains=False).created(obj, ctx)
+
+
 def service(obj: Obj, ctx: Context) -> Errors:
     """An APIService."""
-    spec, name = obj["spec"], obj["metadata"].get("name", "")
+    spec = obj["spec"]
     group, version = spec.get("group", ""), spec.get("version", "")
     errors: Errors = []
-    if name != f"{version}.{group}":
-        wanted = go_quote(f"{version}.{group}")
-        errors.append(invalid(_NAME, name, f'must be `spec.version+"."+spec.group`: {wanted}'))
     if not group and version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
         errors.append(required(_SPEC.child("group"), text))
@@ -100,8 +121,9 @@ def _backend(spec: Obj) -> Errors:
         _SPEC.child("insecureSkipTLSVerify"),
     )
     if found is None:
-        text = "local APIServices may not have insecureSkipTLSVerify"
-        return [invalid(where, True, text)] if insecure else []
+        bundle, only = len(base64.b64decode(spec.get("caBundle") or "")), "local APIServices may not have"
+        errors = [invalid(_SPEC.child("caBundle"), f"{bundle} bytes", f"{only} a caBundle")] if bundle else []
+        return [*errors, invalid(where, True, f"{only} insecureSkipTLSVerify")] if insecure else errors
     path = _SPEC.child("service")
     errors = [required(path.child(name)) for name in ("namespace", "name") if not found.get(name)]
     texts = port_number_texts(found.get("port", 0))

@@ -31,7 +31,3 @@ def _strategy(value: str, path: Path) -> Errors:
     if "/" in value:
         return each(qualified_name_texts(value), value, path)
     return [] if value in _STRATEGIES else [not_supported(path, value, _STRATEGIES)]
-
-
-def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return create(obj, ctx)

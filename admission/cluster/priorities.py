@@ -43,7 +43,7 @@ def _not_system(name: str, value: int, default: bool) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if default else ""
 
 
-def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     found: Errors = []
     if obj.get("value", 0) != old.get("value", 0):
         found.append(forbidden(Path("value"), "may not be changed in an update."))

@@ -120,8 +120,9 @@ def _tokens(found: list[Obj], path: Path) -> Errors:
     return errors
 
 
-def driver_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    errors, spec, before = driver(obj, ctx), obj["spec"], old["spec"]
+def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    spec, before = obj["spec"], old["spec"]
+    errors: Errors = []
     if spec.get("attachRequired") != before.get("attachRequired"):
         errors.append(invalid(_SPEC.child("attachedRequired"), spec.get("attachRequired"), IMMUTABLE))
     modes = spec.get("volumeLifecycleModes")

@@ -123,14 +123,13 @@ def class_of(obj: Obj) -> str:
     return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
 
 
-def claim_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """A claim's spec stays, but for its volume and, once it is bound, its size."""
-    errors = claim(obj, ctx)
     found, before = deepcopy(obj["spec"]), deepcopy(old["spec"])
     if not before.get("volumeName"):
         before["volumeName"] = found.get("volumeName", "")
         found.setdefault("volumeName", "")
-    errors += _class_annotation(obj, old, found, before)
+    errors = _class_annotation(obj, old, found, before)
     bound = (obj.get("status") or {}).get("phase") == "Bound"
     if bound and (found.get("resources") or {}).get("requests"):
         found["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"]
@@ -276,9 +275,9 @@ def _secret(ref: Obj, path: Path) -> Errors:
     return errors + (label(namespace, path.child("namespace")) if namespace else [required(path.child("namespace"))])
 
 
-def volume_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Where a volume's data lies stays."""
-    errors = volume(obj, ctx)
+    errors: Errors = []
     found, before = obj["spec"], old["spec"]
 
     def source(of: Obj) -> dict[str, Any]:

@@ -59,8 +59,8 @@ def _frozen(obj: Obj, old: Obj, *names: str) -> Errors:
     return errors + [forbidden(Path(n), _FROZEN) for n in names if (obj.get(n) or {}) != (old.get(n) or {})]
 
 
-def config_map_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return _frozen(obj, old, "data", "binaryData") + config_map(obj, ctx)
+def config_map_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return _frozen(obj, old, "data", "binaryData")
 
 
 def secret(obj: Obj, ctx: Context) -> Errors:
@@ -94,11 +94,11 @@ def _json(text: str, path: Path) -> Errors:
     return [invalid(path, _REDACTED, f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")]
 
 
-def secret_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def secret_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     if obj.get("type", "") != old.get("type", ""):
         errors.append(invalid(Path("type"), obj.get("type", ""), IMMUTABLE))
-    return errors + _frozen(obj, old, "data") + secret(obj, ctx)
+    return errors + _frozen(obj, old, "data")
 
 
 def warn_secret(obj: Obj, ctx: Context) -> None:

@@ -94,12 +94,9 @@ def slice_create(obj: Obj, ctx: Context) -> Errors:
     return errors + _slice_ports(obj.get("ports") or (), Path("ports"))
 
 
-def slice_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     kind = obj.get("addressType", "")
-    errors = slice_create(obj, ctx)
-    if kind != old.get("addressType", ""):
-        errors.append(invalid(Path("addressType"), kind, IMMUTABLE))
-    return errors
+    return [] if kind == old.get("addressType", "") else [invalid(Path("addressType"), kind, IMMUTABLE)]
 
 
 def _endpoints(found: Sequence[Obj], kind: str, path: Path) -> Errors:

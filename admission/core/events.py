@@ -23,10 +23,6 @@ def create(event: Obj, ctx: Context) -> Errors:
     return _any(event, "reportingComponent")
 
 
-def update(event: Obj, old: Obj, ctx: Context) -> Errors:
-    return create(event, ctx)
-
-
 def _any(event: Obj, controller: str) -> Errors:
     namespace, involved = (
         event["metadata"].get("namespace", ""),
@@ -56,7 +52,7 @@ def _any(event: Obj, controller: str) -> Errors:
 
 def create_new(event: Obj, ctx: Context) -> Errors:
     """An event as events.k8s.io/v1 takes it."""
-    errors = _any(event, "reportingController") + _series(event.get("series"))
+    errors = _any(event, "reportingController") + meta.CORE.created(event, ctx) + _series(event.get("series"))
     if not event.get("eventTime"):
         errors.append(required(Path("eventTime")))
     kind = event.get("type", "")
@@ -100,7 +96,7 @@ _FIXED = (
 
 def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
     """Of an event only the series goes on."""
-    errors = _any(event, "reportingController")
+    errors = _any(event, "reportingController") + meta.CORE.updated(event, old, ctx)
     if event.get("series") != old.get("series"):
         errors += _series(event.get("series"))
     for name, shown, kind in _FIXED:

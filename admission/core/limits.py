@@ -186,13 +186,12 @@ def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
     return errors
 
 
-def quota_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    errors = quota(obj, ctx)
+def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
-    if set(scopes) != set(before):
-        shown = dumped.struct(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", ctx.release)
-        errors.append(invalid(Path("spec", "scopes"), shown, IMMUTABLE))
-    return errors
+    if set(scopes) == set(before):
+        return []
+    shown = dumped.struct(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", ctx.release)
+    return [invalid(Path("spec", "scopes"), shown, IMMUTABLE)]
 
 
 def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -69,10 +69,6 @@ def _fixed_cidrs(found: list[str], before: list[str]) -> Errors:
     return [error for now, then in zip(found, before, strict=True) if now != then]
 
 
-def update(node: Obj, old: Obj, ctx: Context) -> Errors:
-    return create(node, ctx) + changed(node, old, ctx)
-
-
 def warn(node: Obj, ctx: Context) -> None:
     if node["spec"].get("configSource") is not None:
         ctx.warn("spec.configSource: the feature is removed")

@@ -41,7 +41,7 @@ def _annotations(pod: Obj) -> dict[str, str]:
 def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """A changed pod."""
     spec, before = pod["spec"], old["spec"]
-    errors = meta.validate(pod["metadata"], namespaced=True, release=ctx.release)
+    errors = meta.CORE.updated(pod, old, ctx) + meta.CORE.created(pod, ctx)
     errors += pods.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), spec, _ANNOTATIONS)
     for kind in ("containers", "initContainers"):
@@ -197,7 +197,7 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Ephemeral containers are added, never changed or taken away."""
     if pod_annotations.MIRROR in _annotations(old):
         return [forbidden(Path().key(""), "static pods do not support ephemeral containers")]
-    errors = meta.validate(pod["metadata"], namespaced=True, release=ctx.release)
+    errors = meta.CORE.updated(pod, old, ctx) + meta.CORE.created(pod, ctx)
     errors += pods.whole(pod, options(ctx.release, ctx.gates, old["spec"], is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
     path = _SPEC.child("ephemeralContainers")
@@ -213,7 +213,8 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
 
 def update_status(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """A changed status."""
-    errors = pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
+    errors = meta.CORE.updated(pod, old, ctx)
+    errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
     return errors + pod_status.validate(pod, old, ctx)
 
 

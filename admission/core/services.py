@@ -203,7 +203,7 @@ def _traffic(spec: Obj) -> Errors:
     return errors
 
 
-def update(service: Obj, old: Obj, ctx: Context) -> Errors:
+def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
     """A changed service keeps its addresses."""
     spec, before = service["spec"], old["spec"]
     errors: Errors = []
@@ -216,7 +216,7 @@ def update(service: Obj, old: Obj, ctx: Context) -> Errors:
     if needs_health_check(spec) and needs_health_check(before):
         if spec.get("healthCheckNodePort", 0) != before.get("healthCheckNodePort", 0):
             errors.append(forbidden(SPEC.child("healthCheckNodePort"), "field is immutable"))
-    return errors + create(service, ctx)
+    return errors
 
 
 def _kept(spec: Obj, before: Obj, name: str, release: str) -> Errors:

@@ -10,6 +10,7 @@ from understudy.admission.apps.workloads import TEMPLATE_GENERATION
 from understudy.admission.core import pod_defaults, volume_warnings
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.field import Path
+from understudy.admission.meta import Metadata
 from understudy.admission.names import label_name
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
@@ -18,7 +19,7 @@ from understudy.apiserver.printing import NONE, age, at, containers, labels, nam
 from understudy.apiserver.types import Obj, split_api_version
 
 # What the strategies of all workloads have.
-_SHARED: dict[str, Any] = {"warn_update": common.warn_update, "meta_updates": 1}
+_SHARED: dict[str, Any] = {"warn_update": common.warn_update}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
 
 
@@ -230,7 +231,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         ("apps", "DaemonSet"): _daemon_sets(),
         ("apps", "StatefulSet"): _stateful_sets(),
         ("apps", "ControllerRevision"): Rules(
-            strategy=Strategy(validate=workloads.revision, validate_update=workloads.revision_update, meta_updates=1),
+            strategy=Strategy(validate=workloads.revision, validate_update=workloads.revision_update),
             row=_revision_row,
         ),
         ("", "ReplicationController"): _controllers(),
@@ -310,7 +311,7 @@ def _stateful_sets() -> Rules:
             prepare_update=workloads.drop_stateful,
             validate=workloads.stateful_set,
             validate_update=workloads.stateful_set_update,
-            validate_name=label_name,
+            validate_metadata=Metadata(name=label_name).created,
             generation=True,
             **{**_SHARED, "warn_create": _warn_stateful, "warn_update": _warn_stateful_update},
         ),
@@ -341,4 +342,4 @@ def _controllers() -> Rules:
 
 
 def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
-    return status(*prepare, validate_update=statuses.checked(counts), meta_updates=1)
+    return status(*prepare, validate_update=statuses.checked(counts))

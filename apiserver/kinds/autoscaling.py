@@ -6,6 +6,8 @@ from typing import Any
 
 from understudy.admission.apps import autoscaling
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.meta import CORE
+from understudy.admission.updates import in_order
 from understudy.apiserver.kind import Context, Conversion, Rules
 from understudy.apiserver.kinds import autoscaling_v1
 from understudy.apiserver.kinds.common import main, status
@@ -108,10 +110,9 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v2",
                 "HorizontalPodAutoscaler",
                 validate=autoscaling.create,
-                validate_update=autoscaling.update,
-                meta_updates=1,
+                validate_update=in_order(CORE.updated, autoscaling.update),
             ),
-            status=status(validate_update=autoscaling.status_update, meta_updates=1),
+            status=status(validate_update=in_order(CORE.updated, autoscaling.status_update)),
             row=_row,
         )
     }

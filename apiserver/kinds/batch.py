@@ -9,6 +9,8 @@ from understudy.admission.apps import common, job_status, jobs
 from understudy.admission.core import pod_defaults, pod_fields
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.field import Path
+from understudy.admission.meta import CORE
+from understudy.admission.updates import in_order
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.printing import (
@@ -186,9 +188,8 @@ def _jobs() -> Rules:
             warn_create=steps(common.warn_of_hostname, _warn),
             warn_update=_when_changed(_warn),
             generation=True,
-            meta_updates=1,
         ),
-        status=status(validate_update=job_status.validate, meta_updates=1),
+        status=status(validate_update=in_order(CORE.updated, job_status.validate)),
         selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
         row=_job_row,
         orphans=PRESERVED,
@@ -206,13 +207,12 @@ def _cron_jobs() -> Rules:
             _drop_cron,
             prepare_update=_drop_cron_update,
             validate=jobs.cron_create,
-            validate_update=jobs.cron_update,
+            validate_update=in_order(CORE.updated, jobs.cron_update),
             warn_create=steps(common.warn_of_hostname, jobs.warn_of_cron),
             warn_update=update_steps(
                 _when_changed(jobs.warn_of_cron), lambda obj, old, ctx: jobs.warn_of_zone(obj, ctx)
             ),
             generation=True,
-            meta_updates=1,
         ),
         status=status(),
         row=_cron_job_row,

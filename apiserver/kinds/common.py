@@ -84,14 +84,15 @@ def keep_metadata(*names: str) -> Update:
     return lambda obj, old, ctx: restore(obj["metadata"], old["metadata"], *names)
 
 
-# What a status update cannot change where a kind resets the metadata altogether.
+# What of the metadata a status update leaves as it is, for kinds that say so.
 RESET_FOR_STATUS = (
     "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "finalizers",
-    "ownerReferences",
+    "generation",
+    "selfLink",
     "labels",
     "annotations",
+    "finalizers",
+    "ownerReferences",
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from understudy.admission.cluster import leases
+from understudy.admission.meta import PLAIN
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import at, field, row
 from understudy.apiserver.types import Obj
@@ -23,9 +25,9 @@ LEASE = Strategy(
     prepare_for_create=lambda lease, ctx: _drop(lease, None, ctx),
     prepare_for_update=_drop,
     create_on_update=True,
+    validate_metadata=PLAIN.created,
     validate=leases.create,
-    validate_update=leases.update,
-    meta_updates=1,
+    validate_update=in_order(PLAIN.updated, again(leases.create)),
     unconditional_update=False,
 )
 

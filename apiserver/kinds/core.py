@@ -18,7 +18,9 @@ from understudy.admission.core import (
 )
 from understudy.admission.core.options import options
 from understudy.admission.field import Errors, Path
+from understudy.admission.meta import CORE, Metadata
 from understudy.admission.names import label_name
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep, main, restore, status
 from understudy.apiserver.printing import (
@@ -155,23 +157,22 @@ def _default_limits(obj: Obj, ctx: Context) -> None:
 # PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
 NAMESPACE_FINALIZE = Strategy(
     prepare_for_update=keep("status"),
-    validate_update=namespaces.finalize,
-    meta_updates=1,
+    validate_update=in_order(CORE.updated, namespaces.finalize),
     reset_fields={"": (("status",),)},
 )
+_NAMESPACE = Metadata(name=label_name)
 NAMESPACES = Rules(
     defaults=_default_namespace,
     strategy=Strategy(
         prepare_for_create=_create_namespace,
         prepare_for_update=_update_namespace,
         canonicalize=_name_label,
-        validate_name=label_name,
+        validate_metadata=_NAMESPACE.created,
         validate=namespaces.validate,
-        validate_update=lambda namespace, old, ctx: namespaces.validate(namespace, ctx),
-        meta_updates=1,
+        validate_update=in_order(again(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
         reset_fields={"": (("status",),)},
     ),
-    status=status(validate_update=namespaces.update_status, meta_updates=1),
+    status=status(validate_update=in_order(CORE.updated, namespaces.update_status)),
     subresources={"finalize": NAMESPACE_FINALIZE},
     selectable={"status.phase": field("status", "phase")},
     row=row(field("status", "phase")),
@@ -180,17 +181,19 @@ NAMESPACES = Rules(
     pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
 CONFIG_MAPS = Rules(
-    strategy=Strategy(validate=config.config_map, validate_update=config.config_map_update, meta_updates=1),
+    strategy=Strategy(
+        validate=config.config_map,
+        validate_update=in_order(CORE.updated, config.config_map_changes, again(CORE.created, config.config_map)),
+    ),
     row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())),
 )
 SECRETS = Rules(
     defaults=_default_secret,
     strategy=Strategy(
         validate=config.secret,
-        validate_update=config.secret_update,
+        validate_update=in_order(CORE.updated, config.secret_changes, again(CORE.created, config.secret)),
         warn_create=config.warn_secret,
         warn_update=lambda secret, old, ctx: config.warn_secret(secret, ctx),
-        meta_updates=1,
     ),
     selectable={"type": field("type")},
     row=row(field("type"), count("data")),
@@ -199,9 +202,9 @@ SERVICE_ACCOUNTS = Rules(
     strategy=Strategy(
         prepare_for_create=_only_names_of_secrets,
         prepare_for_update=lambda account, old, ctx: _only_names_of_secrets(account, ctx),
+        validate_update=in_order(CORE.updated, again(CORE.created)),
         warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
         warn_update=namespaces.warn_account,
-        meta_updates=1,
     ),
     row=row(count("secrets")),
     deleted=True,
@@ -211,8 +214,7 @@ ENDPOINTS = Rules(
     strategy=Strategy(
         create_on_update=True,
         validate=endpoints.validate,
-        validate_update=lambda obj, old, ctx: endpoints.validate(obj, ctx),
-        meta_updates=1,
+        validate_update=in_order(CORE.updated, again(CORE.created, endpoints.validate)),
     ),
     row=row(_endpoints_cell),
 )
@@ -222,15 +224,19 @@ LIMIT_RANGES = Rules(
         prepare_for_create=_name_limits,
         create_on_update=True,
         validate=limits.limit_range,
-        validate_update=lambda obj, old, ctx: limits.limit_range(obj, ctx),
+        validate_update=again(CORE.created, limits.limit_range),
     ),
     row=created_at,
 )
 QUOTAS = Rules(
     strategy=main(
-        "", "v1", "ResourceQuota", validate=limits.quota, validate_update=limits.quota_update, meta_updates=1
+        "",
+        "v1",
+        "ResourceQuota",
+        validate=limits.quota,
+        validate_update=in_order(CORE.updated, again(limits.quota), limits.quota_changes),
     ),
-    status=status(validate_update=limits.quota_status_update, meta_updates=1),
+    status=status(validate_update=in_order(CORE.updated, limits.quota_status_update)),
     row=_quota_cells,
     deleted=True,
 )
@@ -242,9 +248,8 @@ POD_TEMPLATES = Rules(
         ),
         prepare_for_update=_update_template,
         validate=_validate_template,
-        validate_update=lambda template, old, ctx: _validate_template(template, ctx),
+        validate_update=in_order(CORE.updated, again(_validate_template)),
         warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
-        meta_updates=1,
         generation=True,
     ),
     row=_template_cells,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.admission.core import events
+from understudy.admission.updates import again, unasked
 from understudy.apiserver.kind import Conversion, Rules, Strategy
 from understudy.apiserver.printing import at, field, name, since
 from understudy.apiserver.types import Obj
@@ -80,8 +81,12 @@ SELECTABLE_NEW = {f"regarding.{key}": field("involvedObject", key) for key in IN
     "reportingController": field("reportingComponent"),
 }
 
-OLD = Strategy(create_on_update=True, validate=events.create, validate_update=events.update)
-NEW = Strategy(create_on_update=True, validate=events.create_new, validate_update=events.update_new, meta_updates=1)
+OLD = Strategy(
+    create_on_update=True, validate_metadata=unasked, validate=events.create, validate_update=again(events.create)
+)
+NEW = Strategy(
+    create_on_update=True, validate_metadata=unasked, validate=events.create_new, validate_update=events.update_new
+)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:

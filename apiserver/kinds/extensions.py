@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from understudy.admission.cluster import extensions
-from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.names import path_segment_name
+from understudy.admission.meta import PLAIN
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules
-from understudy.apiserver.kinds.common import RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
 from understudy.apiserver.kinds.webhooks import service_port
 from understudy.apiserver.printing import at, created_at, row
 from understudy.apiserver.types import Obj
@@ -83,11 +83,11 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 _store_version,
                 prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
                 validate=extensions.definition,
-                validate_update=lambda definition, old, ctx: extensions.definition(definition, ctx),
+                validate_metadata=extensions.definition_metadata,
+                validate_update=in_order(PLAIN.updated, again(extensions.definition)),
                 generation=True,
-                meta_updates=1,
             ),
-            status=status(),
+            status=status(validate_update=PLAIN.updated, reset_fields=METADATA_RESET),
             row=created_at,
         ),
         (SERVICES, "APIService"): Rules(
@@ -98,11 +98,16 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "APIService",
                 _local_is_available,
                 validate=extensions.service,
-                validate_update=again(extensions.service, name=path_segment_name),
-                validate_name=path_segment_name,
-                meta_updates=1,
+                validate_metadata=extensions.service_metadata,
+                validate_update=in_order(PLAIN.updated, again(extensions.service_metadata, extensions.service)),
+                unconditional_update=False,
             ),
-            status=status(keep_metadata(*RESET_FOR_STATUS), validate_update=extensions.service_status, meta_updates=1),
+            status=status(
+                keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
+                validate_update=in_order(PLAIN.updated, extensions.service_status),
+                unconditional_update=False,
+                reset_fields=METADATA_RESET,
+            ),
             row=row(_service, _available),
         ),
     }

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.core.pod_defaults import fill, set_absent
+from understudy.admission.meta import CORE
+from understudy.admission.updates import again
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import NONE, age, at, name
@@ -58,17 +60,22 @@ def _level_row(level: Obj) -> list[Any]:
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
-    kept = status(keep_metadata("name", "generateName", *RESET_FOR_STATUS), reset_fields=METADATA_RESET)
+    kept = status(
+        keep_metadata("name", "generateName", "deletionGracePeriodSeconds", *RESET_FOR_STATUS),
+        reset_fields=METADATA_RESET,
+    )
     return {
         (GROUP, "FlowSchema"): Rules(
             defaults=_default_schema,
-            strategy=main(GROUP, "v1", "FlowSchema", generation=True),
+            strategy=main(GROUP, "v1", "FlowSchema", validate_update=again(CORE.created), generation=True),
             status=kept,
             row=_schema_row,
         ),
         (GROUP, "PriorityLevelConfiguration"): Rules(
             defaults=_default_level,
-            strategy=main(GROUP, "v1", "PriorityLevelConfiguration", generation=True),
+            strategy=main(
+                GROUP, "v1", "PriorityLevelConfiguration", validate_update=again(CORE.created), generation=True
+            ),
             status=kept,
             row=_level_row,
         ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.cluster import default_class, ingresses, network_policies
-from understudy.admission.cluster.common import again
 from understudy.admission.core import endpoints
 from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.field import Errors
+from understudy.admission.meta import CORE
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import NONE, UNSET, addresses, age, at, field, name, row, selector, shortened
@@ -101,10 +101,6 @@ def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
         metadata["generation"] = before.get("generation", 0) + 1
 
 
-def _policy_update(policy: Obj, old: Obj, ctx: Context) -> Errors:
-    return network_policies.create(policy, ctx)
-
-
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
@@ -114,22 +110,22 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "Ingress",
                 validate=ingresses.create,
-                validate_update=again(ingresses.validate, namespaced=True),
+                validate_update=in_order(CORE.updated, again(CORE.created, ingresses.validate)),
                 warn_create=ingresses.warn,
                 admit_create=default_class.of_ingress,
                 generation=True,
-                meta_updates=1,
             ),
-            status=status(validate_update=ingresses.status_update, meta_updates=1),
+            status=status(validate_update=in_order(CORE.updated, ingresses.status_update)),
             row=_ingress_row,
         ),
         (NETWORKING, "IngressClass"): Rules(
             defaults=_default_class,
             strategy=Strategy(
                 validate=ingresses.ingress_class,
-                validate_update=again(ingresses.ingress_class, ingresses.same_controller),
+                validate_update=in_order(
+                    CORE.updated, ingresses.same_controller, again(CORE.created, ingresses.ingress_class)
+                ),
                 generation=True,
-                meta_updates=1,
             ),
             row=row(field("spec", "controller"), _class_parameters),
         ),
@@ -137,9 +133,10 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             defaults=_default_policy,
             strategy=Strategy(
                 validate=network_policies.create,
-                validate_update=again(network_policies.create, _policy_update, namespaced=True),
+                validate_update=in_order(
+                    again(CORE.created, network_policies.create), CORE.updated, again(network_policies.create)
+                ),
                 generation=True,
-                meta_updates=1,
             ),
             row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
         ),
@@ -149,7 +146,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 prepare_for_create=_first_generation,
                 prepare_for_update=_count_slice,
                 validate=endpoints.slice_create,
-                validate_update=endpoints.slice_update,
+                validate_update=in_order(again(CORE.created, endpoints.slice_create), endpoints.slice_changes),
                 warn_create=_warn_slice,
             ),
             row=row(field("addressType"), _slice_ports, _slice_addresses),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.cluster import runtime_classes
-from understudy.admission.cluster.common import again
 from understudy.admission.core import nodes
 from understudy.admission.core.pod_admission import NOT_READY
+from understudy.admission.meta import CORE, PLAIN
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
 from understudy.apiserver.printing import NONE, UNKNOWN, age, at, field, name, row
@@ -97,13 +98,12 @@ NODES = Rules(
         prepare_for_update=_update,
         admit_create=_not_ready,
         validate=nodes.create,
-        validate_update=nodes.update,
+        validate_update=in_order(again(CORE.created, nodes.create), CORE.updated, nodes.changed),
         warn_create=nodes.warn,
         warn_update=lambda node, old, ctx: nodes.warn(node, ctx),
-        meta_updates=1,
         reset_fields=STATUS_RESET,
     ),
-    status=status(_drop, validate_update=nodes.changed, meta_updates=1),
+    status=status(_drop, validate_update=in_order(CORE.updated, nodes.changed)),
     selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
     row=_row,
     deleted=True,
@@ -116,9 +116,11 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         ("", "Node"): NODES,
         ("node.k8s.io", "RuntimeClass"): Rules(
             strategy=Strategy(
+                validate_metadata=PLAIN.created,
                 validate=runtime_classes.create,
-                validate_update=again(runtime_classes.create, runtime_classes.same_handler),
-                meta_updates=1,
+                validate_update=in_order(
+                    again(PLAIN.created, runtime_classes.create), PLAIN.updated, runtime_classes.same_handler
+                ),
                 create_on_update=True,
                 unconditional_update=False,
             ),

@@ -75,7 +75,7 @@ def _update(pod: Obj, old: Obj, ctx: Context) -> None:
 
 def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     restore(pod, old, "spec")
-    restore(pod["metadata"], old["metadata"], "ownerReferences")
+    restore(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # In 1.31 the class of service could still be changed.
     if ctx.release != "1.31" and not status.get("qosClass") and at(old, "status", "qosClass"):
@@ -83,9 +83,10 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
-    """Of the whole pod only the ephemeral containers change; even who owns them is not kept."""
+    """Of the whole pod only the ephemeral containers change, and nobody comes to own them."""
     wanted = pod["spec"].get("ephemeralContainers")
-    pod["metadata"] = {**deepcopy(old["metadata"]), "resourceVersion": pod["metadata"].get("resourceVersion", "")}
+    named = {name: pod["metadata"].get(name, "") for name in ("resourceVersion", "uid")}
+    pod["metadata"] = {**deepcopy(old["metadata"]), **named}
     restore(pod, old, "spec", "status")
     pod["spec"].pop("ephemeralContainers", None)
     if wanted:
@@ -126,20 +127,17 @@ MAIN = Strategy(
     validate_update=pod_updates.update,
     warn_create=pod_warnings.create,
     check_create=limit_ranger.check_pod,
-    meta_updates=1,
     reset_fields=STATUS_RESET,
 )
 STATUS = Strategy(
     prepare_for_update=_update_status,
     validate_update=pod_updates.update_status,
-    meta_updates=1,
     reset_fields={"": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))},
 )
 # PUT and PATCH of the `ephemeralcontainers` subresource.
 EPHEMERAL = Strategy(
     prepare_for_update=_update_ephemeral,
     validate_update=pod_updates.update_ephemeral,
-    meta_updates=1,
     reset_fields=STATUS_RESET,
 )
 

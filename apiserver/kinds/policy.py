@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.admission.cluster import disruption
+from understudy.admission.updates import again, unasked
 from understudy.apiserver.kind import Rules
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import field, row
@@ -22,8 +23,9 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "policy",
                 "v1",
                 "PodDisruptionBudget",
+                validate_metadata=unasked,
                 validate=disruption.create,
-                validate_update=disruption.update,
+                validate_update=again(disruption.create),
                 generation=True,
                 unconditional_update=False,
             ),

@@ -6,8 +6,9 @@ from typing import Any
 
 from understudy.admission.cluster import access
 from understudy.admission.cluster.access import GROUP
-from understudy.admission.cluster.common import Check, Update, again
+from understudy.admission.meta import Metadata
 from understudy.admission.names import path_segment_name
+from understudy.admission.updates import Check, Update, again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import age, created_at, name
 from understudy.apiserver.types import Obj
@@ -34,26 +35,28 @@ def _binding_row(binding: Obj) -> list[Any]:
     return [name(binding), f"{role.get('kind', '')}/{role.get('name', '')}", age(binding), *kinds]
 
 
-def _strategy(validate: Check, *extra: Update, namespaced: bool) -> Strategy:
+_NAMED = Metadata(name=path_segment_name)
+
+
+def _strategy(validate: Check, *changes: Update) -> Strategy:
+    whole = again(_NAMED.created, validate)
     return Strategy(
+        validate_metadata=_NAMED.created,
         validate=validate,
-        validate_update=again(validate, *extra, times=2, namespaced=namespaced, name=path_segment_name),
-        validate_name=path_segment_name,
-        meta_updates=1,
+        validate_update=in_order(whole, whole, _NAMED.updated, *changes),
         create_on_update=True,
     )
 
 
-def _bindings(validate: Check, *, namespaced: bool) -> Rules:
-    strategy = _strategy(validate, access.same_role, namespaced=namespaced)
-    return Rules(defaults=_default_binding, strategy=strategy, row=_binding_row)
+def _bindings(validate: Check) -> Rules:
+    return Rules(defaults=_default_binding, strategy=_strategy(validate, access.same_role), row=_binding_row)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
-        (GROUP, "Role"): Rules(strategy=_strategy(access.role, namespaced=True), row=created_at),
-        (GROUP, "ClusterRole"): Rules(strategy=_strategy(access.cluster_role, namespaced=False), row=created_at),
-        (GROUP, "RoleBinding"): _bindings(access.BINDING, namespaced=True),
-        (GROUP, "ClusterRoleBinding"): _bindings(access.CLUSTER_BINDING, namespaced=False),
+        (GROUP, "Role"): Rules(strategy=_strategy(access.role), row=created_at),
+        (GROUP, "ClusterRole"): Rules(strategy=_strategy(access.cluster_role), row=created_at),
+        (GROUP, "RoleBinding"): _bindings(access.BINDING),
+        (GROUP, "ClusterRoleBinding"): _bindings(access.CLUSTER_BINDING),
     }

@@ -4,7 +4,7 @@ Which objects are valid is said in `admission.resource`. Fields behind a feature
 while the gate is off, unless the stored object uses the feature already (KEP-4381).
 
 On update the real server validates most of an object two or three times, and clients count the causes of a Status:
-the `_update_…` functions repeat what it repeats.
+`validate_update` repeats what it repeats.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from understudy.admission import meta
 from understudy.admission.field import Errors, Path
+from understudy.admission.meta import CORE
 from understudy.admission.resource import (
     deviceclass,
     gated,
@@ -26,8 +26,9 @@ from understudy.admission.resource import (
 from understudy.admission.resource.devices import EXACT_COUNT
 from understudy.admission.resource.equality import same
 from understudy.admission.resource.limits import Limits
+from understudy.admission.updates import Check, Update, again, in_order
 from understudy.apiserver.kind import Context, Conversion, Rules, Strategy
-from understudy.apiserver.kinds.common import SPEC_RESET, STATUS_RESET, restore
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
 from understudy.apiserver.printing import age
 from understudy.apiserver.quantity import parse
 from understudy.apiserver.types import Obj
@@ -37,20 +38,7 @@ SPEC, STATUS = Path("spec"), Path("status")
 # The version whose form is the internal one, and whether v1alpha3 differs from it.
 _VERSIONS = {"1.31": ("v1alpha3", False), "1.32": ("v1beta1", True)}
 
-# What a write of the status leaves as it is.
-_METADATA_OUTSIDE_STATUS = (
-    "deletionTimestamp",
-    "generation",
-    "selfLink",
-    "labels",
-    "annotations",
-    "finalizers",
-    "ownerReferences",
-)
-
 ValidateSpec = Callable[[Obj, Path, Limits], Errors]
-Validate = Callable[[Obj, Context], Errors]
-ValidateUpdate = Callable[[Obj, Obj, Context], Errors]
 
 
 def rules(release: str) -> dict[str, Rules]:
@@ -71,44 +59,19 @@ def rules(release: str) -> dict[str, Rules]:
 # --- what the kinds share ---------------------------------------------------------------------------------------------
 
 
-def _spec_and_finalizers(validate: ValidateSpec) -> Validate:
-    """What is asked of an object besides the metadata that the registry validates."""
-    return lambda obj, ctx: [
-        *meta.finalizer_names(obj["metadata"]),
-        *validate(obj["spec"], SPEC, Limits.of(ctx.release)),
-    ]
+def _spec(validate: ValidateSpec) -> Check:
+    return lambda obj, ctx: validate(obj["spec"], SPEC, Limits.of(ctx.release))
 
 
-def _everything(validate: ValidateSpec, namespaced: bool) -> Validate:
-    """An update is validated as if the object was created, first of all."""
-    others = _spec_and_finalizers(validate)
-    return lambda obj, ctx: [
-        *meta.validate(obj["metadata"], namespaced=namespaced, release=ctx.release),
-        *others(obj, ctx),
-    ]
-
-
-def _metadata_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return [
-        *meta.validate_update(obj["metadata"], old["metadata"], release=ctx.release),
-        *meta.finalizer_names(obj["metadata"]),
-    ]
-
-
-def _update_fixed(validate: ValidateSpec, go_name: str) -> ValidateUpdate:
+def _update_fixed(validate: ValidateSpec, go_name: str) -> Update:
     """Updates of kinds whose spec cannot be changed."""
-    everything = _everything(validate, namespaced=True)
 
-    def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
         limits, spec = Limits.of(ctx.release), obj["spec"]
-        return [
-            *everything(obj, ctx),
-            *_metadata_update(obj, old, ctx),
-            *resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits),
-            *validate(spec, SPEC, limits.stored),
-        ]
+        found = resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits)
+        return [*found, *validate(spec, SPEC, limits.stored)]
 
-    return update
+    return in_order(again(CORE.created, _spec(validate)), CORE.updated, unchanged)
 
 
 def _keep_status(obj: Obj, old: Obj) -> None:
@@ -117,7 +80,7 @@ def _keep_status(obj: Obj, old: Obj) -> None:
 
 def _keep_all_but_status(obj: Obj, old: Obj) -> None:
     restore(obj, old, "spec")
-    restore(obj["metadata"], old["metadata"], *_METADATA_OUTSIDE_STATUS)
+    restore(obj["metadata"], old["metadata"], *RESET_FOR_STATUS)
 
 
 def _first_generation(obj: Obj) -> None:
@@ -159,9 +122,8 @@ def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
     gated.drop_from_claim(obj, old, ctx)
 
 
-def _validate_claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
-    return [*_metadata_update(obj, old, ctx), *found]
+def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
 
 
 def _claim_row(limits: Limits) -> Callable[[Obj], list[Any]]:
@@ -173,15 +135,13 @@ _CLAIM = Rules(
     strategy=Strategy(
         prepare_for_create=_prepare_claim,
         prepare_for_update=_prepare_claim_update,
-        validate=_spec_and_finalizers(resourceclaim.validate_spec),
+        validate=_spec(resourceclaim.validate_spec),
         validate_update=_update_fixed(resourceclaim.validate_spec, resourceclaim.SPEC),
-        meta_updates=0,
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
         prepare_for_update=_prepare_claim_status,
-        validate_update=_validate_claim_status,
-        meta_updates=0,
+        validate_update=in_order(CORE.updated, _claim_status),
         reset_fields=SPEC_RESET,
     ),
     deleted=True,
@@ -195,9 +155,8 @@ _TEMPLATE = Rules(
     strategy=Strategy(
         prepare_for_create=lambda obj, ctx: gated.drop_from_template(obj, None, ctx),
         prepare_for_update=lambda obj, old, ctx: gated.drop_from_template(obj, old, ctx),
-        validate=_spec_and_finalizers(resourceclaimtemplate.validate_spec),
+        validate=_spec(resourceclaimtemplate.validate_spec),
         validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
-        meta_updates=0,
     ),
     deleted=True,
 )
@@ -205,7 +164,7 @@ _TEMPLATE = Rules(
 
 # --- DeviceClass ------------------------------------------------------------------------------------------------------
 
-_validate_whole_class = _everything(deviceclass.validate_spec, namespaced=False)
+_class_spec = _spec(deviceclass.validate_spec)
 
 
 def _prepare_class(obj: Obj, ctx: Context) -> None:
@@ -219,21 +178,16 @@ def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
         _next_generation(obj, old)
 
 
-def _update_class(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return [
-        *_validate_whole_class(obj, ctx),
-        *_metadata_update(obj, old, ctx),
-        *deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"]),
-    ]
+def _class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
 
 
 _CLASS = Rules(
     strategy=Strategy(
         prepare_for_create=_prepare_class,
         prepare_for_update=_prepare_class_update,
-        validate=_spec_and_finalizers(deviceclass.validate_spec),
-        validate_update=_update_class,
-        meta_updates=0,
+        validate=_class_spec,
+        validate_update=in_order(again(CORE.created, _class_spec), CORE.updated, _class_changes),
     ),
     deleted=True,
 )
@@ -274,9 +228,8 @@ def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
     _next_generation(obj, old)
 
 
-def _update_slice(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
-    return [*_metadata_update(obj, old, ctx), *found]
+def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
 
 
 def _slice_row(obj: Obj) -> list[Any]:
@@ -288,9 +241,8 @@ _SLICE = Rules(
     strategy=Strategy(
         prepare_for_create=lambda obj, ctx: _first_generation(obj),
         prepare_for_update=_prepare_slice_update,
-        validate=_spec_and_finalizers(resourceslice.validate_spec),
-        validate_update=_update_slice,
-        meta_updates=0,
+        validate=_spec(resourceslice.validate_spec),
+        validate_update=in_order(CORE.updated, _slice_changes),
     ),
     selectable={
         "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
@@ -304,36 +256,29 @@ _SLICE = Rules(
 
 # --- PodSchedulingContext (1.31) --------------------------------------------------------------------------------------
 
-_validate_whole_scheduling = _everything(podschedulingcontext.validate_spec, namespaced=True)
+_scheduling_spec = _spec(podschedulingcontext.validate_spec)
+_whole_scheduling = again(CORE.created, _scheduling_spec)
 
 
 def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
     obj["status"] = {}
 
 
-def _update_scheduling(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = _validate_whole_scheduling(obj, ctx)
-    return [*found, *_metadata_update(obj, old, ctx), *found]
-
-
-def _validate_scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
-    return [*_metadata_update(obj, old, ctx), *found]
+def _scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
 
 
 _SCHEDULING = Rules(
     strategy=Strategy(
         prepare_for_create=_prepare_scheduling,
         prepare_for_update=lambda obj, old, ctx: _keep_status(obj, old),
-        validate=_spec_and_finalizers(podschedulingcontext.validate_spec),
-        validate_update=_update_scheduling,
-        meta_updates=0,
+        validate=_scheduling_spec,
+        validate_update=in_order(_whole_scheduling, CORE.updated, _whole_scheduling),
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
         prepare_for_update=lambda obj, old, ctx: _keep_all_but_status(obj, old),
-        validate_update=_validate_scheduling_status,
-        meta_updates=0,
+        validate_update=in_order(CORE.updated, _scheduling_status),
         reset_fields=SPEC_RESET,
     ),
     row=lambda obj: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj)],

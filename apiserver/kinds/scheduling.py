@@ -6,6 +6,8 @@ from typing import Any
 
 from understudy.admission.cluster import priorities
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.meta import CORE
+from understudy.admission.updates import in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.printing import age, name
 from understudy.apiserver.types import Obj
@@ -33,8 +35,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     strategy = Strategy(
         prepare_for_create=_first_generation,
         validate=priorities.create,
-        validate_update=priorities.update,
-        meta_updates=1,
+        validate_update=in_order(CORE.updated, priorities.changes),
         check_create=priorities.only_default,
         check_update=lambda obj, old, ctx: priorities.only_default(obj, ctx),
     )

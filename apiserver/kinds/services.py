@@ -7,7 +7,9 @@ from typing import Any
 from understudy.admission.core import service_ips, services
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.core.service_ips import externally_accessible
+from understudy.admission.meta import Metadata
 from understudy.admission.names import label_1035_name
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.printing import NONE, UNKNOWN, addresses, age, at, field, labels, name
@@ -96,6 +98,9 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
     service_ips.drop_of_type(service, old)
 
 
+_NAMED = Metadata(name=label_1035_name)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
@@ -108,14 +113,13 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 _create,
                 prepare_update=_update,
                 create_on_update=True,
-                validate_name=label_1035_name,
+                validate_metadata=_NAMED.created,
                 validate=services.create,
-                validate_update=services.update,
+                validate_update=in_order(_NAMED.updated, services.changes, again(_NAMED.created, services.create)),
                 warn_create=services.warn,
                 warn_update=lambda service, old, ctx: services.warn(service, ctx),
-                meta_updates=1,
             ),
-            status=status(validate_update=services.update_status, meta_updates=1),
+            status=status(validate_update=in_order(_NAMED.updated, services.update_status)),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             row=_row,
             deleted=True,

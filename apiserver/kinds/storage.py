@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.cluster import storage
-from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.meta import CORE
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import NONE, UNSET, age, at, count, created_at, field, name, row
@@ -76,7 +77,11 @@ def _driver_row(driver: Obj) -> list[Any]:
     ]
 
 
-_ATTACHMENT_UPDATE = again(storage.stored_attachment, storage.attachment_changes, times=2)
+_CLASS = again(CORE.created, storage.storage_class)
+_NODE = again(CORE.created, storage.csi_node)
+_CAPACITY = again(CORE.created, storage.capacity)
+_ATTACHMENT = again(CORE.created, storage.stored_attachment)
+_ATTACHMENT_UPDATE = in_order(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
@@ -86,8 +91,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             defaults=_default_class,
             strategy=Strategy(
                 validate=storage.storage_class,
-                validate_update=again(storage.storage_class, storage.storage_class_changes),
-                meta_updates=1,
+                validate_update=in_order(_CLASS, CORE.updated, storage.storage_class_changes),
             ),
             row=_class_row,
             deleted=True,
@@ -98,8 +102,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 prepare_for_create=lambda driver, ctx: _drop_driver(driver, None, ctx),
                 prepare_for_update=_count_driver,
                 validate=storage.driver,
-                validate_update=storage.driver_update,
-                meta_updates=1,
+                validate_update=in_order(CORE.updated, again(storage.driver), storage.driver_changes),
                 unconditional_update=False,
             ),
             row=_driver_row,
@@ -108,7 +111,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "CSINode"): Rules(
             strategy=Strategy(
                 validate=storage.csi_node,
-                validate_update=again(storage.csi_node, storage.csi_node_changes, times=2),
+                validate_update=in_order(_NODE, _NODE, storage.csi_node_changes),
                 unconditional_update=False,
             ),
             row=row(count("spec", "drivers")),
@@ -117,8 +120,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "CSIStorageCapacity"): Rules(
             strategy=Strategy(
                 validate=storage.capacity,
-                validate_update=again(storage.capacity, storage.capacity_changes, namespaced=True),
-                meta_updates=1,
+                validate_update=in_order(_CAPACITY, CORE.updated, storage.capacity_changes),
                 unconditional_update=False,
             ),
             row=created_at,

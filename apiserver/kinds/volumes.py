@@ -7,6 +7,8 @@ from typing import Any
 from understudy.admission.cluster import default_class
 from understudy.admission.core import claim_resize, claims, limit_ranger, pod_defaults, volume_warnings
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.meta import CORE
+from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.printing import UNSET, age, at, name
@@ -154,6 +156,10 @@ def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
         found["lastPhaseTransitionTime"] = ctx.now
 
 
+_VOLUME = again(CORE.created, claims.volume)
+_CLAIM = again(CORE.created, claims.claim)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
@@ -168,10 +174,10 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 validate=claims.volume,
                 warn_create=volume_warnings.volume,
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
-                validate_update=claims.volume_update,
+                validate_update=in_order(_VOLUME, _VOLUME, claims.volume_changes),
                 admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
             ),
-            status=status(_phase_changed, meta_updates=1),
+            status=status(_phase_changed, validate_update=CORE.updated),
             row=_volume_row,
             deleted=True,
         ),
@@ -185,8 +191,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 validate=claims.claim,
                 warn_create=volume_warnings.claim,
                 warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
-                validate_update=claims.claim_update,
-                meta_updates=1,
+                validate_update=in_order(_CLAIM, CORE.updated, _CLAIM, claims.claim_changes),
                 prepare_update=_prepare_claim,
                 admit_create=steps(
                     default_class.of_claim, lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"])
@@ -194,7 +199,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 check_create=limit_ranger.check_claim,
                 check_update=update_steps(limit_ranger.check_claim_update, claim_resize.check),
             ),
-            status=status(_drop_claim_status, validate_update=claims.claim_status_update, meta_updates=1),
+            status=status(_drop_claim_status, validate_update=in_order(CORE.updated, claims.claim_status_update)),
             row=_claim_row,
             deleted=True,
         ),

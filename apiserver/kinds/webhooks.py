@@ -6,8 +6,9 @@ from copy import deepcopy
 from typing import Any
 
 from understudy.admission.cluster import webhooks
-from understudy.admission.cluster.common import again
 from understudy.admission.core.pod_defaults import set_absent
+from understudy.admission.meta import PLAIN
+from understudy.admission.updates import again
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import UNSET, at, count, field, row
@@ -91,13 +92,22 @@ def _rules_of_webhooks(more: dict[str, Any]) -> Rules:
     return Rules(
         defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
         strategy=Strategy(
+            validate_metadata=PLAIN.created,
             validate=webhooks.configuration,
-            validate_update=again(webhooks.configuration),
+            validate_update=again(PLAIN.created, webhooks.configuration),
             generation=True,
             unconditional_update=False,
         ),
         row=row(count("webhooks")),
     )
+
+
+_POLICIES: dict[str, Any] = {
+    "validate_metadata": PLAIN.created,
+    "validate_update": again(PLAIN.created),
+    "generation": True,
+    "unconditional_update": False,
+}
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
@@ -107,13 +117,13 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),
         (GROUP, "ValidatingAdmissionPolicy"): Rules(
             defaults=_default_policy,
-            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", generation=True, unconditional_update=False),
+            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", **_POLICIES),
             status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False, reset_fields=METADATA_RESET),
             row=row(count("spec", "validations"), _param_kind),
         ),
         (GROUP, "ValidatingAdmissionPolicyBinding"): Rules(
             defaults=_default_binding,
-            strategy=Strategy(generation=True, unconditional_update=False),
+            strategy=Strategy(**_POLICIES),
             row=row(field("spec", "policyName"), _param),
         ),
     }
