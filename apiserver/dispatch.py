@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from understudy.apiserver import deletion, discovery, errors, reads, reviews, subresources, writes
+from understudy.apiserver import deletion, deprecations, discovery, errors, reads, reviews, subresources, writes
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.authentication import Authenticator
 from understudy.apiserver.call import Call, Reply, Stream
@@ -134,7 +134,10 @@ class Dispatcher:
             raise errors.method_not_allowed()
         name, namespace = info.name, info.namespace if kind.namespaced else ""
         target = Target(info, kind, info.version, namespace, name, subresource)
-        return await self._handler(call, target)(self.api, call, target)
+        handler = self._handler(call, target)
+        if text := deprecations.warning(kind.gvk(info.version)):
+            call.warnings.append(text)
+        return await handler(self.api, call, target)
 
     def _kind(self, info: RequestInfo) -> Kind | None:
         """The kind of a path, None where there is none at all."""

@@ -18,6 +18,7 @@ from understudy.admission.cel.errors import EvaluationError, Report
 from understudy.admission.cel.macros import MACROS
 from understudy.admission.cel.syntax import surely_shallow
 from understudy.admission.cel.tokens import scan
+from understudy.admission.cel.types import Type
 from understudy.admission.cel.validators import validate
 
 MAX_COST = 2**64 - 1
@@ -42,6 +43,7 @@ class Compiled:
     error_kind: Literal["", "invalid", "internal"] = ""
     cost: int = MAX_COST
     program: Callable[[dict[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
+    type: Type | None = field(default=None, repr=False, compare=False)
 
     def evaluate(self, device: Mapping[str, Any]) -> bool:
         """Does the device match? Raises `EvaluationError` with cel-go's text if that cannot be said.
@@ -100,14 +102,13 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     if tree is None or report.errors:
         return Compiled(expression, f"compilation failed: {report}", "invalid")
     assert tree.type is not None
-    if tree.type.kind not in ("bool", "any") or tree.type.nullable:
-        error = f"must evaluate to bool or the unknown type, not {tree.type.declared}"
-        return Compiled(expression, error, "invalid")
+    if wrong := environment.wrong_result(tree.type):
+        return Compiled(expression, wrong, "invalid")
     try:
         program = evaluator.plan(tree, environment.declarations)
     except evaluator.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
-    return Compiled(expression, cost=cost.estimate(tree), program=program)
+    return Compiled(expression, cost=cost.estimate(tree), program=program, type=tree.type)
 
 
 def parse(expression: str, report: Report) -> Node | None:

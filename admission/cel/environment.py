@@ -7,7 +7,7 @@ that a rollback finds no expression it cannot read; what is already stored may u
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
@@ -37,14 +37,27 @@ _LIBRARIES: tuple[tuple[str, tuple[int, int]], ...] = (
 _DEVICE_LIBRARIES = ("semver",)
 
 
+def _bool_or_unknown(found: Type) -> str:
+    """What is wrong with the result of a device selector, "" for a good one."""
+    if found.kind in ("bool", "any") and not found.nullable:
+        return ""
+    return f"must evaluate to bool or the unknown type, not {found.declared}"
+
+
 @dataclass(frozen=True)
 class Environment:
-    """What expressions are compiled against; equal arguments to `device_environment` give equal environments."""
+    """What expressions are compiled against; equal arguments to `device_environment` give equal environments.
+
+    purpose       tells apart what differs in declarations or results
+    wrong_result  says what is wrong with a result's type, "" for a good one
+    """
 
     release: str
     features: frozenset[str]
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
+    purpose: tuple[object, ...] = ()
+    wrong_result: Callable[[Type], str] = field(default=_bool_or_unknown, repr=False, compare=False, hash=False)
 
     @property
     def estimates_cost(self) -> bool:
@@ -69,18 +82,44 @@ def device_environment(release: str, *, features: frozenset[str] = frozenset(), 
     `features` names the enabled feature gates that matter to selectors. `stored` is for an expression that the object
     already had before the update being validated: it may use all that the release knows.
     """
+    declared = declarations(
+        release,
+        libraries(release, stored) + _DEVICE_LIBRARIES,
+        {"device": DEVICE},
+        {
+            DEVICE: {
+                "driver": "string",
+                "attributes": "map(string, map(string, any))",
+                "capacity": "map(string, map(string, kubernetes.Quantity))",
+            }
+        },
+    )
+    return Environment(release, features, stored, declared)
+
+
+def libraries(release: str, stored: bool) -> tuple[str, ...]:
+    """Those that every environment of a release has."""
     version = _version(release)
     known = version if stored else (version[0], version[1] - 1)
-    libraries = [name for name, since in _LIBRARIES if since <= known] + list(_DEVICE_LIBRARIES)
-    variables: dict[str, Type] = {"device": struct(DEVICE), DEVICE: type_of(struct(DEVICE))}
-    fields = dict(_message_fields())
-    fields[DEVICE] = {
-        "driver": read_type("string"),
-        "attributes": read_type("map(string, map(string, any))"),
-        "capacity": read_type("map(string, map(string, kubernetes.Quantity))"),
-    }
-    declarations = Declarations(_functions(tuple(libraries)), {**variables, **_type_names()}, fields)
-    return Environment(release, features, stored, declarations)
+    return tuple(name for name, since in _LIBRARIES if since <= known)
+
+
+def declarations(
+    release: str,
+    libraries: tuple[str, ...],
+    variables: Mapping[str, str | Type],
+    messages: Mapping[str, Mapping[str, str | Type]],
+) -> Declarations:
+    """Variables and the fields of messages are given as types or in their notation."""
+    fields = {name: {key: _type(of) for key, of in own.items()} for name, own in messages.items()}
+    # Up to 1.31 the name of a message is taken for a value of it.
+    names = {name: type_of(struct(name)) if _version(release) >= (1, 32) else struct(name) for name in messages}
+    own = {name: _type(of) for name, of in variables.items()}
+    return Declarations(_functions(libraries), {**own, **names, **_type_names()}, {**_message_fields(), **fields})
+
+
+def _type(of: str | Type) -> Type:
+    return read_type(of) if isinstance(of, str) else of
 
 
 @cache

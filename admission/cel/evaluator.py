@@ -91,7 +91,7 @@ class _Planner:
         name = name.removeprefix(".")
         declared = self._declarations.variables.get(name)
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
-            if name in _NO_VALUES:
+            if name in _NO_VALUES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
             value = declared.params[0] if declared.params else declared
             return lambda scope: scope.get(name, value)
@@ -250,7 +250,7 @@ class _Planner:
 
 # Type names that upstream can check but has no run-time value for.
 _NO_VALUES = frozenset(
-    ["kubernetes.DRADevice", "duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
+    ["duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
     + [
         f"google.protobuf.{name}"
         for name in [

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from understudy.admission import dumped
 from understudy.admission.core import resources, scheduling
 from understudy.admission.core.formats import label, labels
-from understudy.admission.field import Errors, Path, invalid
+from understudy.admission.field import Errors, Path, duplicate, invalid
 from understudy.admission.meta import IMMUTABLE
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
@@ -19,10 +20,19 @@ def create(obj: Obj, ctx: Context) -> Errors:
     if placed is not None:
         path = Path("scheduling")
         errors += labels(placed.get("nodeSelector"), path.child("nodeSelector"))
-        # Upstream names the list twice.
-        errors += scheduling.tolerations(
-            placed.get("tolerations"), path.child("tolerations", "tolerations"), ctx.release
-        )
+        errors += _tolerations(placed.get("tolerations") or [], path.child("tolerations"), ctx.release)
+    return errors
+
+
+def _tolerations(found: list[Obj], path: Path, release: str) -> Errors:
+    errors = scheduling.tolerations(found, path.child("tolerations"), release)  # upstream names the list twice
+    seen: list[list[str]] = []
+    for i, toleration in enumerate(found):
+        same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]
+        if same in seen:
+            shown = dumped.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
+            errors.append(duplicate(path.index(i), shown))
+        seen.append(same)
     return errors
 
 

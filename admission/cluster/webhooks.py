@@ -1,4 +1,4 @@
-"""Configurations of admission webhooks. Their match conditions' CEL is not compiled."""
+"""Configurations of admission webhooks."""
 
 from __future__ import annotations
 
@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from understudy.admission import dumped
+from understudy.admission.cel.library.url import problem
+from understudy.admission.cluster import matching
+from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
-from understudy.admission.core.formats import choice, each, port_number_texts, qualified
-from understudy.admission.field import Errors, Path, duplicate, invalid, required, too_many
+from understudy.admission.core.formats import choice, each, port_number_texts
+from understudy.admission.field import Errors, Path, duplicate, invalid, required
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
 REVIEWS = ("v1", "v1beta1")
-MOST_CONDITIONS = 64
 
-_CHOICES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
 _EFFECTS, _REINVOCATIONS = ("None", "NoneOnDryRun"), ("IfNeeded", "Never")
-_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
-_SCOPES = ("*", "Cluster", "Namespaced")
 _FORM = "; desired format: https://host[/path]"
-_OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
 
 
 def configuration(obj: Obj, ctx: Context) -> Errors:
@@ -30,9 +29,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
     for i, hook in enumerate(obj.get("webhooks") or ()):
         path, name = Path("webhooks").index(i), hook.get("name", "")
         errors += _hook(hook, path, ctx.release)
-        errors += _reviews(
-            hook.get("admissionReviewVersions") or [], path.child("admissionReviewVersions"), ctx.release
-        )
+        errors += reviews(hook.get("admissionReviewVersions") or [], path.child("admissionReviewVersions"), ctx.release)
         if name in names:
             errors.append(duplicate(path.child("name"), name))
         if name:
@@ -43,8 +40,8 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
 def _hook(hook: Obj, path: Path, release: str) -> Errors:
     errors = _domain(hook.get("name", ""), path.child("name"))
     for i, rule in enumerate(hook.get("rules") or ()):
-        errors += _operations(rule, path.child("rules").index(i), release)
-    for name, allowed in _CHOICES.items():
+        errors += matching.rule(rule, path.child("rules").index(i), release)
+    for name, allowed in matching.POLICIES.items():
         if hook.get(name) is not None:
             errors += choice(hook[name], allowed, path.child(name))
     effects, where = hook.get("sideEffects"), path.child("sideEffects")
@@ -61,7 +58,8 @@ def _hook(hook: Obj, path: Path, release: str) -> Errors:
     if hook.get("reinvocationPolicy") is not None:
         errors += choice(hook["reinvocationPolicy"], _REINVOCATIONS, path.child("reinvocationPolicy"))
     errors += client(hook.get("clientConfig") or {}, path.child("clientConfig"))
-    return errors + _conditions(hook.get("matchConditions") or [], path.child("matchConditions"))
+    where = path.child("matchConditions")
+    return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
 
 
 def _domain(name: str, path: Path) -> Errors:
@@ -75,54 +73,7 @@ def _domain(name: str, path: Path) -> Errors:
     return []
 
 
-def _operations(rule: Obj, path: Path, release: str) -> Errors:
-    found, where = rule.get("operations") or [], path.child("operations")
-    errors = [] if found else [required(where)]
-    if len(found) > 1 and "*" in found:
-        shown = dumped.struct(found, f"[]{_OPERATION}", release)
-        errors.append(invalid(where, shown, "if '*' is present, must not specify other operations"))
-    for i, operation in enumerate(found):
-        errors += choice(operation, _OPERATIONS, where.index(i))
-    for name, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
-        values, where = rule.get(name) or [], path.child(name)
-        errors += [] if values else [required(where)]
-        if len(values) > 1 and "*" in values:
-            shown = dumped.struct(values, "[]string", release)
-            errors.append(invalid(where, shown, f"if '*' is present, must not specify other {what}"))
-    versions = enumerate(rule.get("apiVersions") or ())
-    errors += [required(path.child("apiVersions").index(i)) for i, version in versions if not version]
-    errors += _resources(rule.get("resources") or [], path.child("resources"), release)
-    return errors + ([] if rule.get("scope") is None else choice(rule["scope"], _SCOPES, path.child("scope")))
-
-
-def _resources(found: Sequence[str], path: Path, release: str) -> Errors:
-    errors = [] if found else [required(path)]
-    whole: set[str] = set()  # resources all of whose subresources are meant
-    everywhere: set[str] = set()  # subresources of all resources
-    plain = False
-    for i, text in enumerate(found):
-        resource, slash, sub = text.partition("/")
-        if not text:
-            errors.append(required(path.index(i)))
-        elif not slash:
-            plain = text != "*"
-        if not slash:
-            continue
-        for present, hidden in ((f"{resource}/*", resource in whole), (f"*/{sub}", sub in everywhere)):
-            if hidden:
-                errors.append(invalid(path.index(i), text, f"if '{present}' is present, must not specify {text}"))
-        whole |= {resource} if sub == "*" else set()
-        everywhere |= {sub} if resource == "*" else set()
-    shown = dumped.struct(found, "[]string", release)
-    if len(found) > 1 and "*/*" in found:
-        errors.append(invalid(path, shown, "if '*/*' is present, must not specify other resources"))
-    if "*" in found and plain:
-        text = "if '*' is present, must not specify other resources without subresources"
-        errors.append(invalid(path, shown, text))
-    return errors
-
-
-def _reviews(versions: Sequence[str], path: Path, release: str) -> Errors:
+def reviews(versions: Sequence[str], path: Path, release: str) -> Errors:
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEWS)}")]
     errors: Errors = []
@@ -146,6 +97,8 @@ def client(config: Obj, path: Path) -> Errors:
 
 
 def _url(text: str, path: Path) -> Errors:
+    if wrong := problem(text, relative=True):
+        return [required(path, f"url must be a valid URL: parse {go_quote(text)}: {wrong}{_FORM}")]
     url = urlsplit(text)
     user = url.netloc.rpartition("@")[0]
     errors: Errors = []
@@ -180,19 +133,4 @@ def _service_path(text: str, path: Path) -> Errors:
             errors.append(invalid(path, text, f"segment[{i}] may not be empty"))
         else:
             errors += [invalid(path, text, f"segment[{i}]: {why}") for why in dns_subdomain_texts(part)]
-    return errors
-
-
-def _conditions(found: Sequence[Obj], path: Path) -> Errors:
-    errors = [too_many(path, len(found), MOST_CONDITIONS)] if len(found) > MOST_CONDITIONS else []
-    names: set[str] = set()
-    for i, condition in enumerate(found):
-        name, where = condition.get("name", ""), path.index(i).child("name")
-        if not condition.get("expression", "").strip():
-            errors.append(required(path.index(i).child("expression")))
-        errors += qualified(name, where) if name else [required(where)]
-        if name in names:
-            errors.append(duplicate(where, name))
-        if name:
-            names.add(name)
     return errors

@@ -153,8 +153,8 @@ def initial_objects(
     return [
         *(_api_service(release, group, version, now) for group, version in group_versions if group in _GROUPS),
         *(_namespace(name) for name in NAMESPACES),
-        *_levels(),
-        *_flows(now),
+        *levels(),
+        *flows(now),
         *(_priority(name) for name in PRIORITIES),
         _service(port),
         _object("v1", "ConfigMap", TOKEN_TRACKING, metadata={"namespace": "kube-system"}, data={"since": now[:10]}),
@@ -192,7 +192,7 @@ def _service(port: int) -> Obj:
     return _object("v1", "Service", "kubernetes", metadata=metadata, spec=spec, status={"loadBalancer": {}})
 
 
-def _levels() -> Iterable[Obj]:
+def levels() -> Iterable[Obj]:
     kind, metadata = "PriorityLevelConfiguration", {"generation": 1, "annotations": _AUTO}
     exempt = {"nominalConcurrencyShares": 0, "lendablePercent": 0}
     yield _object(_FLOW, kind, "exempt", metadata=metadata, spec={"type": "Exempt", "exempt": exempt}, status={})
@@ -205,7 +205,7 @@ def _levels() -> Iterable[Obj]:
         yield _object(_FLOW, kind, name, metadata=metadata, spec={"type": "Limited", "limited": limited}, status={})
 
 
-def _flows(now: str) -> Iterable[Obj]:
+def flows(now: str) -> Iterable[Obj]:
     for name, (level, precedence, method, subjects, rules) in _FLOWS.items():
         spec: Obj = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
         if method:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from understudy.admission.cluster import signing_requests
+from understudy.admission.cluster.signing_requests import APPROVED, DENIED, GROUP
 from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.kinds.common import keep, main, restore, status
+from understudy.apiserver.kinds.common import Update, keep, restore, update_steps
 from understudy.apiserver.printing import NONE, age, at, field, human_duration, name
 from understudy.apiserver.types import Obj
 
-GROUP = "certificates.k8s.io"
 # What the server says of the requester; a client cannot.
 REQUESTER = ("username", "uid", "groups", "extra")
 
@@ -44,41 +46,63 @@ def _requested_by(request: Obj, ctx: Context) -> None:
 
 
 def _times(request: Obj, old: Obj, ctx: Context) -> None:
-    """Conditions that are new or changed say when."""
-    before = {c.get("type"): c for c in at(old, "status", "conditions", default=[])}
+    """Conditions say when they were written, and since when they are so."""
+    before = at(old, "status", "conditions", default=[])
     for condition in at(request, "status", "conditions", default=[]):
-        then = before.get(condition.get("type"), {})
-        if not condition.get("lastTransitionTime"):
-            same = then.get("status") == condition.get("status") and then.get("lastTransitionTime")
-            condition["lastTransitionTime"] = then["lastTransitionTime"] if same else ctx.now
-        if not condition.get("lastUpdateTime"):
-            unchanged = then and all(then.get(k) == condition.get(k) for k in ("reason", "message", "status"))
-            condition["lastUpdateTime"] = then["lastUpdateTime"] if unchanged else ctx.now
+        condition["lastUpdateTime"] = condition.get("lastUpdateTime") or ctx.now
+        same = (c for c in before if all(c.get(key) == condition.get(key) for key in ("type", "status")))
+        since = next((c["lastTransitionTime"] for c in same if c.get("lastTransitionTime")), ctx.now)
+        condition["lastTransitionTime"] = condition.get("lastTransitionTime") or since
+
+
+def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
+    """Approved and Denied stay as they are, if there are as many."""
+    conditions, before = (at(obj, "status", "conditions", default=[]) for obj in (request, old))
+    for kind in (APPROVED, DENIED):
+        mine, theirs = ([i for i, c in enumerate(found) if c.get("type") == kind] for found in (conditions, before))
+        if len(mine) == len(theirs):
+            for i, j in zip(mine, theirs, strict=True):
+                conditions[i] = before[j]
 
 
 def _only_conditions(request: Obj, old: Obj, ctx: Context) -> None:
     conditions = at(request, "status", "conditions")
     restore(request, old, "spec", "status")
-    if conditions is not None:
-        request.setdefault("status", {})["conditions"] = conditions
+    if conditions is None:
+        request["status"].pop("conditions", None)
+    else:
+        request["status"]["conditions"] = conditions
 
 
-def _approve(request: Obj, old: Obj, ctx: Context) -> None:
-    _times(request, old, ctx)
-    _only_conditions(request, old, ctx)
-
-
-# PUT of the `approval` subresource.
-APPROVAL = Strategy(prepare_for_update=_approve, reset_fields={"": (("spec",), ("status", "certificate"))})
+def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool) -> Strategy:
+    """Of the resource or a subresource: who `may` approve, who sign."""
+    return Strategy(
+        prepare_for_update=update_steps(*prepare),
+        validate_update=signing_requests.update(**may),
+        reset_fields={"": reset},
+    )
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
+    main = _strategy(keep("spec", "status"), reset=(("spec",), ("status",)))
     return {
         (GROUP, "CertificateSigningRequest"): Rules(
-            strategy=main(GROUP, "v1", "CertificateSigningRequest", _requested_by, prepare_update=keep("spec")),
-            status=status(_times),
-            subresources={"approval": APPROVAL},
+            strategy=replace(
+                main,
+                prepare_for_create=_requested_by,
+                validate=signing_requests.create,
+                validate_metadata=signing_requests.METADATA.created,
+                check_create=signing_requests.no_masters,
+            ),
+            status=_strategy(
+                keep("spec"), _keep_decisions, _times, reset=(("spec",), ("status", "conditions")), signs=True
+            ),
+            subresources={
+                "approval": _strategy(
+                    _times, _only_conditions, reset=(("spec",), ("status", "certificate")), approves=True
+                )
+            },
             selectable={"spec.signerName": field("spec", "signerName")},
             row=_row,
         )

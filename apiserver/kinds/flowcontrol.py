@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from understudy.admission.cluster import flow_control
+from understudy.admission.cluster.flow_control import PRESERVE_ZERO
 from understudy.admission.core.pod_defaults import fill, set_absent
 from understudy.admission.meta import CORE
 from understudy.admission.updates import again
-from understudy.apiserver.kind import Context, Rules
+from understudy.apiserver.kind import Context, Conversion, Rules
+from understudy.apiserver.kinds.bootstrap import flows, levels
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import NONE, age, at, name
 from understudy.apiserver.types import Obj
 
 GROUP = "flowcontrol.apiserver.k8s.io"
+MANDATORY = ("exempt", "catch-all")  # as the server made them
 SHARES = {"exempt": 0, "limited": 30}
 QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
@@ -23,6 +28,8 @@ def _default_schema(schema: Obj, ctx: Context) -> None:
 
 def _default_level(level: Obj, ctx: Context) -> None:
     spec = level.setdefault("spec", {})
+    if ctx.version == "v1beta3":
+        _default_old_level(level)
     for kind, shares in SHARES.items():
         found = spec.get(kind)
         if found is not None:
@@ -31,6 +38,13 @@ def _default_level(level: Obj, ctx: Context) -> None:
     queuing = at(spec, "limited", "limitResponse", "queuing")
     if queuing is not None:
         fill(queuing, QUEUING)
+
+
+def _default_old_level(level: Obj) -> None:
+    """Of v1beta3, where a zero is none unless the annotation says so; which only stays where there is one."""
+    limited, zero = at(level, "spec", "limited", default={}), at(level, "metadata", "annotations", default={})
+    fill(limited, {"nominalConcurrencyShares": 0 if PRESERVE_ZERO in zero else SHARES["limited"]})
+    level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
 
 
 def _schema_row(schema: Obj) -> list[Any]:
@@ -58,23 +72,59 @@ def _level_row(level: Obj) -> list[Any]:
     ]
 
 
+def _annotated(level: Obj, zero: bool) -> Obj:
+    """v1beta3 tells a zero that is meant from a field that is not there by an annotation."""
+    metadata = dict(level["metadata"])
+    annotations = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if k != PRESERVE_ZERO}
+    annotations |= {PRESERVE_ZERO: ""} if zero else {}
+    return {**level, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
+
+
+def _is_zero(level: Obj) -> bool:
+    return bool(at(level, "spec", "limited", "nominalConcurrencyShares") == 0)
+
+
+OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))
+
+
+def _fixed(objects: Iterable[Obj]) -> dict[str, Obj]:
+    """The specs of what every server needs, by name."""
+    return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
+    schema, level = flow_control.schema(_fixed(flows(""))), flow_control.level(_fixed(levels()))
     kept = status(
         keep_metadata("name", "generateName", "deletionGracePeriodSeconds", *RESET_FOR_STATUS),
+        validate_update=again(flow_control.conditions),
         reset_fields=METADATA_RESET,
     )
     return {
         (GROUP, "FlowSchema"): Rules(
             defaults=_default_schema,
-            strategy=main(GROUP, "v1", "FlowSchema", validate_update=again(CORE.created), generation=True),
+            strategy=main(
+                GROUP,
+                "v1",
+                "FlowSchema",
+                validate=schema,
+                validate_update=again(CORE.created, schema),
+                generation=True,
+            ),
             status=kept,
             row=_schema_row,
         ),
         (GROUP, "PriorityLevelConfiguration"): Rules(
+            internal="v1",
+            conversions={"v1beta3": OLD_LEVEL},
             defaults=_default_level,
             strategy=main(
-                GROUP, "v1", "PriorityLevelConfiguration", validate_update=again(CORE.created), generation=True
+                GROUP,
+                "v1",
+                "PriorityLevelConfiguration",
+                validate=level,
+                validate_update=again(CORE.created, level),
+                generation=True,
             ),
             status=kept,
             row=_level_row,

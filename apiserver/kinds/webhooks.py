@@ -5,10 +5,10 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from understudy.admission.cluster import webhooks
+from understudy.admission.cluster import policies, webhooks
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.meta import PLAIN
-from understudy.admission.updates import again
+from understudy.admission.updates import Check, again
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.printing import UNSET, at, count, field, row
@@ -102,12 +102,15 @@ def _rules_of_webhooks(more: dict[str, Any]) -> Rules:
     )
 
 
-_POLICIES: dict[str, Any] = {
-    "validate_metadata": PLAIN.created,
-    "validate_update": again(PLAIN.created),
-    "generation": True,
-    "unconditional_update": False,
-}
+def _shared(check: Check) -> dict[str, Any]:
+    """What policies and bindings have in common."""
+    return {
+        "validate_metadata": PLAIN.created,
+        "validate": check,
+        "validate_update": again(PLAIN.created, check),
+        "generation": True,
+        "unconditional_update": False,
+    }
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
@@ -117,13 +120,18 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),
         (GROUP, "ValidatingAdmissionPolicy"): Rules(
             defaults=_default_policy,
-            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", **_POLICIES),
-            status=status(keep_metadata(*RESET_FOR_STATUS), unconditional_update=False, reset_fields=METADATA_RESET),
+            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", **_shared(policies.policy)),
+            status=status(
+                keep_metadata(*RESET_FOR_STATUS),
+                validate_update=policies.status,
+                unconditional_update=False,
+                reset_fields=METADATA_RESET,
+            ),
             row=row(count("spec", "validations"), _param_kind),
         ),
         (GROUP, "ValidatingAdmissionPolicyBinding"): Rules(
             defaults=_default_binding,
-            strategy=Strategy(**_POLICIES),
+            strategy=Strategy(**_shared(policies.binding)),
             row=row(field("spec", "policyName"), _param),
         ),
     }

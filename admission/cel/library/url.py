@@ -49,9 +49,9 @@ class URL:
     @classmethod
     def parse(cls, text: str) -> URL:
         """Read a URL; it must have a scheme or be an absolute path."""
-        problem = _problem(text)
-        if problem:
-            raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {problem}')
+        wrong = problem(text)
+        if wrong:
+            raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {wrong}')
         parts = urlsplit(text)
         host = parts.netloc.rpartition("@")[2]
         return cls(text, parts.scheme.lower(), host, parts.path, parts.query)
@@ -65,16 +65,22 @@ class URL:
         return self.host.rpartition("]")[2].partition(":")[2]
 
 
-def _problem(text: str) -> str:
+def problem(text: str, *, relative: bool = False) -> str:
+    """What Go's net/url says of a text that is no URL, "" for one that is; `relative` lets it have no scheme."""
     if not text:
-        return "empty url"
+        return "" if relative else "empty url"
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         return "net/url: invalid control character in URL"
     if not text.startswith("/"):
-        if not _SCHEME.match(text):
-            return "missing protocol scheme" if text.startswith(":") else "invalid URI for request"
-        if not text.partition(":")[2].startswith("/"):
-            return "" if text.partition(":")[2] else "invalid URI for request"
+        if text.startswith(":"):
+            return "missing protocol scheme"
+        rest = text.partition(":")[2] if _SCHEME.match(text) else ""
+        if not relative and not rest:
+            return "invalid URI for request"
+        if not _SCHEME.match(text) and ":" in text.partition("/")[0]:
+            return "first path segment in URL cannot contain colon"
+        if not rest.startswith("/"):
+            return ""
     bad = _BAD_ESCAPE.search(text.partition("?")[0])
     if bad:
         return f'invalid URL escape "{bad.group()}"'
@@ -95,7 +101,7 @@ def _escaped_path(url: URL) -> str:
 
 
 def _parses(text: str) -> bool:
-    return not _problem(text)
+    return not problem(text)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
