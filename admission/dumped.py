@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,6 +26,16 @@ def field(obj: Obj, json: str, name: str, release: str) -> Printed:
     if value is None and json in getattr(obj, "empty", ()):
         value = []
     return struct(value, name, release)
+
+
+def difference(before: Any, found: Any, name: str, release: str) -> str:
+    """How a stored value of a Go type is about to change (see `apiserver.godiff`)."""
+    from understudy.apiserver.godiff import diff
+    from understudy.apiserver.rawjson import encode
+    from understudy.apiserver.schema import Schemas
+
+    stored = json.loads(encode(before))  # of empty lists, those that are stored are nil
+    return diff(stored, found, name, Schemas.of(release))
 
 
 def strings(values: Sequence[str]) -> str:

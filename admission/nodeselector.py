@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from understudy.admission.field import Errors, Path, forbidden, invalid, required
 from understudy.admission.names import label_value_texts, qualified_name_texts, subdomain_name
 from understudy.apiserver.types import Obj
+
+# Labels whose names have left beta.
+_RENAMED = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "beta.kubernetes.io/os": "kubernetes.io/os",
+    "beta.kubernetes.io/arch": "kubernetes.io/arch",
+    "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
+}
+
+
+def is_same(found: Any, before: Any) -> bool:
+    """Whether a selector (or a part of one) is as it was, but for labels whose names have left beta."""
+    if isinstance(found, dict) and isinstance(before, dict):
+        return found.keys() == before.keys() and all(
+            found[name] in (was, _RENAMED.get(was)) if name == "key" else is_same(found[name], was)
+            for name, was in before.items()
+        )
+    if isinstance(found, list) and isinstance(before, list):
+        return len(found) == len(before) and all(map(is_same, found, before))
+    return bool(found == before)
 
 
 def validate(selector: Obj, path: Path, *, any_values: bool = False) -> Errors:

@@ -76,7 +76,8 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
     return next((value for name, value in obj.items() if name.lower() == wanted), None)
 
 
-def _members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
+def members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
+    """The fields of an internal struct as Go declares them, and the JSON of each in `value` (None: nil or zero)."""
     obj = value if isinstance(value, dict) else {}
     for field in struct.declared:
         yield field, _value_of(obj, struct, field)
@@ -87,7 +88,7 @@ def _members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
 
 def _go(value: Any, shape: Shape) -> str:
     if isinstance(shape, Struct):
-        return f"{shape.go}{{{', '.join(_go_member(field, item) for field, item in _members(value, shape))}}}"
+        return f"{shape.go}{{{', '.join(_go_member(field, item) for field, item in members(value, shape))}}}"
     if isinstance(shape, List):
         return _go_list(value, shape)
     if isinstance(shape, Map):
@@ -186,7 +187,7 @@ def _json(value: Any, shape: Shape, *, pointer: bool = False) -> Any:
 
 def _json_struct(value: Any, struct: Struct) -> Obj:
     out: Obj = {}
-    for field, item in _members(value, struct):
+    for field, item in members(value, struct):
         if not field.json:
             out |= _json(item, field.type)
             continue

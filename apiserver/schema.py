@@ -229,7 +229,8 @@ class Schemas:
             if "u" in flags or json == "-":
                 continue
             if "i" in flags and flat:
-                out += self.struct(type_name.removeprefix("*")).fields.values()
+                inlined = self.struct(type_name.removeprefix("*")).fields.values()
+                out += [replace(field, openapi=properties.get(field.json, field.openapi)) for field in inlined]
                 continue
             pointer = type_name.startswith("*")
             shape = self.shape(type_name.removeprefix("*"))

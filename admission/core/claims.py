@@ -5,8 +5,8 @@ https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 
 from __future__ import annotations
 
-from copy import deepcopy
-from typing import Any
+from copy import copy, deepcopy
+from itertools import count
 
 from understudy.admission import dumped, meta, nodeselector
 from understudy.admission.core import resources, selectors
@@ -48,6 +48,8 @@ _SOURCES = (
     "csi",
 )
 _SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+_CORE = "k8s.io/kubernetes/pkg/apis/core"
+_PARENTS = count(0xC000000000, 48)  # addresses: where two errors show some, they are never the same error
 _SPEC = Path("spec")
 _IMMUTABLE_SPEC = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
@@ -95,7 +97,7 @@ def _data_sources(found: Obj, path: Path) -> Errors:
             errors += _data_source(source, path.child(name))
     if old is None or new is None:
         return errors
-    shown = Printed('field.Path{name:"dataSource", index:"", parent:(*field.Path)(0xc000000000)}')
+    shown = Printed(f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}')
     if new.get("namespace"):
         errors.append(invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(old.get(key) != new.get(key) for key in ("apiGroup", "kind", "name")):
@@ -136,7 +138,8 @@ def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if bound and found.get("volumeAttributesClassName") is not None:
         found["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
     if _without_null(found) != _without_null(before):
-        errors.append(forbidden(_SPEC, _IMMUTABLE_SPEC))
+        change = dumped.difference(before, found, f"{_CORE}.PersistentVolumeClaimSpec", ctx.release)
+        errors.append(forbidden(_SPEC, _IMMUTABLE_SPEC + change))
     errors += _smaller(obj, old, ctx)
     mode, mode_before = obj["spec"].get("volumeMode"), old["spec"].get("volumeMode")
     if mode != mode_before:
@@ -230,7 +233,7 @@ def volume(obj: Obj, ctx: Context) -> Errors:
 def _capacity(found: dict[str, str], path: Path, release: str) -> Errors:
     errors = [] if found else [required(path)]
     if "storage" not in found or len(found) > 1:
-        shown = dumped.struct(found or None, "k8s.io/kubernetes/pkg/apis/core.ResourceList", release)
+        shown = dumped.struct(found or None, f"{_CORE}.ResourceList", release)
         errors.append(not_supported(path, shown, ("storage",)))
     for name, text in found.items():
         errors += _basic(text, path.key(name)) + _positive(text, path.key(name))
@@ -276,20 +279,22 @@ def _secret(ref: Obj, path: Path) -> Errors:
 
 
 def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """Where a volume's data lies stays."""
+    """Where a volume's data lies stays; a secret for its expansion can be added."""
     errors: Errors = []
     found, before = obj["spec"], old["spec"]
-
-    def source(of: Obj) -> dict[str, Any]:
-        expand = {**of["csi"], "controllerExpandSecretRef": None} if of.get("csi") else of.get("csi")
-        return {name: expand if name == "csi" else of.get(name) for name in _SOURCES if of.get(name) is not None}
-
-    if source(found) != source(before):
-        errors.append(
-            forbidden(
-                _SPEC.child("persistentvolumesource"), "spec.persistentvolumesource is immutable after creation\n"
-            )
-        )
+    source, stored = ({name: of[name] for name in _SOURCES if of.get(name) is not None} for of in (found, before))
+    if "csi" in source and not stored.get("csi", {}).get("controllerExpandSecretRef"):
+        source["csi"] = copy(source["csi"])
+        source["csi"].pop("controllerExpandSecretRef", None)
+    if source != stored:
+        change = dumped.difference(stored, source, f"{_CORE}.PersistentVolumeSource", ctx.release)
+        text = f"spec.persistentvolumesource is immutable after creation\n{change}"
+        errors.append(forbidden(_SPEC.child("persistentvolumesource"), text))
     if found.get("volumeMode") != before.get("volumeMode"):
         errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), meta.IMMUTABLE))
+    affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
+    if was is not None and not nodeselector.is_same(affinity, was):
+        shown = None if affinity is None else dumped.struct(affinity, f"{_CORE}.VolumeNodeAffinity", ctx.release)
+        text = f"{meta.IMMUTABLE}, except for updating from beta label to GA"
+        errors.append(invalid(Path("nodeAffinity"), shown, text))
     return errors

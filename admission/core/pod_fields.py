@@ -124,8 +124,18 @@ def _uses_images(spec: Obj) -> bool:
 
 
 def _drop_images(spec: Obj) -> None:
-    for volume in spec.get("volumes") or []:
-        volume.pop("image", None)
+    """The whole volume goes, and its mounts with it."""
+    names = {volume.get("name") for volume in spec["volumes"] if volume.get("image") is not None}
+    _keep(spec, "volumes", lambda volume: volume.get("image") is None)
+    for container in containers(spec):
+        _keep(container, "volumeMounts", lambda mount: mount.get("name") not in names)
+
+
+def _keep(part: Obj, name: str, wanted: Callable[[Obj], bool]) -> None:
+    """Leaves of a list the items that are wanted, and nothing of it if there are none."""
+    part[name] = [item for item in part.get(name) or () if wanted(item)]
+    if not part[name]:
+        del part[name]
 
 
 def _uses_sidecars(spec: Obj) -> bool:

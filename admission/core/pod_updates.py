@@ -6,7 +6,7 @@ https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 from understudy.admission import dumped, meta
@@ -14,13 +14,17 @@ from understudy.admission.core import pod_annotations, pod_status, pods, schedul
 from understudy.admission.core.formats import MAX_INT32, range_text
 from understudy.admission.core.options import options
 from understudy.admission.core.pod_admission import qos_class
+from understudy.admission.core.pod_defaults import KINDS_OF_CONTAINERS
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
-from understudy.apiserver.gotext import Printed, go_quote
+from understudy.apiserver.canonical import Sparse
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
 _SPEC, _META = Path("spec"), Path("metadata")
 _ANNOTATIONS = _META.child("annotations")
+_CORE = "k8s.io/kubernetes/pkg/apis/core"
+_SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_REBUILT = frozenset(("initContainers", "volumes", "volumeMounts", "resizePolicy", "tolerations", "schedulingGates"))
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _UPDATABLE = ",".join(
     (
@@ -59,7 +63,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
         return errors
     if ctx.release == "1.31":
         errors += _same_service(pod, old)
-    return errors + _the_rest(spec, before)
+    return errors + _the_rest(spec, before, ctx.release)
 
 
 def _same_service(pod: Obj, old: Obj) -> Errors:
@@ -131,7 +135,7 @@ def same(found: Any, before: Any) -> bool:
     return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
 
 
-def _the_rest(spec: Obj, before: Obj) -> Errors:
+def _the_rest(spec: Obj, before: Obj, release: str) -> Errors:
     """Whatever is left once what may change is set back must be as it was."""
     munged = deepcopy(spec)
     for kind in ("containers", "initContainers"):
@@ -141,21 +145,40 @@ def _the_rest(spec: Obj, before: Obj) -> Errors:
         munged[name] = before.get(name)
     errors: Errors = []
     if before.get("schedulingGates"):
-        errors = _narrowed(munged, before)
+        errors = _narrowed(munged, before, release)
     if not same(munged, before):
-        errors.append(forbidden(_SPEC, f"pod updates may not change fields other than {_UPDATABLE}\n"))
+        change = dumped.difference(_internal(before), _internal(munged), f"{_CORE}.PodSpec", release)
+        errors.append(forbidden(_SPEC, f"pod updates may not change fields other than {_UPDATABLE}\n{change}"))
     return errors
 
 
-def _narrowed(munged: Obj, before: Obj) -> Errors:
+def _internal(spec: Obj) -> Obj:
+    """A pod's spec as Go holds it: what it shares with its host is in its security context."""
+    out = _rebuilt(spec)
+    context = spec.get("securityContext")
+    out["securityContext"] = {} if context is None else copy(context)
+    out["securityContext"] |= {name: spec[name] for name in _SHARED if name in spec}
+    for kind in KINDS_OF_CONTAINERS:
+        if spec.get(kind):
+            out[kind] = [_rebuilt(container) for container in spec[kind]]
+    return out
+
+
+def _rebuilt(part: Obj) -> Obj:
+    """A copy; lists that the real server builds anew are nil when they are empty."""
+    out = copy(part)
+    if isinstance(out, Sparse):
+        out.empty = tuple(name for name in out.empty if name not in _REBUILT)
+    return out
+
+
+def _narrowed(munged: Obj, before: Obj, release: str) -> Errors:
     """A pod that waits behind gates may be given fewer nodes to run on. Sets back what is allowed."""
     errors: Errors = []
     wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in stored.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        shown = Printed(
-            f"map[string]string{{{', '.join(f'{go_quote(k)}:{go_quote(v)}' for k, v in sorted(wanted.items()))}}}"
-        )
+        shown = dumped.field(munged, "nodeSelector", "map[string]string", release)
         errors.append(invalid(_SPEC.child("nodeSelector"), shown, text))
     munged["nodeSelector"] = before.get("nodeSelector")
     new_affinity, old_affinity = munged.get("affinity") or {}, before.get("affinity") or {}
@@ -183,7 +206,7 @@ def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
     ]
 
 
-_TERM = "k8s.io/kubernetes/pkg/apis/core.NodeSelectorTerm"
+_TERM = f"{_CORE}.NodeSelectorTerm"
 
 
 def _only_added(new: Obj, old: Obj) -> bool:
@@ -207,7 +230,8 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
         if name not in now:
             errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
         elif not same(container, now[name]):
-            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n'))
+            change = dumped.difference(container, _rebuilt(now[name]), f"{_CORE}.EphemeralContainer", ctx.release)
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{change}'))
     return errors
 
 

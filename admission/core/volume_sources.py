@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable
 
 from understudy.admission.core.formats import choice, label, no_backsteps, range_text, wanted
+from understudy.admission.dumped import strings
 from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.admission.names import dns_subdomain_texts, size
+from understudy.apiserver.gotext import Printed
 from understudy.apiserver.types import Obj
 
 HOST_PATH_TYPES = (
@@ -103,6 +105,9 @@ def _fibre_channel(source: Obj, path: Path) -> Errors:
     errors: Errors = []
     if not names and not ids:
         errors.append(required(path.child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
+    if names and ids:
+        text = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(invalid(path.child("targetWWNs"), Printed(strings(names)), text))
     if names and lun is None:
         errors.append(required(path.child("lun"), "lun is required if targetWWNs is specified"))
     elif names and not 0 <= (lun or 0) <= 255:

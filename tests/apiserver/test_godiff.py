@@ -1,0 +1,56 @@
+"""Differences of Go values. A line of `godiff.jsonl` is {"type", "x", "y", "text"}: two values of an internal type of
+core, made up at random, and what `cmp.Diff` of go-cmp 0.6.0 prints for them with plain spaces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.godiff import diff
+from understudy.apiserver.schema import Schemas
+
+SCHEMAS = Schemas.of("1.32")
+CORE = "k8s.io/kubernetes/pkg/apis/core."
+CASES = [json.loads(line) for line in (Path(__file__).parent / "godiff.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["type"])
+def test_text(case: Any) -> None:
+    """The text is go-cmp's, to the letter."""
+    assert diff(case["x"], case["y"], CORE + case["type"], SCHEMAS) == case["text"]
+
+
+@pytest.mark.parametrize("case", CASES[:3], ids=lambda case: case["type"])
+def test_nothing_changed(case: Any) -> None:
+    """Of values that are the same there is nothing to say."""
+    assert diff(case["x"], case["x"], CORE + case["type"], SCHEMAS) == ""
+
+
+CONDITION = {"type": "Approved", "status": "True", "lastUpdateTime": "2024-01-02T03:04:05Z"}
+CERTIFICATES = "k8s.io/kubernetes/pkg/apis/certificates."
+
+
+def test_list() -> None:
+    """Lists can be compared, too; times print themselves."""
+    assert diff(
+        [CONDITION],
+        [{**CONDITION, "message": "no", "lastUpdateTime": "2025-01-02T03:04:05Z"}],
+        f"[]{CERTIFICATES}CertificateSigningRequestCondition",
+        SCHEMAS,
+    ).splitlines() == [
+        "  []certificates.CertificateSigningRequestCondition{",
+        "  \t{",
+        '  \t\tType:               "Approved",',
+        '  \t\tStatus:             "True",',
+        '  \t\tReason:             "",',
+        '- \t\tMessage:            "",',
+        '+ \t\tMessage:            "no",',
+        '- \t\tLastUpdateTime:     v1.Time{Time: s"2024-01-02 03:04:05 +0000 UTC"},',
+        '+ \t\tLastUpdateTime:     v1.Time{Time: s"2025-01-02 03:04:05 +0000 UTC"},',
+        "  \t\tLastTransitionTime: {},",
+        "  \t},",
+        "  }",
+    ]
