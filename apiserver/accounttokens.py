@@ -1,71 +1,145 @@
-"""Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs and knows again.
+"""Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs, knows again, and lets others check.
 
-The claims are the real server's; the signature is a key's of this process (HS256), so no token outlives its server.
+Claims and rules are the real server's (k8s.io/kubernetes/pkg/serviceaccount). The key is one of this process, so no
+token outlives its server; its public half is published at /openid/v1/jwks.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import hmac
-import secrets
 import time
 import uuid
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from hashlib import sha256
-from typing import Any
 
 import orjson
 
+from understudy.apiserver import rsa
 from understudy.apiserver.call import User
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.types import Obj
 
 ISSUER = "https://kubernetes.default.svc"
 USER, GROUP = "system:serviceaccount", "system:serviceaccounts"
-CREDENTIAL = "authentication.kubernetes.io/credential-id"
+EXTRA = "authentication.kubernetes.io"
+LEEWAY = 60  # seconds that clocks may differ by
+BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
+
+# (group, resource, namespace, name) to the object, None where there is none.
+Lookup = Callable[[str, str, str, str], Obj | None]
+
+
+class TokenError(Exception):
+    """A token is no good. str(e) is why; "" for one that is none of ours at all."""
 
 
 class AccountTokens:
     """Issues and reads the tokens of one server."""
 
-    def __init__(self) -> None:
-        self._key = secrets.token_bytes(32)
+    @cached_property
+    def _key(self) -> rsa.Key:
+        return rsa.generate()  # when a token is first asked for: it takes a while
 
-    def issue(self, account: Obj, audiences: list[str], expires: int) -> str:
-        """A token for the account whose metadata is given, valid until `expires` (seconds since the epoch)."""
+    @cached_property
+    def jwk(self) -> Obj:
+        """The public key, as in a JSON Web Key Set (RFC 7517)."""
+        number = self._key.modulus.to_bytes(rsa.BITS // 8)
+        exponent = rsa.EXPONENT.to_bytes(3)
+        kid = _encoded(sha256(number).digest())
+        public = {"n": _encoded(number), "e": _encoded(exponent)}
+        return {"use": "sig", "kty": "RSA", "kid": kid, "alg": "RS256", **public}
+
+    def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
+        """A token for the account whose metadata is given, valid until `expires` (seconds since the epoch); `bound`:
+        by claim, the metadata of what it is bound to."""
         namespace, name, now = account.get("namespace", ""), account["name"], int(time.time())
+        place = {"namespace": namespace, "serviceaccount": _reference(account)}
         claims = {
             "aud": audiences,
             "exp": expires,
             "iat": now,
             "iss": ISSUER,
             "jti": str(uuid.uuid4()),
-            "kubernetes.io": {"namespace": namespace, "serviceaccount": {"name": name, "uid": account["uid"]}},
+            "kubernetes.io": place | {claim: _reference(metadata) for claim, metadata in bound.items()},
             "nbf": now,
             "sub": f"{USER}:{namespace}:{name}",
         }
-        signed = f"{_encoded(orjson.dumps({'alg': 'HS256', 'kid': 'understudy'}))}.{_encoded(orjson.dumps(claims))}"
-        return f"{signed}.{_encoded(self._signature(signed))}"
+        head = {"alg": self.jwk["alg"], "kid": self.jwk["kid"]}
+        signed = f"{_encoded(orjson.dumps(head))}.{_encoded(orjson.dumps(claims, option=orjson.OPT_SORT_KEYS))}"
+        return f"{signed}.{_encoded(self._key.sign(signed.encode()))}"
 
-    def claims(self, token: str) -> dict[str, Any] | None:
-        """What a token says, None for one that was not issued here or is not valid now."""
+    def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
+        """Who a token is, and for which of the audiences. Raises TokenError."""
+        claims = self._claims(token)
+        meant = [audience for audience in claims["aud"] if audience in audiences]
+        if not meant:
+            has, wanted = _quoted(claims["aud"]), _quoted(audiences)
+            raise TokenError(f"token audiences {has} is invalid for the target audiences {wanted}")
+        now = time.time()
+        if now > claims["exp"] + LEEWAY:
+            raise TokenError("service account token has expired")
+        if now < claims["nbf"] - LEEWAY:
+            raise TokenError("service account token is not valid yet")
+        _check_account(claims["kubernetes.io"], lookup)
+        _check_bound(claims["kubernetes.io"], lookup)
+        return _user(claims), meant
+
+    def _claims(self, token: str) -> Obj:
+        """What a token says, once it is known to be of this server."""
         signed, _, signature = token.rpartition(".")
         try:
-            if not hmac.compare_digest(_decoded(signature), self._signature(signed)):
-                return None
-            found: dict[str, Any] = orjson.loads(_decoded(signed.partition(".")[2]))
+            claims = orjson.loads(_decoded(signed.partition(".")[2]))
+            raw = _decoded(signature)
         except (binascii.Error, ValueError):
-            return None
-        return found if found["nbf"] <= time.time() < found["exp"] else None
+            raise TokenError from None
+        if not isinstance(claims, dict) or claims.get("iss") != ISSUER:
+            raise TokenError
+        if not self._key.verifies(signed.encode(), raw):
+            raise TokenError("square/go-jose: error in cryptographic primitive")
+        return claims
 
-    def _signature(self, signed: str) -> bytes:
-        return hmac.digest(self._key, signed.encode(), sha256)
+
+def _check_account(place: Obj, lookup: Lookup) -> None:
+    name, uid = place["serviceaccount"]["name"], place["serviceaccount"]["uid"]
+    account = lookup("", "serviceaccounts", place["namespace"], name)
+    if account is None:
+        raise TokenError(f"serviceaccounts {go_quote(name)} not found")
+    if (have := account["metadata"]["uid"]) != uid:
+        raise TokenError(f"service account UID ({have}) does not match claim ({uid})")
 
 
-def user_of(claims: dict[str, Any]) -> User:
-    """Who a token is."""
+def _check_bound(place: Obj, lookup: Lookup) -> None:
+    """What a token is bound to has to be there still; of a pod's node it is only told."""
+    for claim in ("secret", "pod", "node"):
+        if claim not in place or (claim == "node" and "pod" in place):
+            continue
+        namespace = "" if claim == "node" else place["namespace"]
+        found = lookup("", BOUND[claim], namespace, place[claim]["name"])
+        if found is None:
+            raise TokenError("service account token has been invalidated")
+        if (have := found["metadata"]["uid"]) != (uid := place[claim]["uid"]):
+            raise TokenError(f"{claim} UID ({have}) does not match service account {claim} ref claim ({uid})")
+
+
+def _user(claims: Obj) -> User:
     place = claims["kubernetes.io"]
+    extra = {f"{EXTRA}/credential-id": [f"JTI={claims['jti']}"]}
+    for claim in ("node", "pod"):
+        for key, value in place.get(claim, {}).items():
+            extra[f"{EXTRA}/{claim}-{key}"] = [value]
     groups = [GROUP, f"{GROUP}:{place['namespace']}"]
-    return User(claims["sub"], groups, place["serviceaccount"]["uid"], {CREDENTIAL: [f"JTI={claims['jti']}"]})
+    return User(claims["sub"], groups, place["serviceaccount"]["uid"], extra)
+
+
+def _reference(metadata: Obj) -> Obj:
+    """A node that is not there has a name only."""
+    return {key: metadata[key] for key in ("name", "uid") if key in metadata}
+
+
+def _quoted(texts: Sequence[str]) -> str:
+    return f"[{' '.join(go_quote(text) for text in texts)}]"
 
 
 def _encoded(raw: bytes) -> str:

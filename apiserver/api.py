@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from understudy.admission.gates import Gates
 from understudy.apiserver import metadata
-from understudy.apiserver.accounttokens import AccountTokens, user_of
+from understudy.apiserver.accounttokens import ISSUER, AccountTokens, TokenError
 from understudy.apiserver.call import Call, User
 from understudy.apiserver.errors import bad_request
 from understudy.apiserver.kind import Context, Kind, Rules
@@ -61,18 +61,15 @@ class Api:
     def schemas(self) -> Schemas:
         return Schemas.of(self.release.name)
 
-    def user_of(self, token: str) -> User | None:
-        """Whose a bearer token is; a service account's is as good as the account is there."""
+    def user_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> tuple[User, list[str]]:
+        """Whose a bearer token is, and for which of the audiences; those of --token-auth-file are for this server
+        itself. Raises TokenError."""
         known = self.tokens.get(token)
-        if known is not None:
-            return known
-        claims = self.account_tokens.claims(token)
-        if claims is None:
-            return None
-        place = claims["kubernetes.io"]
-        name, uid = place["serviceaccount"]["name"], place["serviceaccount"]["uid"]
-        account = self.registry.lookup("", "serviceaccounts", place["namespace"], name)
-        return user_of(claims) if account and account["metadata"]["uid"] == uid else None
+        if known is None:
+            return self.account_tokens.user(token, audiences, self.registry.lookup)
+        if ISSUER not in audiences:
+            raise TokenError
+        return known, [ISSUER]
 
     def context(self, call: Call, target: Target) -> Context:
         return Context(

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
+from understudy.apiserver.accounttokens import TokenError
 from understudy.apiserver.call import User
 from understudy.apiserver.errors import unauthorized
 
@@ -42,7 +43,7 @@ class Authenticator:
     """Without tokens everybody may do everything, as one user; with tokens a wrong one is refused. `user_of` tells
     whose a token is, service accounts' included."""
 
-    def __init__(self, tokens: Mapping[str, User] | None, user_of: Callable[[str], User | None]) -> None:
+    def __init__(self, tokens: Mapping[str, User] | None, user_of: Callable[[str], tuple[User, list[str]]]) -> None:
         self._tokens = tokens
         self._user_of = user_of
         self.any_token = next(iter(tokens), "") if tokens else ""  # what the server itself, and its kubeconfig, use
@@ -58,11 +59,12 @@ class Authenticator:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
             return self._anyone if self._tokens is None else User("system:anonymous", [UNAUTHENTICATED])
-        known = self._user_of(token.strip())
-        if known is None:
+        try:
+            known, _ = self._user_of(token.strip())
+        except TokenError:
             if self._tokens is None:
                 return self._anyone
-            raise unauthorized()
+            raise unauthorized() from None
         return User(known.name, [*known.groups, AUTHENTICATED], known.uid, known.extra)
 
     @staticmethod

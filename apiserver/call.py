@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,20 @@ if TYPE_CHECKING:
     from understudy.apiserver.watching import EventSource
 
 JSON = "application/json"
+MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
 
 
 class Query(dict[str, str]):
-    """A query string's parameters; of a repeated one the first counts, as in Go. `get` answers "" for a missing one."""
+    """A query string's parameters, as Go reads them: of a repeated one the first counts, and one with a semicolon or a
+    wrong escape does not. `get` answers "" for a missing one."""
 
     __slots__ = ("_all",)
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self._all: dict[str, list[str]] = {}
+        if text and (";" in text or MALFORMED.search(text)):
+            text = "&".join(part for part in text.split("&") if ";" not in part and not MALFORMED.search(part))
         if text:
             for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
                 self.setdefault(name, value)
@@ -64,10 +69,13 @@ class Call:
 
 @dataclass(slots=True)
 class Reply:
+    """An answer. `compressible`: whether a large body is sent compressed to who accepts that."""
+
     status: int
     body: bytes = b""
     content_type: str = JSON
     headers: list[tuple[str, str]] = field(default_factory=list)
+    compressible: bool = True
 
 
 @dataclass(slots=True)

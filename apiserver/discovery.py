@@ -21,8 +21,9 @@ from understudy.apiserver.negotiation import Output
 from understudy.apiserver.releases import Group, Release, storage_version_hash
 from understudy.apiserver.types import Obj
 
+OPENID_CONFIGURATION, OPENID_KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
 OTHER_PATHS = (
-    "/.well-known/openid-configuration",
+    OPENID_CONFIGURATION,
     "/api",
     "/apis",
     "/apis/",
@@ -31,9 +32,11 @@ OTHER_PATHS = (
     "/openapi/v2",
     "/openapi/v3",
     "/openapi/v3/",
-    "/openid/v1/jwks",
+    OPENID_KEYS,
     "/version",
 )
+# Those that have a router of their own, besides the groups.
+ROUTED = ("/api/", "/version/", f"{OPENID_CONFIGURATION}/", f"{OPENID_KEYS}/")
 
 GROUP_LIST: Obj = {"kind": "APIGroupList", "apiVersion": "v1"}
 GROUP: Obj = {"kind": "APIGroup", "apiVersion": "v1"}
@@ -68,7 +71,7 @@ class Discovery:
         bare = path.rstrip("/")
         parts = bare.split("/")[1:]
         if bare == "/version":
-            _get_only(call)
+            get_only(call)
             negotiation.route(call.headers.get("Accept") or "", (negotiation.JSON,))
             return Reply(200, self._rendered(bare, Output(pretty=True), lambda release: release.version))
         if parts[0] == "api" and len(parts) <= 2:
@@ -78,9 +81,10 @@ class Discovery:
         return None
 
     def missing(self, path: str) -> Reply:
-        """The answer to a path that nothing serves: a Status below /api and known groups, else text."""
+        """The answer to a path that nothing serves: a Status below those that have a router, else text."""
         parts = path.split("/")[1:]
-        if parts[0] == "api" or (parts[0] == "apis" and len(parts) > 2 and self.release.group(parts[1])):
+        known = len(parts) > 2 and parts[0] == "apis" and parts[1] and self.release.group(parts[1])
+        if known or path.startswith(ROUTED):
             raise errors.no_such_resource()
         return not_found()
 
@@ -88,13 +92,15 @@ class Discovery:
         group = self.release.group("")
         if group is None or (len(parts) == 2 and parts[1] not in group.versions):
             return None
-        _get_only(call)
+        get_only(call)
         if len(parts) == 2:
             return self._reply(call, bare, negotiation.PLAIN, lambda release: resource_list(release, "", parts[1]))
         return self._reply(call, bare, negotiation.API, lambda release: api_versions(release, self.address))
 
     def _named(self, call: Call, bare: str, parts: list[str]) -> Reply | None:
         if len(parts) == 1:
+            if call.path not in (bare, f"{bare}/"):
+                return None
             # With a slash at its end another handler answers, which does not aggregate.
             endpoint = negotiation.APIS if call.path == bare else negotiation.UNROUTED
             return self._reply(call, bare, endpoint, group_list)
@@ -102,10 +108,12 @@ class Discovery:
         if group is None or not parts[1]:
             return None
         if len(parts) == 2:
+            if call.path not in (bare, f"{bare}/"):
+                get_only(call)  # with more slashes, another handler's
             return self._reply(call, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
         if parts[2] not in group.versions:
             return None
-        _get_only(call)
+        get_only(call)
         return self._reply(call, bare, negotiation.PLAIN, lambda release: resource_list(release, group.name, parts[2]))
 
     def _reply(self, call: Call, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Release], Obj]) -> Reply:
@@ -143,7 +151,7 @@ def not_found() -> Reply:
     return Reply(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
-def _get_only(call: Call) -> None:
+def get_only(call: Call) -> None:
     """Raises StatusError (405): these pages are routed by method, the others are not."""
     if call.method != "GET":
         raise errors.method_not_allowed()

@@ -18,10 +18,12 @@ from understudy.apiserver.control import Control
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.health import PROMETHEUS, Metrics, health, slis
 from understudy.apiserver.kind import Kind
+from understudy.apiserver.openid import OpenID
 from understudy.apiserver.options import check_timeout
 from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.rendering import error_reply, render_document, text_reply, warning_headers
 from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
+from understudy.apiserver.subresources import PROXY
 
 if TYPE_CHECKING:
     from understudy.apiserver.openapi import OpenAPI
@@ -46,17 +48,20 @@ ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
 EVERYWHERE = ("list", "watch")
 METRICS = ("/metrics", "/metrics/slis")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")  # subresources; the client decides how long
+PROXIED = (*METHODS, "HEAD", "OPTIONS")
 
 
 class Dispatcher:
     """Answers every request of one server."""
 
-    def __init__(self, api: Api, authenticator: Authenticator, address: str, control: Control | None = None) -> None:
+    def __init__(self, api: Api, authenticator: Authenticator, url: str, control: Control | None = None) -> None:
         self.api = api
         self.authenticator = authenticator
         self.control = control
         self.token = authenticator.any_token
-        self.discovery = discovery.Discovery(api.release, address, render_document)
+        self.discovery = discovery.Discovery(api.release, url.partition("//")[2], render_document)
+        self.openid = OpenID(api.account_tokens, url)
         self.metrics = Metrics()
 
     async def __call__(self, call: Call) -> Answer:
@@ -67,8 +72,8 @@ class Dispatcher:
         except RequestInfoError as why:
             return text_reply(500, f'Internal Server Error: "{call.path}": failed to create RequestInfo: {why}\n')
         try:
-            if timeout := call.query.get("timeout"):
-                check_timeout(timeout)
+            if call.query and info.verb != "watch" and info.subresource not in LONG_RUNNING:
+                check_timeout(call.query.get("timeout"))
             call.user = self.authenticator.user(call.headers)
             answer = await self._resource(call, info) if info.is_resource else await self._page(call)
         except StatusError as error:
@@ -87,23 +92,16 @@ class Dispatcher:
 
     async def _page(self, call: Call) -> Answer:
         """Everything that is no resource."""
+        if call.path[:1] != "/" or call.path[1:2] == "/":
+            return discovery.not_found()
         if call.path in METRICS:
             return Reply(200, slis() if call.path != "/metrics" else self._metrics(), PROMETHEUS)
-        answer = health(call) or self.discovery.answer(call)
+        answer = health(call) or self.discovery.answer(call) or self.openid.answer(call)
         if answer is None and call.path.startswith("/openapi/"):
             answer = self._openapi.answer(call)
         if answer is None and self.control is not None:
             answer = await self.control.answer(call)
-        if answer is None and self._in_known_group(call.path):
-            raise errors.no_such_resource()
-        return answer or discovery.not_found()
-
-    def _in_known_group(self, path: str) -> bool:
-        """Whether a path without an answer is below a group that has others."""
-        parts = path.strip("/").split("/")
-        if parts[0] == "api":
-            return len(parts) > 1
-        return parts[0] == "apis" and len(parts) > 2 and self.api.release.group(parts[1]) is not None
+        return answer or self.discovery.missing(call.path)
 
     @cached_property
     def _openapi(self) -> OpenAPI:
@@ -130,7 +128,7 @@ class Dispatcher:
                 return discovery.not_found()
             raise errors.no_such_resource()
         subresource = info.subresource
-        if call.method not in METHODS:
+        if call.method not in (PROXIED if subresource == PROXY else METHODS):
             raise errors.method_not_allowed()
         name, namespace = info.name, info.namespace if kind.namespaced else ""
         target = Target(info, kind, info.version, namespace, name, subresource)
@@ -144,11 +142,7 @@ class Dispatcher:
         kind = self.api.release.resource(info.group, info.version, info.resource)
         if kind is None or (info.namespace and not kind.namespaced and kind.resource != "namespaces"):
             return None
-        if len(info.parts) > 2 and info.subresource not in kind.subresources:
-            return None
-        if kind.namespaced and not info.namespace and len(info.parts) > 1:
-            return None
-        return kind
+        return kind if _is_route(info, kind) else None
 
     def _handler(self, call: Call, target: Target) -> Handler:
         """Raises 405."""
@@ -173,3 +167,15 @@ class Dispatcher:
         ):
             raise errors.method_not_allowed()
         return found
+
+
+def _is_route(info: RequestInfo, kind: Kind) -> bool:
+    """Whether the kind has anything at a path, whatever the method."""
+    length = len(info.parts)
+    if info.verb == "proxy" or (info.watch_path and (kind.virtual or length > 2)):
+        return False
+    if kind.namespaced and not info.namespace and (kind.virtual or length > 1):
+        return False
+    if length > 2 and (info.subresource not in kind.subresources or (length > 3 and info.subresource != PROXY)):
+        return False
+    return length < 2 or not kind.virtual or "get" in kind.verbs

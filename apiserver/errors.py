@@ -144,6 +144,11 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def no_watch(resource: str) -> StatusError:
+    message = f"watch is not supported on resources of kind {go_quote(resource)}"
+    return StatusError(405, "MethodNotAllowed", message, {"kind": resource})
+
+
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(415, "UnsupportedMediaType", message)

@@ -12,6 +12,7 @@ from understudy.apiserver.dispatch import Dispatcher
 from understudy.apiserver.http import handler
 from understudy.apiserver.streams import Pumps
 
+MAX_HEADER = 1024 * 1024  # bytes of a request's line or header, which label selectors can make long
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 
 
@@ -21,7 +22,12 @@ class Listening:
     def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         self._pumps = Pumps()
         self._server = web.Server(
-            handler(answer, self._pumps), access_log=None, tcp_keepalive=True, handler_cancellation=True
+            handler(answer, self._pumps),
+            access_log=None,
+            tcp_keepalive=True,
+            handler_cancellation=True,
+            max_line_size=MAX_HEADER,
+            max_field_size=MAX_HEADER,
         )
         self._sock = sock
         self._context = context

@@ -116,7 +116,8 @@ class Listing:
         return Page(entries, found.revision, token, None)
 
     def _token(self, last: Entry, revision: int) -> str:
-        return paging.encode(last.key.removeprefix(self.prefix) + "\0", revision)
+        start = last.key.removeprefix(self.prefix) + "\0"
+        return paging.encode(f"/{start}" if self._from_cache() else start, revision)
 
     def _too_old(self, start: str) -> errors.StatusError:
         if not self.options.token:

@@ -7,7 +7,7 @@ reads clauses with their parameters, where it is. Both refuse with 406. Headers 
     wanted = output(accept, OBJECT)             Output("application/json", target="Table", target_version="v1", …)
     wanted = error_output(accept)               never fails: an error is told in JSON if nothing else fits
     media_type = body_type(content_type)        application/json, application/yaml, application/vnd.kubernetes.protobuf
-    media_type = patch_type(content_type, has_body=True)
+    media_type = patch_type(headers)            application/apply-patch+yaml, …
 """
 
 from __future__ import annotations
@@ -256,12 +256,25 @@ def body_type(content_type: str) -> str:
     raise unsupported_media_type(MEDIA)
 
 
+def patch_type(headers: Mapping[str, str]) -> str:
+    """The kind of a patch, one of PATCHES. Raises StatusError (415 or 406, from the router)."""
+    found = _patch_type(headers.get("Content-Type", ""))
+    if not found:
+        raise _no_patch(headers.get("Content-Length", ""))
+    return found
+
+
 @lru_cache(256)
-def patch_type(content_type: str, *, has_body: bool = True) -> str:
-    """The kind of a patch, one of PATCHES. Raises StatusError (415, from the router)."""
-    for part in content_type.split(","):
-        media = part.partition(";")[0].strip(" ")
-        if media in PATCHES:
-            return media
-    message = "415: Unsupported Media Type" + ("" if has_body else "\n\nAvailable representations: ")
-    raise StatusError(415, "UnsupportedMediaType", message, {})
+def _patch_type(content_type: str) -> str:
+    media = (part.partition(";")[0].strip(" ") for part in content_type.split(","))
+    return next((found for found in media if found in PATCHES), "")
+
+
+def _no_patch(content_length: str) -> StatusError:
+    """Without a body the router looks on, for a type that it could answer with, and finds none."""
+    if content_length.strip("0"):
+        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    code, reason, text = 415, "UnsupportedMediaType", "Unsupported Media Type"
+    if content_length:
+        code, reason, text = 406, "NotAcceptable", "Not Acceptable"
+    return StatusError(code, reason, f"{code}: {text}\n\nAvailable representations: ", {})

@@ -118,7 +118,9 @@ class OpenAPI:
         if asked:
             expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
-        return _conditional(call, etag, headers, JSON, lambda: self._rendered(name))
+        reply = _conditional(call, etag, headers, JSON, lambda: self._rendered(name))
+        reply.compressible = False  # for no reason of the protocol's
+        return reply
 
     def _rendered(self, name: str) -> bytes:
         if name not in self._documents:

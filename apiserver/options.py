@@ -214,7 +214,7 @@ def check_timeout(text: str) -> None:
 
     Nothing here takes as long as the shortest that clients set, so that it is only read."""
     rest = text[1:] if text[:1] in ("+", "-") else text
-    if rest == "0":
+    if not text or rest == "0":
         return
     wrong = "" if rest else f"invalid duration {go_quote(text)}"
     while rest and not wrong:

@@ -19,7 +19,7 @@ from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
 from understudy.apiserver import errors, freshness, metadata
 from understudy.apiserver.charging import charge
-from understudy.apiserver.gotext import Printed
+from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.lists import Listing, Page
 from understudy.apiserver.options import ListOptions
@@ -107,7 +107,8 @@ class Registry:
     # --- reading ----------------------------------------------------------------------------------------------
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Entry:
-        """Raises 404."""
+        """Raises 400, 404."""
+        _check_name(name)
         entry = await self.store.get(key_of(kind, namespace, name))
         if entry is None:
             raise errors.not_found(kind.group, kind.resource, name)
@@ -241,6 +242,7 @@ class Registry:
         `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
         `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
         """
+        _check_name(write.name)
         key = key_of(write.kind, write.namespace, write.name)
         while True:
             current = await self.store.get(key)
@@ -391,6 +393,14 @@ def _spec_changed(obj: Obj, old: Obj) -> bool:
     """Whether anything but metadata and status differs."""
     ignored = ("metadata", "status", "kind", "apiVersion")
     return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}
+
+
+def _check_name(name: str) -> None:
+    """Refuses what cannot be a part of a key."""
+    if name and "%" not in name and name not in (".", ".."):
+        return
+    why = f"may not be '{name}'" if name in (".", "..") else "may not contain '%'"
+    raise errors.bad_request(f"Name parameter invalid: {go_quote(name)}: {why}" if name else "Name parameter required.")
 
 
 def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:

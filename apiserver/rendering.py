@@ -76,7 +76,7 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
     kind, version = target.kind, target.version
     form = wanted(call, LIST)
     check_conversion(form, kind, listing=True)
-    metadata: Obj = {"resourceVersion": str(page.revision)}
+    metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
     if page.token:
         metadata["continue"] = page.token
         if page.remaining is not None:

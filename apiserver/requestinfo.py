@@ -82,7 +82,7 @@ def selected_name(field_selector: str) -> str:
 def _of_path(method: str, path: str) -> RequestInfo:
     other = RequestInfo(path, method.lower())
     parts = path.strip("/").split("/")
-    if len(parts) < 3 or parts[0] not in ("api", "apis"):
+    if len(parts) < 3 or parts[0] not in ("api", "apis") or path.startswith("//"):
         return other
     prefix, *parts = parts
     group = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from understudy.apiserver import bodies, errors, metadata
-from understudy.apiserver.accounttokens import ISSUER
+from understudy.apiserver import bodies, components, errors, metadata
+from understudy.apiserver.accounttokens import ISSUER, TokenError
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.authentication import AUTHENTICATED
 from understudy.apiserver.call import Call, Reply
@@ -17,6 +17,7 @@ from understudy.apiserver.types import Obj
 from understudy.apiserver.writes import Writer
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+INVALID_TOKEN = "invalid bearer token"
 
 
 def _review(answer: Callable[[Api, Call, Obj], Any]) -> Handler:
@@ -52,11 +53,12 @@ def _token(api: Api, call: Call, obj: Obj) -> Obj:
     token = obj["spec"].get("token")
     if not token:
         raise errors.bad_request("token is required for TokenReview in authentication")
-    user = api.user_of(token)
-    if user is None:
-        return {"user": {}, "error": "invalid bearer token"}
+    try:
+        user, audiences = api.user_of(token, obj["spec"].get("audiences") or (ISSUER,))
+    except TokenError as why:
+        return {"user": {}, "error": f"[{INVALID_TOKEN}, {why}]" if str(why) else INVALID_TOKEN}
     info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
-    return {"authenticated": True, "user": info, "audiences": obj["spec"].get("audiences") or [ISSUER]}
+    return {"authenticated": True, "user": info, "audiences": audiences}
 
 
 def _self(api: Api, call: Call, obj: Obj) -> Obj:
@@ -79,4 +81,5 @@ HANDLERS: dict[str, dict[str, Handler]] = {
     "selfsubjectreviews": {"create": _review(_self)},
     "bindings": {"create": bind},
     "tokenreviews": {"create": _review(_token)},
+    "componentstatuses": {"get": components.get, "list": components.list_, "watch": components.watch},
 }

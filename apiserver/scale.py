@@ -22,6 +22,7 @@ from understudy.apiserver.writes import Writer
 
 STATUS = (("status",),)
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
+SCALE_GROUPS = {"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "autoscaling"}  # in errors
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -61,7 +62,15 @@ def _selector(selector: Obj | None) -> str:
 
 
 async def get_scale(api: Api, call: Call, target: Target) -> Reply:
-    entry = await api.registry.get(target.kind, target.namespace, target.name)
+    """Whatever is wrong with a workload, most kinds say that its scale is missing; stateful sets say what it is."""
+    kind = target.kind
+    try:
+        await api.registry.not_older(kind, call.query.get("resourceVersion"))
+        entry = await api.registry.get(kind, target.namespace, target.name)
+    except errors.StatusError:
+        if kind.resource not in SCALE_GROUPS:
+            raise
+        raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", target.name) from None
     return scale_reply(call, target, scale_of(entry.object))
 
 
@@ -73,7 +82,7 @@ async def update_scale(api: Api, call: Call, target: Target) -> Reply:
 
 
 async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
-    media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
+    media = patch_type(call.headers)
     options = write_options(call, apply=media == APPLY_PATCH)
     writer = Writer(api, call, target, options)
     if media == APPLY_PATCH:

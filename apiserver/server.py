@@ -102,7 +102,8 @@ class Server:
             host, port = sock.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             control = Control(self.api, self._emptied) if self._control else None
-            self._dispatcher = Dispatcher(self.api, self._authenticator, f"{shown}:{port}", control)
+            url = f"{'https' if self._tls else 'http'}://{shown}:{port}"
+            self._dispatcher = Dispatcher(self.api, self._authenticator, url, control)
             self._port = port
             await self._fill()
             self._listening = Listening(self._dispatcher, sock, self._tls.context())
@@ -111,7 +112,7 @@ class Server:
         except BaseException:
             sock.close()
             raise
-        self.url = f"{'https' if self._tls else 'http'}://{shown}:{port}"
+        self.url = url
 
     async def stop(self) -> None:
         """Ends watches and connections, and stops listening."""

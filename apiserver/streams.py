@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
+from multidict import CIMultiDict
 
-from understudy.apiserver.call import Stream
 from understudy.apiserver.watching import EventSource
 
 
@@ -38,12 +38,20 @@ class Pumps:
         self.close()
 
 
-async def pump(request: web.BaseRequest, stream: Stream, pumps: Pumps) -> web.StreamResponse:
-    source = stream.source
-    response = web.StreamResponse(headers={"Content-Type": stream.content_type, "Cache-Control": "no-cache, private"})
-    for name, value in stream.headers:
-        response.headers.add(name, value)
-    response.enable_chunked_encoding()
+class Unsigned(web.StreamResponse):
+    """Without the Server header, which the real server does not send; aiohttp has no other way to leave it out."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.popall("Server", None)
+
+
+async def pump(
+    request: web.BaseRequest, source: EventSource, headers: CIMultiDict[str], pumps: Pumps
+) -> web.StreamResponse:
+    response = Unsigned(headers=headers)
+    if request.version >= HttpVersion11:
+        response.enable_chunked_encoding()
     woken = asyncio.Event()
     source.wake = woken.set
     pumps.add(source, woken)

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 
 from understudy.admission.field import Errors, Path, invalid, not_supported, required
 from understudy.apiserver import bodies, deletion, errors, metadata
-from understudy.apiserver.accounttokens import ISSUER
+from understudy.apiserver.accounttokens import BOUND, ISSUER
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context, Kind, Subresource
 from understudy.apiserver.options import DeleteOptions, WriteOptions, write_options
 from understudy.apiserver.patch import managedfields
@@ -20,20 +21,24 @@ from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.scale import get_scale, patch_scale, update_scale
 from understudy.apiserver.schema import INTERNAL
-from understudy.apiserver.types import Obj
+from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.writes import check_namespace
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
 CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 HOSTLESS = ("attach", "exec", "portforward")
+PROXY = "proxy"
 
 
 async def _sent(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
     """The body, which is of the subresource's kind. Raises 400."""
     kind = target.kind.subresources[target.subresource].kind
     internal = api.schemas.kind(kind.group, INTERNAL, kind.kind).go
-    return bodies.read(call, api.schemas, kind, internal, options.field_validation).obj
+    obj = bodies.read(call, api.schemas, kind, internal, options.field_validation).obj
+    check_namespace(obj, target)
+    return obj
 
 
 # --- binding ----------------------------------------------------------------------------------------------------
@@ -249,6 +254,7 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
     """POST serviceaccounts/NAME/token: a token that this server knows again."""
     options = write_options(call)
     sent = await _sent(api, call, target, options)
+    _check_account_name(sent["metadata"], target)
     account = (await api.registry.get(target.kind, target.namespace, target.name)).object
     spec = sent.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
@@ -256,12 +262,11 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
     if found:
         raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found)
     bound = spec.get("boundObjectRef")
-    if bound:
-        await _check_bound(api, target, bound)
+    claims = await _bound(api, target, bound) if bound else {}
     audiences = spec.get("audiences") or [ISSUER]
     expires = metadata.parse_timestamp(api.context(call, target).now) + seconds
     status = {
-        "token": api.account_tokens.issue(account["metadata"], audiences, int(expires)),
+        "token": api.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": metadata.timestamp(expires),
     }
     fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": metadata.timestamp()}
@@ -273,7 +278,8 @@ async def token(api: Api, call: Call, target: Target) -> Reply:
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    return value_reply(call, target, _owned(api, call, target, body, spec, options), 201)
+    sent_spec = {**spec, "expirationSeconds": seconds}
+    return value_reply(call, target, _owned(api, call, target, body, sent_spec, options), 201)
 
 
 def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: WriteOptions) -> Obj:
@@ -303,21 +309,43 @@ def _token_errors(seconds: int) -> Errors:
     return []
 
 
-async def _check_bound(api: Api, target: Target, bound: Obj) -> None:
-    """A token can be bound to a pod, a secret or a node that is there. Raises 404, 409."""
-    name, kind = bound.get("name", ""), api.release.kind("", bound.get("kind", ""))
-    if kind is None or kind.name not in ("Pod", "Secret", "Node"):
-        raise errors.bad_request(
-            f"cannot bind token for serviceaccount to type {bound.get('apiVersion', '')}, Kind={bound.get('kind', '')}"
-        )
-    entry = await api.registry.get(kind, target.namespace if kind.namespaced else "", name)
-    uid = entry.value["metadata"]["uid"]
+def _check_account_name(sent: Obj, target: Target) -> None:
+    """The request may say whose token it is. Raises 422."""
+    if sent.get("name", target.name) != target.name:
+        error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", target.name, [error])
+
+
+async def _bound(api: Api, target: Target, bound: Obj) -> dict[str, Obj]:
+    """By claim, the metadata of what the token is bound to: a pod and its node, a secret or a node. Raises 400, 404,
+    409."""
+    name, (group, version) = bound.get("name", ""), split_api_version(bound.get("apiVersion", ""))
+    kind = None if group else api.release.kind("", bound.get("kind", ""))
+    if kind is None or kind.singular not in BOUND:
+        gvk = f"{group}/{version}, Kind={bound.get('kind', '')}"
+        raise errors.bad_request(f"cannot bind token to object of type {gvk}")
+    found = (await api.registry.get(kind, target.namespace if kind.namespaced else "", name)).object
+    claims = {kind.singular: found["metadata"]}
+    if kind.name == "Pod":
+        claims |= _node_of(api, target, found)
+    uid = found["metadata"]["uid"]
     if bound.get("uid") and bound["uid"] != uid:
         why = (
             f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
             "The object might have been deleted and then recreated"
         )
-        raise errors.conflict("", kind.resource, name, why)
+        raise errors.conflict(group, kind.name, name, why)
+    return claims
+
+
+def _node_of(api: Api, target: Target, pod: Obj) -> dict[str, Obj]:
+    """The claim of a pod's node. Raises 400 for a pod of another account."""
+    if pod["spec"].get("serviceAccountName", "") != target.name:
+        why = f"serviceaccount {go_quote(target.name)} to pod running with different serviceaccount name."
+        raise errors.bad_request(f"cannot bind token for {why}")
+    name = pod["spec"].get("nodeName")
+    node = api.registry.lookup("", "nodes", "", name) if name else None
+    return {"node": node["metadata"] if node else {"name": name}} if name else {}
 
 
 # --- what needs a kubelet ---------------------------------------------------------------------------------------
@@ -341,6 +369,21 @@ async def connect(api: Api, call: Call, target: Target) -> Reply:
     raise errors.internal_error("there is no kubelet behind this server")
 
 
+async def proxy(api: Api, call: Call, target: Target) -> Reply:
+    """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
+    so it is told what the real server says of those that have no address yet."""
+    parts = target.name.split(":")
+    name = parts[1] if len(parts) == 3 else parts[0]
+    await api.registry.get(target.kind, target.namespace, name)
+    if target.kind.name == "Pod":
+        raise errors.bad_request("address not allowed")
+    if target.kind.name == "Node":
+        raise errors.unknown_error("no preferred addresses found; known addresses: []")
+    if api.registry.lookup("", "endpoints", target.namespace, name) is None:
+        raise errors.not_found("", "services", name)
+    raise errors.StatusError(503, "ServiceUnavailable", f"no endpoints available for service {go_quote(name)}")
+
+
 HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
     ("pods", "binding"): {"create": bind},
     ("pods", "eviction"): {"create": evict},
@@ -353,6 +396,8 @@ SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": 
 
 def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
     """For a verb of a subresource; None: it is not allowed."""
+    if subresource.name == PROXY:
+        return proxy
     if verb not in subresource.verbs:
         return None
     if subresource.name == "scale":

@@ -129,7 +129,7 @@ async def update(api: Api, call: Call, target: Target) -> Reply:
 
 async def patch(api: Api, call: Call, target: Target) -> Reply:
     """PATCH of an object or its status, in any of the four forms."""
-    media = patch_type(call.headers.get("Content-Type", ""), has_body=bool(call.body))
+    media = patch_type(call.headers)
     form_of(call, target)
     options = write_options(call, apply=media == APPLY_PATCH)
     writer = Writer(api, call, target, options)

@@ -141,7 +141,7 @@ async def prepared() -> tuple[Api, Dispatcher]:
     release = Release.of("1.32")
     api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
     await bootstrap.fill(api, 0)
-    return api, Dispatcher(api, Authenticator(None, api.user_of), "127.0.0.1:0")
+    return api, Dispatcher(api, Authenticator(None, api.user_of), "http://127.0.0.1:0")
 
 
 def main(quick: bool) -> None:

@@ -133,7 +133,9 @@ def test_pretty() -> None:
     assert pretty.body.endswith(b"}")
 
 
-@pytest.mark.parametrize("path", ["/api/v2", "/apis/apps/v9", "/api/v1/nothing", "/apis/apps/v1/nothing", "/api//v1"])
+@pytest.mark.parametrize(
+    "path", ["/api/v2", "/apis/apps/v9", "/api/v1/nothing", "/apis/apps/v1/nothing", "/api//v1", "/version/x"]
+)
 def test_missing_below_a_known_group(path: str) -> None:
     """A Status says that there is no such resource."""
     assert ask(path) is None
@@ -142,7 +144,9 @@ def test_missing_below_a_known_group(path: str) -> None:
     assert missing.value.status()["details"] == {}
 
 
-@pytest.mark.parametrize("path", ["/wrong", "/apis/wrong.example.com", "/apis/wrong.example.com/v1/x", "/healthy"])
+@pytest.mark.parametrize(
+    "path", ["/wrong", "/apis/wrong.example.com", "/apis/wrong.example.com/v1/x", "/healthy", "/apis//", "/apis//v1"]
+)
 def test_missing_elsewhere(path: str) -> None:
     """Plain text, as Go's mux has it."""
     assert ask(path) is None

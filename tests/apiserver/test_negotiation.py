@@ -156,11 +156,25 @@ def test_bodies(content_type: str, wanted: str | None) -> None:
 
 
 def test_patches() -> None:
-    """A patch must say its kind; the router refuses others without details."""
-    assert patch_type("application/merge-patch+json; charset=utf-8") == "application/merge-patch+json"
+    """A patch must say its kind, with or without parameters."""
+    headers = {"Content-Type": "application/merge-patch+json; charset=utf-8"}
+    assert patch_type(headers) == "application/merge-patch+json"
+
+
+@pytest.mark.parametrize(
+    ("length", "message"),
+    [
+        ({"Content-Length": "2"}, "415: Unsupported Media Type"),
+        ({}, "415: Unsupported Media Type\n\nAvailable representations: "),
+        ({"Content-Length": "0"}, "406: Not Acceptable\n\nAvailable representations: "),
+    ],
+    ids=["a body", "no length", "no body"],
+)
+def test_patches_of_no_kind(length: dict[str, str], message: str) -> None:
+    """The router refuses what is no patch by what it looked for last."""
     with pytest.raises(StatusError) as refused:
-        patch_type("application/json")
-    assert refused.value.status()["message"] == "415: Unsupported Media Type"
+        patch_type({"Content-Type": "application/json", **length})
+    assert (refused.value.code, refused.value.message) == (int(message[:3]), message)
 
 
 @pytest.mark.parametrize(

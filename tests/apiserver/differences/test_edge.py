@@ -1,0 +1,87 @@
+"""HTTP itself: headers, compression, versions, sizes."""
+
+from __future__ import annotations
+
+import gzip
+import socket
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from understudy import Server
+
+from .asking import send
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        big = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"a": "x" * 128 * 1024}}
+        running.apply(big)
+        yield running
+
+
+def spoken(server: Server, said: str) -> bytes:
+    """What comes back until the server closes."""
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        connection.sendall(said.encode())
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
+@pytest.mark.parametrize("path", [MAPS, f"{MAPS}/nobody", "/version", "/nothing", f"{MAPS}?watch=1&timeoutSeconds=0"])
+def test_headers_of_every_answer(server: Server, path: str) -> None:
+    """Each has an audit id and a date, and may not be cached; none names its server."""
+    headers = send(server, "GET", path).headers
+    assert len(headers["Audit-Id"]) == 36
+    assert headers["Cache-Control"] == "no-cache, private"
+    assert "Date" in headers
+    assert "Server" not in headers
+
+
+@pytest.mark.parametrize(
+    ("path", "accepted", "compressed"),
+    [
+        (f"{MAPS}/big", "deflate, gzip", True),
+        (MAPS, "gzip", True),
+        (MAPS, "gzip;q=0.5", False),
+        (MAPS, "", False),
+        ("/api/v1", "gzip", False),
+        ("/openapi/v2", "gzip", True),
+        ("/openapi/v3/api/v1", "gzip", False),
+    ],
+)
+def test_large_answers_are_compressed(server: Server, path: str, accepted: str, compressed: bool) -> None:
+    """From 128 KiB on, for who accepts gzip without conditions, but for OpenAPI v3."""
+    plain = send(server, "GET", path)
+    answer = send(server, "GET", path, headers={"Accept-Encoding": accepted})
+    assert (answer.headers["Content-Encoding"] == "gzip") == compressed
+    assert ("Accept-Encoding" in (answer.headers.get_all("Vary") or [])) == (compressed or path == "/openapi/v2")
+    assert (gzip.decompress(answer.raw) if compressed else answer.raw) == plain.raw
+
+
+def test_a_watch_of_an_old_client(server: Server) -> None:
+    """HTTP/1.0 knows no chunks: the events come as they are, until the connection closes."""
+    head, _, body = spoken(server, f"GET {MAPS}?watch=1&timeoutSeconds=0 HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.0 200 OK")
+    assert b"Transfer-Encoding" not in head
+    assert body.startswith(b'{"type":"ADDED"')
+
+
+def test_bodies_that_wait_to_be_asked_for(server: Server) -> None:
+    """Expect: 100-continue is told to go on."""
+    request = (
+        f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
+    )
+    first, _, answer = spoken(server, request + "{}").partition(b"\r\n\r\n")
+    assert first == b"HTTP/1.1 100 Continue"
+    assert answer.startswith(b"HTTP/1.1 422 ")
+
+
+def test_long_selectors(server: Server) -> None:
+    """A request's line may be as long as its selectors make it."""
+    labels = ",".join(f"label{i}=value{i}" for i in range(2000))
+    assert send(server, "GET", f"{MAPS}?labelSelector={labels}").status == 200

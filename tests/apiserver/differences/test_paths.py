@@ -1,0 +1,121 @@
+"""Which paths there are, and what is answered where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from understudy import Server
+
+from .asking import ask, send
+
+NS = "/api/v1/namespaces/default"
+NOT_FOUND = "the server could not find the requested resource"
+NOT_ALLOWED = "the server does not allow this method on the requested resource"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        running.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "a"},
+                "spec": {"containers": [{"name": "c", "image": "i"}]},
+            },
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}},
+        )
+        yield running
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE", "OPTIONS"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{NS}/pods/a/status/x",
+        f"{NS}/pods/a/log/x",
+        f"{NS}/finalize/x",
+        f"{NS}/bindings/a",
+        "/api/v1/bindings",
+        "/api/v1/proxy/nodes/n",
+        "/api/v1/watch/namespaces/default/pods/a/status",
+        "/api/v1/watch/componentstatuses",
+        "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews/x",
+        "/version/x",
+        "/openid/v1/jwks/x",
+    ],
+)
+def test_paths_that_no_route_has(server: Server, method: str, path: str) -> None:
+    """Whatever the method, a Status says that there is nothing."""
+    status, _, body = ask(server, method, path)
+    assert (status, body["message"], body["details"]) == (404, NOT_FOUND, {})
+
+
+@pytest.mark.parametrize("path", ["//api/v1/pods", "//", "/apis//", "/apis//v1", "/apis//v1/x", "/nothing"])
+def test_paths_outside_of_every_router(server: Server, path: str) -> None:
+    """Plain text."""
+    answer = send(server, "GET", path)
+    assert (answer.status, answer.raw) == (404, b"404 page not found\n")
+
+
+def test_slashes_behind_a_group(server: Server) -> None:
+    """One is the group's page, which takes every method; with two it is a page of the router, which does not."""
+    assert [send(server, "POST", f"/apis/apps{end}").status for end in ("", "/", "//")] == [200, 200, 405]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", f"{NS}/pods/..", 400, "Name parameter invalid: \"..\": may not be '..'"),
+        ("DELETE", f"{NS}/pods/a%25b", 400, "Name parameter invalid: \"a%b\": may not contain '%'"),
+        ("GET", "/api/v1/nodes/%2E", 400, "Name parameter invalid: \".\": may not be '.'"),
+        ("GET", f"{NS}/pods/%E9", 404, 'pods "\\xe9" not found'),
+        ("GET", f"{NS}/pods/b/proxy/x/y", 404, 'pods "b" not found'),
+        ("OPTIONS", f"{NS}/pods/a/proxy", 400, "address not allowed"),
+        ("TRACE", f"{NS}/pods/a/proxy", 405, NOT_ALLOWED),
+        ("GET", f"{NS}/services/https:a:b/proxy/", 404, 'services "a" not found'),
+        ("GET", "/api/v1/nodes/n:10250/proxy/", 500, "no preferred addresses found; known addresses: []"),
+        ("GET", "/apis/apps/v1/namespaces/default/deployments/a/scale", 404, 'deployments/scale.apps "a" not found'),
+        ("GET", "/apis/apps/v1/namespaces/default/statefulsets/a/scale", 404, 'statefulsets.apps "a" not found'),
+        ("GET", f"{NS}/replicationcontrollers/a/scale", 404, 'replicationcontrollers/scale.autoscaling "a" not found'),
+        ("GET", "/api/v1/componentstatuses/x", 500, "Component not found: x"),
+        (
+            "GET",
+            "/api/v1/componentstatuses?watch=1",
+            405,
+            'watch is not supported on resources of kind "componentstatuses"',
+        ),
+    ],
+)
+def test_names(server: Server, method: str, path: str, status: int, message: str) -> None:
+    """What is told of names that are none, and of things that are not there or do not listen."""
+    code, _, body = ask(server, method, path)
+    assert (code, body["message"]) == (status, message)
+
+
+def test_escapes_that_are_none(server: Server) -> None:
+    """In a path they spoil the request, in a query the parameter, as semicolons do."""
+    answer = send(server, "GET", f"{NS}/pods/%ZZ")
+    assert (answer.status, answer.raw, answer.headers["Connection"]) == (400, b"400 Bad Request", "close")
+    assert ask(server, "GET", f"{NS}/pods?limit=%ZZ&limit=a;b")[0] == 200
+    assert ask(server, "GET", f"{NS}/pods?limit=ab")[0] == 400
+
+
+def test_component_statuses(server: Server) -> None:
+    """The store is well, other parts are not there; a warning says that nobody should ask."""
+    status, headers, body = ask(server, "GET", "/api/v1/componentstatuses")
+    assert (status, body["metadata"]) == (200, {})
+    healthy = {item["metadata"]["name"]: item["conditions"][0]["status"] for item in body["items"]}
+    assert healthy == {"controller-manager": "False", "scheduler": "False", "etcd-0": "True"}
+    assert headers["Warning"] == '299 - "v1 ComponentStatus is deprecated in v1.19+"'
+    chosen = ask(server, "GET", "/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0")[2]
+    assert [item["metadata"]["name"] for item in chosen["items"]] == ["etcd-0"]
+
+
+def test_timeouts_of_requests_that_last(server: Server) -> None:
+    """Nobody reads the timeout of a watch, nor of a log."""
+    assert ask(server, "GET", f"{NS}/pods?timeout=5")[0] == 400
+    assert send(server, "GET", f"{NS}/pods?timeout=5&watch=1&timeoutSeconds=0").status == 200
+    assert send(server, "GET", f"{NS}/pods/a/log?timeout=5").status == 204

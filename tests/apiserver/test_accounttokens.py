@@ -1,0 +1,166 @@
+"""Tokens of service accounts: who takes them for what, and that anybody can check them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.request import Request, urlopen
+
+import orjson
+import pytest
+
+from understudy import Server
+from understudy.apiserver import rsa
+from understudy.apiserver.accounttokens import ISSUER, AccountTokens, TokenError
+from understudy.apiserver.rsa import Key
+
+ACCOUNT = {"name": "sa", "namespace": "default", "uid": "1"}
+POD, NODE, SECRET = ({"name": name, "uid": f"uid-of-{name}"} for name in ("pod", "node", "secret"))
+TOKENS = AccountTokens()
+Objects = dict[str, Any]
+
+
+def decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def issued(audiences: list[str] | None = None, lasts: int = 3600, **bound: Any) -> str:
+    return TOKENS.issue(ACCOUNT, audiences or [ISSUER], int(time.time()) + lasts, bound)
+
+
+def stored(*changed: tuple[str, str]) -> Any:
+    """A lookup in a store with an account, a pod, a secret and a node, of which some have another uid ("": none)."""
+    objects = {"serviceaccounts": ACCOUNT, "pods": POD, "secrets": SECRET, "nodes": NODE}
+    uids = dict(changed)
+
+    def lookup(group: str, resource: str, namespace: str, name: str) -> Any:
+        found = objects[resource]
+        uid = uids.get(resource, found["uid"])
+        return {"metadata": {**found, "uid": uid}} if uid else None
+
+    return lookup
+
+
+def test_what_a_token_says() -> None:
+    """Header and claims, and a signature that the published key verifies."""
+    head, claims, signature = issued(pod=POD, node={"name": "node"}).split(".")
+    assert json.loads(decoded(head)) == {"alg": "RS256", "kid": TOKENS.jwk["kid"]}
+    said = json.loads(decoded(claims))
+    assert (said["iss"], said["sub"], said["aud"]) == (ISSUER, "system:serviceaccount:default:sa", [ISSUER])
+    assert said["kubernetes.io"] == {
+        "namespace": "default",
+        "node": {"name": "node"},
+        "pod": POD,
+        "serviceaccount": {"name": "sa", "uid": "1"},
+    }
+    public = Key(int.from_bytes(decoded(TOKENS.jwk["n"])), (0, 0))
+    assert int.from_bytes(decoded(TOKENS.jwk["e"])) == rsa.EXPONENT
+    assert public.verifies(f"{head}.{claims}".encode(), decoded(signature))
+    assert not public.verifies(f"{head}.x{claims}".encode(), decoded(signature))
+
+
+def test_who_a_token_is() -> None:
+    """The account, with what the token is bound to, for the audiences that it shares with those who ask."""
+    user, audiences = TOKENS.user(issued(["x", "y"], pod=POD, node=NODE), ["z", "y"], stored())
+    assert (user.name, user.uid, audiences) == ("system:serviceaccount:default:sa", "1", ["y"])
+    assert user.groups == ["system:serviceaccounts", "system:serviceaccounts:default"]
+    assert {key.partition("/")[2]: value for key, value in user.extra.items() if "credential" not in key} == {
+        "node-name": ["node"],
+        "node-uid": ["uid-of-node"],
+        "pod-name": ["pod"],
+        "pod-uid": ["uid-of-pod"],
+    }
+
+
+GONE = "service account token has been invalidated"
+REFUSED = [
+    pytest.param(lambda: "abc", stored(), "", id="no token at all"),
+    pytest.param(lambda: "a.b.c", stored(), "", id="no claims"),
+    pytest.param(lambda: f"e30.{base64.urlsafe_b64encode(b'[]').decode()}.eA", stored(), "", id="claims of no account"),
+    pytest.param(
+        lambda: issued()[:-4] + "AAAA", stored(), "square/go-jose: error in cryptographic primitive", id="changed"
+    ),
+    pytest.param(lambda: issued(lasts=-61), stored(), "service account token has expired", id="expired"),
+    pytest.param(
+        lambda: issued(["x", "y"]),
+        stored(),
+        f'token audiences ["x" "y"] is invalid for the target audiences ["{ISSUER}"]',
+        id="for others",
+    ),
+    pytest.param(
+        lambda: issued(), stored(("serviceaccounts", "")), 'serviceaccounts "sa" not found', id="account gone"
+    ),
+    pytest.param(
+        lambda: issued(),
+        stored(("serviceaccounts", "2")),
+        "service account UID (2) does not match claim (1)",
+        id="another account of that name",
+    ),
+    pytest.param(lambda: issued(pod=POD), stored(("pods", "")), GONE, id="pod gone"),
+    pytest.param(lambda: issued(secret=SECRET), stored(("secrets", "")), GONE, id="secret gone"),
+    pytest.param(
+        lambda: issued(node=NODE),
+        stored(("nodes", "2")),
+        "node UID (2) does not match service account node ref claim (uid-of-node)",
+        id="another node",
+    ),
+]
+
+
+@pytest.mark.parametrize(("token", "lookup", "why"), REFUSED)
+def test_tokens_that_are_no_good(token: Callable[[], str], lookup: Any, why: str) -> None:
+    """Each says why, unless it is none of ours."""
+    with pytest.raises(TokenError) as refused:
+        TOKENS.user(token(), [ISSUER], lookup)
+    assert str(refused.value) == why
+
+
+def test_the_node_of_a_pod_is_only_told() -> None:
+    """A token of a pod does not die with the node."""
+    TOKENS.user(issued(pod=POD, node=NODE), [ISSUER], stored(("nodes", "")))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        running.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa"}})
+        yield running
+
+
+def asked(server: Server, path: str, body: Any = None) -> Any:
+    data = None if body is None else orjson.dumps(body)
+    with urlopen(Request(server.url + path, data, {"Content-Type": "application/json"}), timeout=10) as answer:
+        return answer.headers, json.load(answer)
+
+
+def test_discovery_of_the_keys(server: Server) -> None:
+    """The configuration leads to the keys, which verify the tokens that the server issues."""
+    headers, configuration = asked(server, "/.well-known/openid-configuration")
+    assert (headers["Content-Type"], headers["Cache-Control"]) == ("application/json", "public, max-age=3600")
+    assert configuration["issuer"] == ISSUER
+    headers, keys = asked(server, configuration["jwks_uri"].removeprefix(server.url))
+    assert headers["Content-Type"] == "application/jwk-set+json"
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    token = asked(server, f"{accounts}/sa/token", {"spec": {}})[1]["status"]["token"]
+    signed, _, signature = token.rpartition(".")
+    (jwk,) = keys["keys"]
+    assert jwk["kid"] == json.loads(decoded(token.partition(".")[0]))["kid"]
+    assert Key(int.from_bytes(decoded(jwk["n"])), (0, 0)).verifies(signed.encode(), decoded(signature))
+
+
+def test_reviews(server: Server) -> None:
+    """A review asks for audiences; without any, for this server's own."""
+    accounts, reviews = "/api/v1/namespaces/default/serviceaccounts", "/apis/authentication.k8s.io/v1/tokenreviews"
+    token = asked(server, f"{accounts}/sa/token", {"spec": {"audiences": ["x"]}})[1]["status"]["token"]
+    found = asked(server, reviews, {"spec": {"token": token, "audiences": ["x", "z"]}})[1]["status"]
+    assert (found["authenticated"], found["audiences"]) == (True, ["x"])
+    why = f'token audiences ["x"] is invalid for the target audiences ["{ISSUER}"]'
+    assert asked(server, reviews, {"spec": {"token": token}})[1]["status"] == {
+        "user": {},
+        "error": f"[invalid bearer token, {why}]",
+    }
+    other = asked(server, reviews, {"spec": {"token": "abc"}})[1]["status"]
+    assert other == {"user": {}, "error": "invalid bearer token"}
