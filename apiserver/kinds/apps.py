@@ -12,6 +12,7 @@ from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.field import Path
 from understudy.admission.meta import Metadata
 from understudy.admission.names import label_name
+from understudy.admission.pod_security import enforcement as pod_security
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
 from understudy.apiserver.kinds.volumes import default_claim
@@ -19,7 +20,7 @@ from understudy.apiserver.printing import NONE, age, at, containers, labels, nam
 from understudy.apiserver.types import Obj, split_api_version
 
 # What the strategies of all workloads have.
-_SHARED: dict[str, Any] = {"warn_update": common.warn_update}
+_SHARED: dict[str, Any] = {"warn_update": common.warn_update, **pod_security.of_template("spec", "template")}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
 
 

@@ -10,6 +10,7 @@ from understudy.admission.core import pod_defaults, pod_fields
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.field import Path
 from understudy.admission.meta import CORE
+from understudy.admission.pod_security import enforcement as pod_security
 from understudy.admission.updates import in_order
 from understudy.apiserver.kind import Context, Rules
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
@@ -187,6 +188,7 @@ def _jobs() -> Rules:
             validate_update=jobs.update,
             warn_create=steps(common.warn_of_hostname, _warn),
             warn_update=_when_changed(_warn),
+            **pod_security.of_template("spec", "template"),
             generation=True,
         ),
         status=status(validate_update=in_order(CORE.updated, job_status.validate)),
@@ -209,6 +211,7 @@ def _cron_jobs() -> Rules:
             validate=jobs.cron_create,
             validate_update=in_order(CORE.updated, jobs.cron_update),
             warn_create=steps(common.warn_of_hostname, jobs.warn_of_cron),
+            **pod_security.of_template("spec", "jobTemplate", "spec", "template"),
             warn_update=update_steps(
                 _when_changed(jobs.warn_of_cron), lambda obj, old, ctx: jobs.warn_of_zone(obj, ctx)
             ),

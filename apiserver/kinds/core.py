@@ -20,6 +20,7 @@ from understudy.admission.core.options import options
 from understudy.admission.field import Errors, Path
 from understudy.admission.meta import CORE, Metadata
 from understudy.admission.names import label_name
+from understudy.admission.pod_security import enforcement as pod_security
 from understudy.admission.updates import again, in_order
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep, main, restore, status
@@ -168,6 +169,8 @@ NAMESPACES = Rules(
         prepare_for_update=_update_namespace,
         canonicalize=_name_label,
         validate_metadata=_NAMESPACE.created,
+        check_create=pod_security.check_namespace,
+        check_update=pod_security.check_namespace_update,
         validate=namespaces.validate,
         validate_update=in_order(again(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
         reset_fields={"": (("status",),)},
@@ -250,6 +253,7 @@ POD_TEMPLATES = Rules(
         validate=_validate_template,
         validate_update=in_order(CORE.updated, again(_validate_template)),
         warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
+        **pod_security.of_template("template"),
         generation=True,
     ),
     row=_template_cells,

@@ -13,6 +13,7 @@ from understudy.admission.core import (
     pod_warnings,
     pods,
 )
+from understudy.admission.pod_security import enforcement as pod_security
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds import pod_table
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
@@ -126,7 +127,8 @@ MAIN = Strategy(
     validate=pods.create,
     validate_update=pod_updates.update,
     warn_create=pod_warnings.create,
-    check_create=limit_ranger.check_pod,
+    check_create=steps(limit_ranger.check_pod, pod_security.check_pod),
+    check_update=pod_security.check_pod_update,
     reset_fields=STATUS_RESET,
 )
 STATUS = Strategy(
@@ -138,6 +140,7 @@ STATUS = Strategy(
 EPHEMERAL = Strategy(
     prepare_for_update=_update_ephemeral,
     validate_update=pod_updates.update_ephemeral,
+    check_update=pod_security.check_pod_update,
     reset_fields=STATUS_RESET,
 )
 
