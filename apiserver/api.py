@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from understudy.admission.gates import Gates
 from understudy.apiserver import metadata
@@ -18,7 +18,7 @@ from understudy.apiserver.requestinfo import RequestInfo
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.selectors import FieldTerm, Selector, SelectorError, parse_fields, parse_labels
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import from_internal, to_internal
+from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +95,15 @@ class Api:
             return None
         (from_kind, from_version), (to_kind, to_version) = versions[source], versions[wanted]
         return from_internal(to_kind, to_version, to_internal(from_kind, from_version, obj))
+
+    def defaulted(self, target: Target, obj: Obj, api_version: str, ctx: Context) -> Obj:
+        """An object of the target's kind in some version, with that version's defaults, in the target's version."""
+        kind, version = self._versions(target.kind).get(api_version, (target.kind, target.version))
+        obj = typed(kind, version, bare(obj))
+        kind.rules.defaults(obj, ctx if version == ctx.version else replace(ctx, version=version))
+        if (kind, version) == (target.kind, target.version):
+            return obj
+        return from_internal(target.kind, target.version, to_internal(kind, version, obj))
 
     def _versions(self, kind: Kind) -> dict[str, tuple[Kind, str]]:
         """By apiVersion, every form in which what is stored as this kind is served; events are so in two groups."""

@@ -24,7 +24,17 @@ from understudy.apiserver.schema import Struct
 from understudy.apiserver.spelling import Odd, Source
 from understudy.apiserver.types import Obj
 
-__all__ = ["DecodeError", "canonical", "decode_json", "decode_yaml", "encode", "sniff", "yaml_to_json"]
+__all__ = [
+    "DecodeError",
+    "canonical",
+    "decode_json",
+    "decode_yaml",
+    "encode",
+    "quickly",
+    "sniff",
+    "sniff_value",
+    "yaml_to_json",
+]
 
 # Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
 _TELLING_ESCAPE = re.compile(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
@@ -98,12 +108,20 @@ def yaml_to_json(body: bytes) -> tuple[bytes, list[str]]:
     return to_json(body)
 
 
-def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
-    """The same for a JSON value that is parsed already (the result of a patch). Raises DecodeError."""
+def quickly(value: Any, struct: Struct) -> Obj | None:
+    """The canonical object of a JSON value, None if anything in it is unusual."""
     try:
-        return converter(struct)(value, None), []
+        obj: Obj = converter(struct)(value, None)
     except (Odd, RecursionError):
-        return _decode_exactly(to_text(encode(value)), struct)
+        return None
+    return obj
+
+
+def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
+    """The canonical object and the strict errors of a JSON value that is parsed already (the result of a patch). Raises
+    DecodeError."""
+    obj = quickly(value, struct)
+    return (obj, []) if obj is not None else _decode_exactly(to_text(encode(value)), struct)
 
 
 def sniff(body: bytes) -> tuple[str, str]:
@@ -112,14 +130,23 @@ def sniff(body: bytes) -> tuple[str, str]:
     global _sniffed
     try:
         value = _loads(body.decode())
-        _sniffed = _Sniffed(body, value)
-        if isinstance(value, dict) and not any(_folded(key) for key in value):
-            version, kind = value.get("apiVersion", ""), value.get("kind", "")
-            if type(version) is str and type(kind) is str:
-                return version, kind
     except (Odd, ValueError, RecursionError):
-        pass
-    return _sniff_exactly(to_text(body))
+        return _sniff_exactly(to_text(body))
+    _sniffed = _Sniffed(body, value)
+    return _sniff_quickly(value) or _sniff_exactly(to_text(body))
+
+
+def sniff_value(value: Any) -> tuple[str, str]:
+    """The same of a JSON value that is parsed already."""
+    return _sniff_quickly(value) or _sniff_exactly(to_text(encode(value)))
+
+
+def _sniff_quickly(value: Any) -> tuple[str, str] | None:
+    """None if there is anything unusual."""
+    if not isinstance(value, dict) or any(_folded(key) for key in value):
+        return None
+    version, kind = value.get("apiVersion", ""), value.get("kind", "")
+    return (version, kind) if type(version) is str and type(kind) is str else None
 
 
 def _folded(key: str) -> bool:

@@ -43,9 +43,9 @@ class Decoder:
         self._fields: list[str] = []
         self._path: list[str] = []
 
-    def decode(self, node: Node, struct: Struct) -> Any:
-        """The fields of `struct` that the body has, duplicates merged, raw values with their bytes."""
-        value = self._value(node, struct, {})
+    def decode(self, node: Node, shape: Shape) -> Any:
+        """What of a shape the body has, duplicates merged, raw values with their bytes."""
+        value = self._value(node, shape, {})
         if self._saved:
             raise self._saved
         return value

@@ -72,18 +72,16 @@ def parse(text: str) -> Node:
     at = _skip(text, 0)
     while True:
         if text[at : at + 1] in ("{", "["):
+            if len(open_) == MAX_DEPTH:
+                raise _unexpected(text, at, "exceeded max depth")
             is_object = text[at] == "{"
             node = Node("object" if is_object else "array", [], at, at)
             at = _skip(text, at + 1)
             if text[at : at + 1] != ("}" if is_object else "]"):
                 open_.append(node)
-                if len(open_) > MAX_DEPTH:
-                    raise DecodeError("exceeded max depth")
                 key, at = _key(text, at) if is_object else ("", at)
                 keys.append(key)
                 continue
-            if len(open_) == MAX_DEPTH:
-                raise DecodeError("exceeded max depth")
             node.end = at = at + 1
         else:
             node = _scalar(text, at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 _SPECIAL = {
@@ -49,15 +50,17 @@ class Printed:
         return self.text
 
 
-def go_float(value: float) -> str:
-    """`value` as %v writes it: the shortest form, with an exponent below 1e-4 and from 1e21 on."""
-    if value == int(value) and abs(value) < 1e21:
-        return str(int(value))
-    text = repr(value)
-    if "e" in text:
-        mantissa, exponent = text.split("e")
-        return f"{mantissa}e{exponent[0] if exponent[0] in '+-' else '+'}{exponent.lstrip('+-').zfill(2)}"
-    return text
+def go_float(value: float, digits: int = 21) -> str:
+    """`value` in its shortest form, with an exponent below 1e-4 and from 10**digits on: from 1e21 as JSON and YAML have
+    it, from 1e6 as %v prints it."""
+    exact = Decimal(repr(float(value))).normalize()
+    exponent = exact.adjusted() if value else 0
+    if -4 <= exponent < digits:
+        return f"{exact:f}"
+    return f"{exact.scaleb(-exponent):f}e{exponent:+03d}"
+
+
+PRINTED = 6  # digits of a float that %v prints without an exponent
 
 
 def go_value(value: Any) -> str:
@@ -69,5 +72,5 @@ def go_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return go_float(value)
+        return go_float(value, PRINTED)
     return str(value)

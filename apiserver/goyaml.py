@@ -296,13 +296,37 @@ def _convert(root: _Node) -> Document:
         raise DecodeError("yaml: exceeded max depth of 10000") from error
 
 
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}  # by the mark that a body begins with
+_WIDTHS = ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))  # (mask, bits, octets) of what begins a character
+
+
+def _text(body: bytes) -> str:
+    """Raises DecodeError for what is neither UTF-8 nor marked as UTF-16."""
+    marked = _UTF_16.get(body[:2])
+    if marked:
+        return body[2:].decode(marked, "replace")
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"yaml: {_misspelt(body[error.start : error.start + 4])}") from error
+
+
+def _misspelt(octets: bytes) -> str:
+    """What is wrong with a character."""
+    width = next((size for mask, bits, size in _WIDTHS if octets[0] & mask == bits), 0)
+    if not width:
+        return "invalid leading UTF-8 octet"
+    if any(octet & 0xC0 != 0x80 for octet in octets[1:width]):
+        return "invalid trailing UTF-8 octet"
+    if len(octets) < width:
+        return "incomplete UTF-8 octet sequence"
+    overlong = octets[0] in (0xC0, 0xC1) or octets[:2] < {3: b"\xe0\xa0", 4: b"\xf0\x90"}.get(width, b"")
+    return "invalid length of a UTF-8 sequence" if overlong else "invalid Unicode character"
+
+
 def to_json(body: bytes) -> tuple[bytes, list[str]]:
     """The JSON of the first document of a body, and the strict error about its duplicate keys, if any."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError("yaml: invalid leading UTF-8 octet") from error
-    for root in _documents(text):
+    for root in _documents(_text(body)):
         document = _convert(root)
         twice = "\n  ".join(document.duplicates)
         return encode(_sorted(document.value)), [f"yaml: unmarshal errors:\n  {twice}"] if twice else []

@@ -266,8 +266,13 @@ def patch_type(headers: Mapping[str, str]) -> str:
 
 @lru_cache(256)
 def _patch_type(content_type: str) -> str:
-    media = (part.partition(";")[0].strip(" ") for part in content_type.split(","))
-    return next((found for found in media if found in PATCHES), "")
+    """Nothing for a list of types without one that the router knows; the handler takes no lists. Raises 415."""
+    if not any(part.partition(";")[0].strip(" ") in PATCHES for part in content_type.split(",")):
+        return ""
+    media = content_type.partition(";")[0]
+    if media not in PATCHES:
+        raise unsupported_media_type(PATCHES)
+    return media
 
 
 def _no_patch(content_length: str) -> StatusError:

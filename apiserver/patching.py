@@ -11,19 +11,19 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.admission.field import Path, invalid
-from understudy.apiserver import errors
-from understudy.apiserver.bodies import SCHEME
-from understudy.apiserver.decode import DecodeError, canonical, encode
+from understudy.apiserver import errors, schemes
+from understudy.apiserver.bodies import Sent
+from understudy.apiserver.decode import DecodeError, canonical, encode, sniff_value
 from understudy.apiserver.kind import Context
 from understudy.apiserver.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from understudy.apiserver.options import IGNORE, STRICT
 from understudy.apiserver.patch import json, merge, strategic, unstructured
 from understudy.apiserver.rawjson import respelt, sorted_bytes
-from understudy.apiserver.schema import Struct
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.schema import INTERNAL, Schemas, Struct
+from understudy.apiserver.types import GroupVersionKind, Obj
 
-# (live object, its shape, field validation, context) to the patched object
-Patched = Callable[[Obj, Struct, str, Context], Obj]
+# (live object, what it is, the types of the release, field validation, context) to the patched object
+Patched = Callable[[Obj, GroupVersionKind, Schemas, str, Context], Sent]
 
 
 def json_patch(body: bytes, validation: str) -> Patched:
@@ -35,70 +35,69 @@ def merge_patch(body: bytes, validation: str) -> Patched:
 
 
 def _document(form: Any, body: bytes, validation: str) -> Patched:
-    """JSON and merge patches change the object's text; errors show what they made of it."""
+    """JSON and merge patches change the object's text; errors show what they made of it.
+
+    The text is decoded as whatever it then says it is: another version of the kind is as good. Where it does not say,
+    that is the internal form, to which fields in JSON's spelling are unknown."""
     patch = form.parse(body, validation != IGNORE)
 
-    def patched(live: Obj, struct: Struct, validation: str, ctx: Context) -> Obj:
+    def patched(live: Obj, kind: GroupVersionKind, schemas: Schemas, validation: str, ctx: Context) -> Sent:
+        struct = schemas.kind(*kind)
         result = form.apply(patch, live)
 
         def shown() -> str:
-            return encode(result).decode()
+            in_order = canonical(live, struct)[0]  # of Go's fields
+            return encode(form.apply(form.as_written(body), in_order)).decode("utf-8", "surrogateescape")
 
-        _check_type(result, live, struct, shown)
-        obj: Obj = respelt(_decoded(result, struct, list(patch.strict_errors), validation, ctx, shown), encode)
-        return obj
+        def decode(struct: Struct) -> tuple[Obj, list[str]]:
+            return canonical(result, struct)
+
+        try:
+            sent = schemes.completed(*sniff_value(result), kind._replace(version=INTERNAL))
+            obj, strict = schemes.decoded(schemas, sent, kind, decode, shown)
+        except DecodeError as why:
+            raise _unusable(shown(), str(why)) from None
+        _report(patch.strict_errors + strict, validation, ctx, shown)
+        if sent.version == INTERNAL:
+            sent, obj = kind, _from_internal(obj, struct)
+        return Sent(respelt(obj, encode), sent)
 
     return patched
+
+
+def _from_internal(obj: Obj, struct: Struct) -> Obj:
+    """What is left of an internal object: its metadata, which stand at the top."""
+    metadata = struct.fields["metadata"].type
+    assert isinstance(metadata, Struct)
+    return canonical({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
 
 
 def strategic_patch(body: bytes, validation: str) -> Patched:
-    """The object's fields are merged as their schema says; errors show the patch."""
+    """The object's fields are merged as their schema says; errors show the patch. What the result says of its type
+    does not matter."""
     strategic.parse(body, validation != IGNORE)
 
-    def patched(live: Obj, struct: Struct, validation: str, ctx: Context) -> Obj:
+    def patched(live: Obj, kind: GroupVersionKind, schemas: Schemas, validation: str, ctx: Context) -> Sent:
+        struct = schemas.kind(*kind)
         patch = strategic.parse(body, validation != IGNORE)
         result = strategic.apply(patch, live, struct)
         try:
-            unstructured.check(result, struct)
+            obj, unknown = unstructured.decoded(result, struct)
         except DecodeError as why:
             raise _unusable(patch.left(), str(why)) from None
-        decoded = _decoded(result, struct, list(patch.strict_errors), validation, ctx, patch.left)
-        obj: Obj = respelt(decoded, sorted_bytes)
-        return obj
+        _report(patch.strict_errors + unknown, validation, ctx, patch.left)
+        return Sent(respelt(obj, sorted_bytes), kind)
 
     return patched
 
 
-def _check_type(result: Any, live: Obj, struct: Struct, shown: Callable[[], str]) -> None:
-    """A patch cannot make an object another kind; one that takes its kind away changes nothing."""
-    sent = result if isinstance(result, dict) else {}
-    kind = sent.get("kind") or live["kind"]
-    api_version = sent.get("apiVersion") or live["apiVersion"]
-    if (kind, api_version) == (live["kind"], live["apiVersion"]):
-        return
-    if str(api_version).count("/") > 1:
-        raise _unusable(shown(), f"unexpected GroupVersion string: {api_version}")
-    group, version = split_api_version(str(api_version))
-    if struct.schemas.has_kind(group, version, str(kind)):
-        source = struct.schemas.kind(group, version, str(kind)).go
-        raise _unusable(shown(), f"unable to convert {source} to {struct.go}: the patch makes it another kind")
-    raise _unusable(shown(), f'no kind "{kind}" is registered for version "{api_version}" in scheme {SCHEME}')
-
-
-def _decoded(
-    value: Any, struct: Struct, strict: list[str], validation: str, ctx: Context, shown: Callable[[], str]
-) -> Obj:
-    try:
-        obj, found = canonical(value, struct)
-    except DecodeError as why:
-        raise _unusable(shown(), str(why)) from None
-    strict += found
+def _report(strict: list[str], validation: str, ctx: Context, shown: Callable[[], str]) -> None:
+    """Unknown and duplicate fields, as field validation wants them to be told of."""
     if strict and validation == STRICT:
         raise _unusable(shown(), f"strict decoding error: {', '.join(strict)}")
     if validation != IGNORE:
         for text in strict:
             ctx.warn(text)
-    return obj
 
 
 def _unusable(shown: str, why: str) -> errors.StatusError:

@@ -76,7 +76,7 @@ async def get_scale(api: Api, call: Call, target: Target) -> Reply:
 
 async def update_scale(api: Api, call: Call, target: Target) -> Reply:
     options = write_options(call)
-    sent = bodies.read(call, api.schemas, GVK, "autoscaling.Scale", options.field_validation)
+    sent = bodies.read(call, api.schemas, GVK, options.field_validation)
     writer = Writer(api, call, target, options)
     return await _write(writer, lambda live: _owned(writer, live, {**live, **sent.obj}))
 
@@ -88,9 +88,13 @@ async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     if media == APPLY_PATCH:
         patch = apply.parse(call.body, options.field_validation)
         return await _write(writer, lambda live: _applied(writer, live, patch))
-    struct, validation = api.schemas.kind(*GVK), options.field_validation
+    validation = options.field_validation
     patched = PATCHERS[media](call.body, validation)
-    return await _write(writer, lambda live: _owned(writer, live, patched(live, struct, validation, writer.ctx)))
+
+    def change(live: Obj) -> Obj:
+        return _owned(writer, live, patched(live, GVK, api.schemas, validation, writer.ctx).obj)
+
+    return await _write(writer, change)
 
 
 def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:

@@ -20,7 +20,6 @@ from understudy.apiserver.patch import managedfields
 from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.scale import get_scale, patch_scale, update_scale
-from understudy.apiserver.schema import INTERNAL
 from understudy.apiserver.types import Obj, split_api_version
 from understudy.apiserver.writes import check_namespace
 
@@ -35,8 +34,7 @@ PROXY = "proxy"
 async def _sent(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
     """The body, which is of the subresource's kind. Raises 400."""
     kind = target.kind.subresources[target.subresource].kind
-    internal = api.schemas.kind(kind.group, INTERNAL, kind.kind).go
-    obj = bodies.read(call, api.schemas, kind, internal, options.field_validation).obj
+    obj = bodies.read(call, api.schemas, kind, options.field_validation).obj
     check_namespace(obj, target)
     return obj
 

@@ -18,7 +18,7 @@ from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.registry import Transform, Write, strategy_of
 from understudy.apiserver.rendering import form_of, object_reply
 from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import bare, from_internal, to_internal, typed
+from understudy.apiserver.versions import from_internal, to_internal
 
 WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 DUPLICATE_OWNERS = (
@@ -77,6 +77,10 @@ class Writer:
 
     def default(self, obj: Obj) -> None:
         self.target.rules.defaults(obj, self.ctx)
+
+    def defaulted(self, sent: bodies.Sent) -> Obj:
+        """An object that may be in another version, with that version's defaults, in the version of the request."""
+        return self.api.defaulted(self.target, sent.obj, sent.gvk.api_version, self.ctx)
 
 
 def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
@@ -152,9 +156,8 @@ def _patching(writer: Writer, media: str) -> Transform:
             raise errors.not_found(target.kind.group, target.kind.resource, target.name)
         live = writer.live(current)
         patched = PATCHERS[media](writer.call.body, validation)
-        obj = patched(live, target.struct, validation, writer.ctx)
-        obj = typed(target.kind, target.version, bare(obj))
-        writer.default(obj)
+        sent = patched(live, target.kind.gvk(target.version), writer.api.schemas, validation, writer.ctx)
+        obj = writer.defaulted(sent)
         writer.own(live, obj)
         check_namespace(obj, target)
         check_name(obj, target)
@@ -167,7 +170,6 @@ def _patching(writer: Writer, media: str) -> Transform:
 def _applying(writer: Writer) -> Transform:
     target, options = writer.target, writer.options
     patch = apply.parse(writer.call.body, options.field_validation)
-    writer.call.warnings += patch.warnings
 
     def transform(current: Obj | None) -> Obj:
         live = writer.live(current) if current else None
@@ -184,6 +186,8 @@ def _applying(writer: Writer) -> Transform:
             convert=writer.convert,
             duplicates=patch.duplicates,
         )
+        for text in patch.warnings:
+            writer.ctx.warn(text)
         if current is not None and obj is live:
             return current
         obj = respelt(obj, sorted_bytes)

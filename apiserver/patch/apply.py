@@ -10,13 +10,12 @@ validation beyond the schema.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.apiserver.decode import DecodeError, canonical
+from understudy.apiserver.decode import DecodeError
 from understudy.apiserver.errors import StatusError, apply_conflict, bad_request, unknown_error
-from understudy.apiserver.patch import fieldset, lastapplied, owners
+from understudy.apiserver.patch import fieldset, lastapplied, owners, unstructured
 from understudy.apiserver.patch.applybody import Patch, parse
 from understudy.apiserver.patch.fieldset import Set, difference, intersection
 from understudy.apiserver.patch.managedfields import NEVER_OWNED, Convert, Paths, Update, bare, empty, keep_times
@@ -197,13 +196,13 @@ class Request:
         return intersection(owned.fields, changed)
 
     def _decoded(self, new: Obj) -> Obj:
-        """The object in its canonical form, as decoding it gives."""
+        """The object in its canonical form, as converting it gives."""
         try:
-            obj, _ = canonical(new, self.update.struct)
+            obj, _ = unstructured.decoded(new, self.update.struct)
         except DecodeError as why:
             raise unknown_error(
                 f"failed to convert new object ({self._named()}) to proper version: "
-                f"unable to convert unstructured object to {self.type_text}: {_conversion_text(str(why))}"
+                f"unable to convert unstructured object to {self.type_text}: {why}"
             ) from None
         return obj
 
@@ -219,15 +218,6 @@ class Request:
         metadata = metadata if isinstance(metadata, dict) else {}
         names = (metadata.get("namespace"), metadata.get("name"))
         return "/".join(name if isinstance(name, str) else "" for name in names) + f"; {self.type_text}"
-
-
-_FRACTION = re.compile(r"json: cannot unmarshal number \S*[.eE]\S* into .* of type (\w+)")
-
-
-def _conversion_text(why: str) -> str:
-    """The converter's text for what the JSON decoder words in another way."""
-    fraction = _FRACTION.match(why)
-    return f"cannot convert float64 to {fraction[1]}" if fraction else why
 
 
 __all__ = ["Conflicts", "Patch", "apply", "parse"]

@@ -2,16 +2,31 @@
 
 Owns the bytes of a request; knows nothing of what a patch means. Numbers become int where they fit 64 bits, else float
 (sigs.k8s.io/json, "preserve ints"). What is odd, or wrong, `gojson` reads as Go does.
+
+A patch that is applied to an object's text leaves its own spelling there, which errors show and the decoder sees: in
+such a one numbers that are not integers keep it (`spelt`), in `loads_as_written` strings do, too.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NoReturn
 
-from understudy.apiserver.gojson import DecodeError, Node, parse, to_text
+from understudy.apiserver.gojson import DecodeError, Node, parse, to_bytes, to_text
+from understudy.apiserver.rawjson import RawNumber, RawString, raw
 
-_GO_KINDS = {dict: "object", list: "array", str: "string", bool: "bool", int: "number", float: "number"}
+_GO_KINDS = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    RawString: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    RawNumber: "number",
+}
+Number = Callable[[str], Any]  # what is made of the literal of a number that is not an int64
 
 
 def kind_of(value: Any) -> str:
@@ -19,14 +34,26 @@ def kind_of(value: Any) -> str:
     return _GO_KINDS[type(value)]
 
 
-def loads(body: bytes) -> tuple[Any, list[str]]:
+def spelt(literal: str) -> Any:
+    """A number that is written as it came."""
+    return raw(float(literal), literal.encode())
+
+
+def loads(body: bytes, number: Number = float) -> tuple[Any, list[str]]:
     """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
     The last of several wins. Raises DecodeError with Go's text."""
     try:
-        return _decode(body.decode()), []
+        return _DECODERS[number](body.decode()), []
     except (ValueError, RecursionError):
         found: list[str] = []
-        return _value(parse(to_text(body)), "", found), found
+        text = to_text(body)
+        return _Reader(text, number, False).value(parse(text), "", found), found
+
+
+def loads_as_written(body: bytes) -> Any:
+    """The value with the spelling of its scalars. The body is known to be JSON."""
+    text = to_text(body)
+    return _Reader(text, spelt, True).value(parse(text), "", [])
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -36,67 +63,52 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return out
 
 
-def _integer(text: str) -> int | float:
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else float(text)
+def _integer(literal: str, number: Number) -> Any:
+    value = int(literal)
+    return value if -(2**63) <= value < 2**63 else number(literal)
 
 
 def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)  # Python reads NaN and Infinity, JSON has none
 
 
-_decode = json.JSONDecoder(object_pairs_hook=_unique, parse_int=_integer, parse_constant=_no_constant).decode
+def _decoder(number: Number) -> Callable[[str], Any]:
+    return json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_int=lambda literal: _integer(literal, number),
+        parse_float=number,
+        parse_constant=_no_constant,
+    ).decode
 
 
-def _value(node: Node, path: str, duplicates: list[str]) -> Any:
-    if node.kind == "object":
-        out: dict[str, Any] = {}
-        for key, child in node.value:
-            here = f"{path}.{key}" if path else key
-            if key in out:
-                duplicates.append(here)
-            out[key] = _value(child, here, duplicates)
-        return out
-    if node.kind == "array":
-        return [_value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
-    if node.kind == "number":
-        return float(node.value) if set(node.value) & set(".eE") else _integer(node.value)
-    return node.value
+_DECODERS: dict[Number, Callable[[str], Any]] = {float: _decoder(float), spelt: _decoder(spelt)}
 
 
-class WrittenString(str):
-    """A string with its literal."""
+class _Reader:
+    """Makes values of a parsed text."""
 
-    __slots__ = ("literal",)
-    literal: str
+    def __init__(self, text: str, number: Number, strings: bool) -> None:
+        self._text = text
+        self._number = number
+        self._strings = strings  # whether they keep their spelling
 
-
-class WrittenNumber(float):
-    """A number that is not written as an integer, or not as Go writes it, with its literal."""
-
-    __slots__ = ("literal",)
-    literal: str
-
-
-def loads_as_written(body: bytes) -> Any:
-    """The value with the spelling of its scalars. The body is known to be JSON."""
-    text = to_text(body)
-    return _as_written(parse(text), text)
-
-
-def _as_written(node: Node, text: str) -> Any:
-    if node.kind == "object":
-        return {key: _as_written(child, text) for key, child in node.value}
-    if node.kind == "array":
-        return [_as_written(child, text) for child in node.value]
-    if node.kind not in ("string", "number"):
+    def value(self, node: Node, path: str, duplicates: list[str]) -> Any:
+        if node.kind == "object":
+            out: dict[str, Any] = {}
+            for key, child in node.value:
+                here = f"{path}.{key}" if path else key
+                if key in out and here not in duplicates:
+                    duplicates.append(here)
+                out[key] = self.value(child, here, duplicates)
+            return out
+        if node.kind == "array":
+            return [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
+        if node.kind == "number":
+            fraction = node.value == "-0" or set(node.value) & set(".eE")
+            return self._number(node.value) if fraction else _integer(node.value, self._number)
+        if node.kind == "string" and self._strings:
+            return raw(node.value, to_bytes(self._text[node.start : node.end]))
         return node.value
-    literal = text[node.start : node.end]
-    if node.kind == "number" and str(value := _value(node, "", [])) == literal and isinstance(value, int):
-        return value
-    written = WrittenString(node.value) if node.kind == "string" else WrittenNumber(literal)
-    written.literal = literal
-    return written
 
 
-__all__ = ["DecodeError", "WrittenNumber", "WrittenString", "kind_of", "loads", "loads_as_written"]
+__all__ = ["DecodeError", "kind_of", "loads", "loads_as_written", "spelt"]

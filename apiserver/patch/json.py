@@ -20,8 +20,7 @@ from typing import Any, NoReturn
 
 from understudy.apiserver.errors import bad_request, request_too_large, unprocessable
 from understudy.apiserver.patch import body as bodies
-from understudy.apiserver.patch.body import WrittenNumber, WrittenString
-from understudy.apiserver.rawjson import encode
+from understudy.apiserver.rawjson import Raw, encode
 from understudy.apiserver.types import Obj
 
 MAX_OPERATIONS = 10000
@@ -47,7 +46,7 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     if not validate:
         prefix, of, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
     try:
-        value, duplicates = bodies.loads(body)
+        value, duplicates = bodies.loads(body, bodies.spelt)
     except bodies.DecodeError as why:
         raise bad_request(f"{prefix}{why}") from None
     if value is None:
@@ -64,9 +63,13 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     operations = [item or {} for item in value]
     strict = _strict_errors(operations, duplicates) if validate else []
     tests = any(operation.get("op") == "test" for operation in operations)
-    if tests:
-        operations = [item or {} for item in bodies.loads_as_written(body)]
-    return Patch(operations, strict, tests)
+    return Patch(as_written(body).operations if tests else operations, strict, tests)
+
+
+def as_written(body: bytes) -> Patch:
+    """A patch that was parsed already, with the spelling of its strings: for tests, and for the texts of errors."""
+    operations = [item or {} for item in bodies.loads_as_written(body) or ()]
+    return Patch(operations, [], any(operation.get("op") == "test" for operation in operations))
 
 
 def _check_types(operation: Obj) -> None:
@@ -173,9 +176,10 @@ class _Document:
         _add(container, name, value)
 
     def copy(self, operation: Obj) -> None:
-        container, name = self.find(operation.get("from"))
-        value = _finished(_get(container, name), deep=False)
+        source, copied = self.find(operation.get("from"))
+        _get(source, copied)
         container, name = self.find(operation.get("path"))
+        value = _finished(_get(source, copied), deep=False)  # as it is now that the other path was walked
         if value is not None:
             self.copied += len(encode(value))
         if self.copied > MAX_COPIED_BYTES:
@@ -269,11 +273,9 @@ def _finished(value: Any, deep: bool) -> Any:
         return [_finished(item, deep) for item in value]
     if deep and type(value) is dict:
         return {key: _finished(item, deep) for key, item in value.items()}
-    if isinstance(value, WrittenString):
-        return str(value)
-    return float(value) if isinstance(value, WrittenNumber) else value
+    return value
 
 
 def _spelling(value: Any) -> bytes:
     """How a scalar is written: in the patch as there, in the object as Go does."""
-    return value.literal.encode() if isinstance(value, WrittenNumber | WrittenString) else encode(value)
+    return value.source if isinstance(value, Raw) else encode(value)

@@ -29,7 +29,7 @@ class Patch:
 def parse(body: bytes, validate: bool = True) -> Patch:
     """`validate` is false for fieldValidation=Ignore. Raises StatusError 400."""
     try:
-        value, duplicates = bodies.loads(body)
+        value, duplicates = bodies.loads(body, bodies.spelt)
     except bodies.DecodeError as why:
         raise bad_request(f"error decoding patch: {why}" if validate else INVALID) from None
     if validate and value is not None and not isinstance(value, dict):
@@ -40,6 +40,11 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     if not isinstance(value, dict | list):
         raise bad_request(INVALID)
     return Patch(value, [f'duplicate field "{path}"' for path in duplicates] if validate else [])
+
+
+def as_written(body: bytes) -> Patch:
+    """A patch that was parsed already, with the spelling of its strings: for the texts of errors."""
+    return Patch(bodies.loads_as_written(body), [])
 
 
 def apply(patch: Patch, current: Obj) -> Any:

@@ -222,7 +222,7 @@ def test_errors(struct: Struct, body: str, wanted: str) -> None:
         ("'", "invalid character '\\'' looking for beginning of value"),
         ("é", "invalid character 'Ã' looking for beginning of value"),
         ("NaN", "invalid character 'N' looking for beginning of value"),
-        ("[" * 10001, "exceeded max depth"),
+        ("[" * 10001, "invalid character '[' exceeded max depth"),
     ],
 )
 def test_syntax_errors(body: str, wanted: str) -> None:
