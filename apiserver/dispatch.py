@@ -88,6 +88,9 @@ class Dispatcher:
         scope = "resource" if info.name else "namespace" if info.namespace else "cluster" if info.is_resource else ""
         dry = "All" if "dryRun" in call.query else ""
         labels = (info.verb.upper(), info.group, info.version, info.resource, info.subresource, scope, dry)
+        kind = self.api.release.resource(info.group, info.version, info.resource)
+        if kind is None or (info.subresource and info.subresource not in kind.subresources):
+            labels = (info.verb.upper(), *[""] * 6)  # clients may not fill the metrics with names of their own
         self.metrics.observe(labels, status, time.perf_counter() - started)
 
     async def _page(self, call: Call) -> Answer:

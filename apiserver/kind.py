@@ -117,6 +117,7 @@ class Rules:
     terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
     pending      whether something else than finalizers holds an object that is being deleted
     unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
+    row_order    what the rows of a table are sorted by; None: they are in the list's order
     cached       whether the real server reads it from its watch cache (--watch-cache-sizes), not from etcd
     """
 
@@ -134,6 +135,7 @@ class Rules:
     terminate: Callable[[Obj, Context], None] | None = None
     pending: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"
+    row_order: Callable[[Obj], Any] | None = None
     cached: bool = True
 
 

@@ -244,9 +244,11 @@ def _subresource(fact: Obj, group: str, version: str) -> Subresource:
 
 
 def _stored(fact: Obj, known: list[tuple[str, str]], own: GroupVersionKind) -> GroupVersionKind:
-    """What the recorded hash is the hash of: mostly the kind itself in its preferred version."""
+    """What the recorded hash is the hash of: mostly the kind itself in its preferred version, but it may be that of
+    another group, or an old one that is not served any more."""
     recorded = fact.get("storageVersionHash")
-    candidates = [own, *(GroupVersionKind(*group_version, own.kind) for group_version in known)]
+    others = [*known, (own.group, "v1beta1")]
+    candidates = [own, *(GroupVersionKind(*group_version, own.kind) for group_version in others)]
     return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
 
 

@@ -85,9 +85,12 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
         return Reply(200, encoded_list(kind, version, metadata, page.entries), JSON)
     if form.media_type == PROTOBUF and not form.target:
         return Reply(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
-    objects = [versioned(entry, kind, version) for entry in page.entries]
+    entries, order = page.entries, kind.rules.row_order
+    if order and form.target == "Table":
+        entries = sorted(entries, key=lambda entry: order(entry.object))
+    objects = [versioned(entry, kind, version) for entry in entries]
     if form.target == "Table":
-        internal = [entry.object for entry in page.entries]
+        internal = [entry.object for entry in entries]
         return _reply(
             call, form, table(kind, version, internal, versioned=objects, call=call, form=form, metadata=metadata)
         )
@@ -144,10 +147,11 @@ def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:
-    """The type of an object, or of its metadata alone."""
+    """The type of an object, or of its metadata alone; of those, only the list's differs between the versions."""
     group, version = split_api_version(obj["apiVersion"])
     if group == "meta.k8s.io":
-        return schemas.struct(f"k8s.io/apimachinery/pkg/apis/meta/v1.{obj['kind']}")
+        of_version = version if obj["kind"] == "PartialObjectMetadataList" else "v1"
+        return schemas.struct(f"k8s.io/apimachinery/pkg/apis/meta/{of_version}.{obj['kind']}")
     return schemas.kind(group, version, obj["kind"])
 
 

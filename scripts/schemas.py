@@ -31,6 +31,7 @@ from typing import Any
 SCHEMAS = Path(__file__).resolve().parent.parent / "schemas"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+META = "k8s.io/apimachinery/pkg/apis/meta"
 PROSE = ("description", "x-kubernetes-validations")
 
 
@@ -113,7 +114,7 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
     }
     extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
     reached: set[str] = set()
-    todo = [*kinds.values(), *(f"k8s.io/apimachinery/pkg/apis/meta/v1.{name}" for name in extra)]
+    todo = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
     while todo:
         name = todo.pop()
         while name.startswith(("*", "[]", "map[")):

@@ -47,6 +47,11 @@ def _default_old_level(level: Obj) -> None:
     level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
 
 
+def _precedence(schema: Obj) -> tuple[int, str]:
+    """Flow schemas are shown in the order in which requests are matched against them."""
+    return schema["spec"]["matchingPrecedence"], name(schema)
+
+
 def _schema_row(schema: Obj) -> list[Any]:
     spec = schema.get("spec", {})
     dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
@@ -113,6 +118,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             ),
             status=kept,
             row=_schema_row,
+            row_order=_precedence,
         ),
         (GROUP, "PriorityLevelConfiguration"): Rules(
             internal="v1",

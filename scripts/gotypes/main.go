@@ -21,6 +21,7 @@ import (
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -129,7 +130,7 @@ func main() {
 			visit(t)
 		}
 	}
-	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}} {
+	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}} {
 		visit(reflect.TypeOf(more))
 	}
 	_ = schema.GroupVersionKind{}

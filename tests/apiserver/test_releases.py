@@ -48,6 +48,13 @@ def test_events_are_stored_once() -> None:
     assert storage_version_hash(events.stored) == "r2yiGXH7wu8="
 
 
+def test_definitions_are_said_to_be_stored_in_an_old_version() -> None:
+    """Custom resource definitions still have the storage hash of v1beta1, which no release serves any more."""
+    definitions = Release.of("1.32").kind("apiextensions.k8s.io", "CustomResourceDefinition")
+    assert definitions is not None
+    assert storage_version_hash(definitions.stored) == "jfWCUB31mvA="
+
+
 def test_virtual_resources() -> None:
     """Reviews and bindings are created only, component statuses read only: nothing is stored."""
     virtual = {kind.resource for kind in Release.of("1.32").kinds if kind.virtual}

@@ -119,3 +119,21 @@ def test_timeouts_of_requests_that_last(server: Server) -> None:
     assert ask(server, "GET", f"{NS}/pods?timeout=5")[0] == 400
     assert send(server, "GET", f"{NS}/pods?timeout=5&watch=1&timeoutSeconds=0").status == 200
     assert send(server, "GET", f"{NS}/pods/a/log?timeout=5").status == 204
+
+
+def test_metrics_of_what_is_not_there(server: Server) -> None:
+    """Requests for unknown groups, resources and subresources are counted, but not by their names."""
+    sizes = set()
+    for i in range(3):
+        for path in (
+            f"/api/v1/zz{i}",
+            f"/apis/zz{i}/v1/pods",
+            f"/apis/apps/zz{i}/pods",
+            f"{NS}/pods/a/zz{i}",
+            f"/zz{i}",
+        ):
+            assert send(server, "GET", path).status == 404
+        text = send(server, "GET", "/metrics").raw.decode()
+        assert "zz" not in text
+        sizes.add(text.count("apiserver_request_total{"))
+    assert len(sizes) == 2  # asking for the metrics counts too, once

@@ -1,0 +1,51 @@
+"""Lists as tables and as metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from understudy import Server
+from understudy.apiserver.wire import BYTES, fields, open_envelope
+
+from .asking import ask, send
+
+FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
+META = "g=meta.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        yield running
+
+
+def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
+    """The rows of their table, unlike the list, are in the order in which requests are matched, then by name."""
+    table = ask(server, "GET", FLOWS, accept=f"application/json;as=Table;v=v1;{META}")[2]
+    shown = [row["cells"][0] for row in table["rows"]]
+    assert shown[:5] == [
+        "exempt",
+        "probes",
+        "system-leader-election",
+        "endpoint-controller",
+        "workload-leader-election",
+    ]
+    assert shown[-2:] == ["global-default", "catch-all"]
+    assert [row["object"]["metadata"]["name"] for row in table["rows"]] == shown
+    names = [item["metadata"]["name"] for item in ask(server, "GET", FLOWS)[2]["items"]]
+    assert names == sorted(shown)
+
+
+@pytest.mark.parametrize(("version", "numbers"), [("v1", {1: 1, 2: 2}), ("v1beta1", {1: 2, 2: 1})])
+def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: dict[int, int]) -> None:
+    """v1beta1 has its fields the other way round: the items, then the list's metadata."""
+    form = f"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v={version};{META}"
+    message = open_envelope(send(server, "GET", "/api/v1/namespaces", headers={"Accept": form}).raw)[2]
+    listed = len(json.loads(send(server, "GET", "/api/v1/namespaces").raw)["items"])
+    known = dict.fromkeys((1, 2), ("", (BYTES,)))
+    found = [numbers[number] for number, _, _ in fields(message, known, "PartialObjectMetadataList")]
+    assert (found.count(1), found.count(2)) == (1, listed)
+    assert found == sorted(found, reverse=version == "v1beta1")
