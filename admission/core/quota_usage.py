@@ -15,6 +15,8 @@ from understudy.admission.core.claims import class_of
 from understudy.admission.core.pod_defaults import containers
 from understudy.admission.core.pod_fields import affinity_terms
 from understudy.admission.core.resources import HUGE_PAGES, is_extended, is_native
+from understudy.admission.field import Path, invalid
+from understudy.admission.names import label_value_texts
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
 from understudy.apiserver.quantity import DECIMAL_SI, Quantity, parse
@@ -47,13 +49,17 @@ def _nothing(obj: Obj, resources: Iterable[str], ctx: Context) -> str:
     return ""
 
 
+class ScopeError(ValueError):
+    """A scope is selected by what cannot be a value: nobody checks that when a quota is written."""
+
+
 @dataclass(frozen=True, slots=True)
 class Usage:
     """How a kind is counted.
 
     counts    whether it is counted by a resource of a quota
     measure   what an object uses
-    in_scope  whether an object is in a scope: {"scopeName": …, "operator": …, "values": …}
+    in_scope  whether an object is in a scope: {"scopeName": …, "operator": …, "values": …}; may raise ScopeError
     missing   what is wrong with an object that does not ask for resources of a quota; "" if nothing is
     updates   whether an object that changes is measured again
     """
@@ -148,6 +154,15 @@ def _pod_in_scope(selector: Obj, pod: Obj) -> bool:
 
 def _of_priority(selector: Obj, name: str) -> bool:
     values: list[str] = selector.get("values") or []
+    wrong = [
+        str(invalid(Path("values").index(i).key(selector["scopeName"]), value, text))
+        for i, value in enumerate(values)
+        for text in label_value_texts(value)
+    ]
+    if wrong:
+        shown = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
+        text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
+        raise ScopeError(f"error on matching scope {shown}: failed to parse and convert selector: {text}")
     return {
         "Exists": bool(name),
         "DoesNotExist": not name,

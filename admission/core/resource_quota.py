@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from understudy.admission.core.amounts import Amounts, added, masked, parsed
-from understudy.admission.core.quota_usage import Usage
+from understudy.admission.core.quota_usage import ScopeError, Usage
 from understudy.apiserver import errors
 from understudy.apiserver.kind import Context
 from understudy.apiserver.quantity import parse
@@ -35,7 +35,10 @@ class Request:
 
 
 def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
-    """What becomes of `status.used`, by the name of the quota; those that stay are left out. Raises 403."""
+    """What becomes of `status.used`, by the name of the quota; those that stay are left out.
+
+    Raises 403, and 500 for a quota whose scopes make no sense.
+    """
     concerned = [quota for quota in quotas if _concerns(quota, request)]
     for quota in concerned:
         _check_known(quota, request)
@@ -54,12 +57,15 @@ def _used(quota: Obj) -> dict[str, str]:
 
 def _concerns(quota: Obj, request: Request) -> bool:
     """Whether it has a resource that counts the kind, and the object is in all of its scopes."""
-    if not any(map(request.usage.counts, _hard(quota))):
-        return False
     spec = quota["spec"]
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or []]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
-    return all(request.usage.in_scope(scope, request.obj) for scope in scopes)
+    try:
+        inside = [request.usage.in_scope(scope, request.obj) for scope in scopes]
+    except ScopeError as why:
+        name = quota["metadata"]["name"]
+        raise errors.unknown_error(f"error matching scopes of quota {name}, err: {why}") from None
+    return all(inside) and any(map(request.usage.counts, _hard(quota)))
 
 
 def _check_known(quota: Obj, request: Request) -> None:

@@ -133,6 +133,16 @@ def test_bounds_of_pods(init: tuple[Obj, ...], total: str) -> None:
     assert refusal(found, context({"type": "Pod", "min": {"cpu": "10"}})) == text
 
 
+@pytest.mark.parametrize(("on", "total"), [(False, "1"), (True, "4")])
+def test_pods_that_state_what_they_need(on: bool, total: str) -> None:
+    """With PodLevelResources cpu and memory of the whole pod count instead of its containers'."""
+    found = pod(container("a", {"cpu": "1"}))
+    found["spec"]["resources"] = {"requests": {"cpu": "4"}}
+    ctx = context({"type": "Pod", "min": {"cpu": "10"}})
+    ctx.gates = Gates.of("1.32", {"PodLevelResources": on})
+    assert refusal(found, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
+
+
 @pytest.mark.parametrize(
     ("bounds", "text"),
     [

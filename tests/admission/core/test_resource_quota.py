@@ -22,13 +22,17 @@ def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> O
     return {"metadata": {"name": name}, "spec": {"hard": hard, **spec}, "status": status}
 
 
-def asked(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
-    """What the quotas say is used then, by name; or why they refuse."""
+def request(resource: str, obj: Obj, old: Obj | None = None) -> Request:
     group, _, plural = resource.rpartition("/")
     usage = usage_of(group, plural)
     assert usage is not None
+    return Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, CTX)
+
+
+def asked(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
+    """What the quotas say is used then, by name; or why they refuse."""
     try:
-        return charges(quotas, Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, CTX))
+        return charges(quotas, request(resource, obj, old))
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2]
 
@@ -174,6 +178,20 @@ def test_pods_that_look_at_other_namespaces(term: Obj) -> None:
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "k", **term}]}}
     found = quota({"pods": "5"}, scopes=["CrossNamespacePodAffinity"])
     assert asked("pods", pod({}, affinity=affinity), found) == {"q": {"pods": "1"}}
+
+
+def test_scopes_that_make_no_sense() -> None:
+    """A class that cannot be one is found out when a pod comes, whatever the quota limits; nothing else minds."""
+    term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "a b"]}
+    found = quota({}, scopeSelector={"matchExpressions": [term]})
+    with pytest.raises(StatusError) as error:
+        charges([found], request("pods", pod({})))
+    assert error.value.code == 500
+    assert error.value.message.startswith(
+        "error matching scopes of quota q, err: error on matching scope {PriorityClass In [high a b]}: failed to parse "
+        'and convert selector: values[1][PriorityClass]: Invalid value: "a b": a valid label must be'
+    )
+    assert asked("configmaps", {}, found) == {}
 
 
 def test_only_pods_are_in_scopes() -> None:
