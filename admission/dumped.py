@@ -41,3 +41,8 @@ def difference(before: Any, found: Any, name: str, release: str) -> str:
 def strings(values: Sequence[str]) -> str:
     """A list of strings in Go syntax."""
     return f"[]string{{{', '.join(go_quote(value) for value in values)}}}"
+
+
+def octets(value: bytes | None) -> Printed:
+    """A list of bytes in Go syntax."""
+    return Printed("[]byte(nil)" if value is None else f"[]byte{{{', '.join(f'0x{byte:x}' for byte in value)}}}")

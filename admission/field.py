@@ -107,8 +107,7 @@ def too_long(path: Path, limit: int, release: str = "1.32", *, in_bytes: bool = 
 
 
 def too_many(path: Path, actual: int, limit: int) -> FieldError:
-    items = "item" if limit == 1 else "items"
-    return FieldError("FieldValueTooMany", str(path), f"Too many: {actual}: must have at most {limit} {items}")
+    return FieldError("FieldValueTooMany", str(path), f"Too many: {actual}: must have at most {limit} items")
 
 
 def internal(path: Path, text: str) -> FieldError:

@@ -48,13 +48,12 @@ def dump_json(value: Any, name: str, schemas: Schemas) -> Printed:
 @cache
 def _spellings(struct: Struct) -> dict[str, tuple[str, ...]]:
     """{Go name of a field: its JSON names in all API versions}; versions may name it unlike Go (IntValue is "int")."""
-    _, _, rest = struct.name.partition(_INTERNAL)
-    package, _, plain = rest.rpartition(".")
+    package, _, plain = struct.name.rpartition(".")
+    versions = f"{package.replace(_INTERNAL, 'k8s.io/api/')}/"  # elsewhere they stand below the internal ones
     found: dict[str, dict[str, None]] = {}
-    if package:
-        for name in struct.schemas.structs(f"k8s.io/api/{package}/", plain):
-            for field in struct.schemas.struct(name).declared:
-                found.setdefault(field.go_name, {})[field.json] = None
+    for name in struct.schemas.structs(versions, plain):
+        for field in struct.schemas.struct(name).declared:
+            found.setdefault(field.go_name, {})[field.json] = None
     return {go_name: tuple(names) for go_name, names in found.items()}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Sequence
 
+from understudy.admission import dumped
 from understudy.admission.cluster import pem, x509
 from understudy.admission.core.formats import SUBDOMAIN_LENGTH, choice
 from understudy.admission.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required, too_long
@@ -12,7 +13,7 @@ from understudy.admission.meta import Metadata
 from understudy.admission.names import LABEL_LENGTH, dns_label_texts, dns_subdomain_texts, size
 from understudy.admission.updates import Update
 from understudy.apiserver import errors
-from understudy.apiserver.gotext import Printed, go_quote
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
@@ -113,8 +114,8 @@ def _request(text: str | None) -> Errors:
     try:
         x509.check_signature(parsed(request))
     except ValueError as why:
-        octets = "(nil)" if text is None else f"{{{', '.join(f'0x{byte:x}' for byte in request)}}}"
-        return [invalid(_SPEC.child("request"), Printed(f"[]byte{octets}"), str(why))]
+        shown = dumped.octets(None if text is None else request)
+        return [invalid(_SPEC.child("request"), shown, str(why))]
     return []
 
 

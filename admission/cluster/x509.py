@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import chain
 
-from understudy.admission.cluster import der
+from understudy.admission.cluster import der, pem
 from understudy.admission.cluster.der import ANY, BITS, INTEGER, NULL, OID, OPTIONAL, Shape, Value, sequence
 
 _ALGORITHM = sequence("AlgorithmIdentifier", OID, OPTIONAL)
@@ -199,6 +199,21 @@ def parse_certificates(data: bytes) -> int:
         data = _after_certificate(data)
         count += 1
     return count
+
+
+def unfit_authorities(text: bytes) -> str:
+    """Why there is no certificate in the PEM blocks of a text, "" where there is one."""
+    reason = "unable to parse bytes as PEM block"
+    for block in pem.blocks(text):
+        if block.type != "CERTIFICATE" or block.headers:
+            continue
+        try:
+            parse_certificates(block.data)
+        except ValueError as why:
+            reason = f"failed to parse certificate: {why}"
+        else:
+            return ""
+    return reason
 
 
 def _after_certificate(data: bytes) -> bytes:

@@ -3,6 +3,8 @@
     namespace           empties a namespace that is being deleted, and then lets it go
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
 
+One always runs, since kube-apiserver runs it itself: that of custom resource definitions.
+
 They are driven by the store's watch alone: each write is shown to every controller, which notes the keys that it has to
 look at; one task then looks at them, one by one, each time at what is stored now. A key that could not be dealt with is
 looked at again later, after the delays of client-go's rate limiter (k8s.io/client-go/util/workqueue).
@@ -16,7 +18,9 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from understudy.apiserver.api import Api
+from understudy.apiserver.controllers import definitions
 from understudy.apiserver.controllers.access import Controller, UnknownOwnerError
+from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
 from understudy.apiserver.errors import StatusError
@@ -48,28 +52,31 @@ class Controllers:
         for name in self._names:
             if name not in KNOWN:
                 raise UnknownControllerError(name)
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """In the running event loop, from what is stored now on."""
+        runs = [_Run(self._api, [DefinitionController], definitions.PREFIX)]
         if self._names:
-            self._task = asyncio.create_task(_Run(self._api, self._names).forever())
+            runs.append(_Run(self._api, [KNOWN[name] for name in self._names], EVERYTHING))
+        self._tasks = [asyncio.create_task(run.forever()) for run in runs]
 
     async def stop(self) -> None:
         """Ends between two writes. Raises what has ended the controllers before, if anything has."""
-        task, self._task = self._task, None
-        if task is not None:
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
 
 
 class _Run:
-    """The controllers from a start to a stop, over one store."""
+    """Controllers from a start to a stop, over what one store has under a prefix."""
 
-    def __init__(self, api: Api, names: list[str]) -> None:
+    def __init__(self, api: Api, controllers: Iterable[Callable[[Api], Controller]], prefix: str) -> None:
         self._store = api.registry.store
-        self._controllers = [KNOWN[name](api) for name in names]
+        self._prefix = prefix
+        self._controllers = [controller(api) for controller in controllers]
         self._woken = asyncio.Event()
         self._failures: dict[tuple[Controller, str], int] = {}
         self._later: set[asyncio.TimerHandle] = set()
@@ -85,10 +92,10 @@ class _Run:
     async def _from_now_on(self) -> None:
         """Returns if the watch was cut off, so that everything has to be looked at anew."""
         revision = self._store.revision
-        watch = self._store.watch(EVERYTHING, revision)
+        watch = self._store.watch(self._prefix, revision)
         watch.wake = self._woken.set
         try:
-            entries = (await self._store.range(EVERYTHING, revision=revision)).entries
+            entries = (await self._store.range(self._prefix, revision=revision)).entries
             for controller in self._controllers:
                 controller.begin(entries)
             while not watch.overflown:

@@ -54,12 +54,18 @@ class Place:
     name: str
 
 
-class Access:
-    """To one server, as one of kube-controller-manager's service accounts."""
+def account(name: str) -> User:
+    """One of kube-controller-manager's service accounts."""
+    return User(ACCOUNTS + name, GROUPS)
 
-    def __init__(self, api: Api, account: str) -> None:
+
+class Access:
+    """To one server, as somebody with some program."""
+
+    def __init__(self, api: Api, user: User, agent: str = AGENT) -> None:
         self.api = api
-        self._user = User(ACCOUNTS + account, GROUPS)
+        self._user = user
+        self._agent = agent
         self._release: Release | None = None
         self._prefixes: dict[str, Kind] = {}
 
@@ -108,7 +114,7 @@ class Access:
         inside = f"/namespaces/{place.namespace}" if place.namespace else ""
         path = "/".join(filter(None, (f"{head}{inside}/{kind.resource}", place.name, subresource)))
         content = MERGE if method == "PATCH" else "application/json"
-        headers = {"User-Agent": AGENT, "Accept": "application/json", "Content-Type": content}
+        headers = {"User-Agent": self._agent, "Accept": "application/json", "Content-Type": content}
         raw = b"" if body is None else orjson.dumps(body)
         query = Query("")
         call = Call(method, path, headers, raw, query, user=self._user, release=self.api.release.name)

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.apiserver.api import Api
-from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError
+from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError, account
 from understudy.apiserver.deletion import FOREGROUND, ORPHAN
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.registry import key_of
@@ -57,7 +57,7 @@ class GarbageCollector:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._access = Access(api, "generic-garbage-collector")
+        self._access = Access(api, account("generic-garbage-collector"))
         self._items: dict[str, Item] = {}
         self._keys: dict[str, str] = {}  # by uid
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys

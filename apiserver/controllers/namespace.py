@@ -14,7 +14,7 @@ from collections import Counter
 
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
-from understudy.apiserver.controllers.access import Access, Place
+from understudy.apiserver.controllers.access import Access, Place, account
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.storage.base import Entry, Event
@@ -42,7 +42,7 @@ class NamespaceController:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._access = Access(api, "namespace-controller")
+        self._access = Access(api, account("namespace-controller"))
         self._going: set[str] = set()
         self.todo: dict[str, None] = {}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.admission.cluster import extensions
+from understudy.admission.cluster import definitions, extensions
+from understudy.admission.cluster.definitions import CLEANUP
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.meta import PLAIN
 from understudy.admission.updates import again, in_order
@@ -15,9 +16,10 @@ from understudy.apiserver.types import Obj
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
 
 
-def _storage_version(definition: Obj) -> str:
+def _storage_version(definition: Obj) -> list[str]:
+    """The first version that is marked so, if there is one."""
     versions = at(definition, "spec", "versions", default=[])
-    return str(next((v.get("name", "") for v in versions if v.get("storage")), ""))
+    return [v.get("name", "") for v in versions if v.get("storage")][:1]
 
 
 def _default_definition(definition: Obj, ctx: Context) -> None:
@@ -31,15 +33,30 @@ def _default_definition(definition: Obj, ctx: Context) -> None:
     set_absent(spec, "conversion", {"strategy": "None"})
     service_port(at(spec, "conversion", "webhook", "clientConfig", "service"))
     found = definition.setdefault("status", {})
-    if not found.get("storedVersions") and _storage_version(definition):
-        found["storedVersions"] = [_storage_version(definition)]
+    if not found.get("storedVersions") and (version := _storage_version(definition)):
+        found["storedVersions"] = version
 
 
 def _store_version(definition: Obj, ctx: Context) -> None:
-    version, found = _storage_version(definition), definition["status"]
+    found = definition["status"]
     stored = found.get("storedVersions") or []
-    if version and version not in stored:
-        found["storedVersions"] = [*stored, version]
+    if new := [version for version in _storage_version(definition) if version not in stored]:
+        found["storedVersions"] = stored + new
+
+
+def _terminate(definition: Obj, ctx: Context) -> None:
+    """A deleted definition stays until its finalizer is gone, which is there for what it defines."""
+    metadata, found = definition["metadata"], definition["status"]
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": ctx.now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    definition["status"] = {**found, "conditions": [*(found.get("conditions") or ()), condition]}
 
 
 def _service(api_service: Obj) -> str:
@@ -82,13 +99,15 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "CustomResourceDefinition",
                 _store_version,
                 prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
-                validate=extensions.definition,
-                validate_metadata=extensions.definition_metadata,
-                validate_update=in_order(PLAIN.updated, again(extensions.definition)),
+                validate=definitions.create,
+                validate_metadata=definitions.metadata,
+                validate_update=definitions.UPDATE,
+                unconditional_update=False,
                 generation=True,
             ),
-            status=status(validate_update=PLAIN.updated, reset_fields=METADATA_RESET),
+            status=status(validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET),
             row=created_at,
+            terminate=_terminate,
         ),
         (SERVICES, "APIService"): Rules(
             defaults=_default_service,

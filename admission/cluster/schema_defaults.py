@@ -1,0 +1,71 @@
+"""Defaults in the schemas of custom resources: each fits its own schema, and has no fields that this does not know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.cluster import schema_values
+from understudy.admission.field import Errors, Path, invalid, required
+from understudy.apiserver.gotext import Printed, go_quote
+from understudy.apiserver.types import Obj
+
+_META = ("apiVersion", "kind", "metadata")
+
+
+def validate(schema: Obj, path: Path, release: str, *, root: bool = True) -> Errors:
+    """Of a whole schema, which is structural."""
+    errors, default = [], schema.get("default")
+    if default is not None:
+        where = path.child("default")
+        if _pruned(default, schema) != default:
+            errors.append(invalid(where, _shown(default), "must not have unknown fields"))
+        errors += _embedded(default, schema, where, root) or schema_values.validate(default, schema, where, release)
+    if isinstance(schema.get("items"), dict):
+        errors += validate(schema["items"], path.child("items"), release, root=False)
+    for name, part in (schema.get("properties") or {}).items():
+        errors += validate(part, path.child("properties").key(name), release, root=False)
+    return errors
+
+
+def _embedded(default: Any, schema: Obj, path: Path, root: bool) -> Errors:
+    """A whole object says what it is."""
+    if not (root or schema.get("x-kubernetes-embedded-resource")) or not isinstance(default, dict):
+        return []
+    return [required(path.child(name), "must not be empty") for name in ("apiVersion", "kind") if not default.get(name)]
+
+
+def _pruned(value: Any, schema: Obj | None) -> Any:
+    """A value without the fields that its schema does not know."""
+    schema = schema or {}
+    if isinstance(value, list):
+        return [_pruned(item, schema.get("items")) for item in value]
+    if not isinstance(value, dict):
+        return value
+    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or others is True
+    known = _META if schema.get("x-kubernetes-embedded-resource") else ()
+    out = {}
+    for name, item in value.items():
+        if name in properties or isinstance(others, dict):
+            out[name] = _pruned(item, properties.get(name, others))
+        elif open_ended or name in known:
+            out[name] = item
+    return out
+
+
+def _shown(value: Any) -> Any:
+    """A JSON value in Go syntax."""
+    match value:
+        case dict():
+            fields = (f"{go_quote(key)}:{_text(item)}" for key, item in sorted(value.items()))
+            return Printed(f"map[string]interface {{}}{{{', '.join(fields)}}}")
+        case list():
+            return Printed(f"[]interface {{}}{{{', '.join(map(_text, value))}}}")
+    return value
+
+
+def _text(value: Any) -> str:
+    shown = _shown(value)
+    if isinstance(shown, bool):
+        return str(shown).lower()
+    return go_quote(shown) if isinstance(shown, str) else "interface {}(nil)" if shown is None else str(shown)

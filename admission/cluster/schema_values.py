@@ -1,0 +1,146 @@
+"""Values against the schemas of custom resources, with the texts of go-openapi. Formats are not looked at."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from understudy.admission.cel.regex import compile_pattern
+from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long, too_many, type_invalid
+from understudy.apiserver.gotext import Printed, go_float
+from understudy.apiserver.types import Obj
+
+_KINDS = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def validate(value: Any, schema: Obj, path: Path, release: str) -> Errors:
+    """Each error once."""
+    return list(dict.fromkeys(_Validator(path, release).check(value, schema, "")))
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else go_float(value)
+
+
+class _Validator:
+    """`path`: of the whole value; places inside of it are texts such as `.a.b[0]`."""
+
+    def __init__(self, path: Path, release: str) -> None:
+        self._path = path
+        self._release = release
+
+    def _at(self, place: str) -> Path:
+        inside = place.removeprefix(".")
+        return self._path.child(inside) if inside else self._path
+
+    def check(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+        kind = _KINDS.get(type(value), "null")
+        if value is None:
+            if schema.get("type") and not schema.get("nullable"):
+                yield self._wrong_type(schema["type"], kind, place)
+            return
+        yield from self._type(value, kind, schema, place)
+        yield from self._logic(value, schema, place)
+        if kind == "string":
+            yield from self._text(value, schema, place)
+        elif kind in ("integer", "number"):
+            yield from self._numeric(value, schema, place)
+        elif kind == "array":
+            yield from self._array(value, schema, place)
+        yield from self._enum(value, schema, place)
+        if kind == "object":
+            yield from self._object(value, schema, place)
+
+    def _wrong_type(self, wanted: str, kind: str, place: str) -> Any:
+        return type_invalid(self._at(place), kind, f'{place} in body must be of type {wanted}: "{kind}"')
+
+    def _type(self, value: Any, kind: str, schema: Obj, place: str) -> Iterator[Any]:
+        wanted = schema.get("type")
+        whole = kind == "number" and wanted == "integer" and value == int(value)
+        if wanted and wanted != kind and not whole and (kind, wanted) != ("integer", "number"):
+            yield self._wrong_type(wanted, kind, place)
+
+    def _logic(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+        checked = {
+            name: [list(self.check(value, part, place)) for part in schema.get(name) or ()]
+            for name in ("anyOf", "oneOf", "allOf")
+        }
+        if checked["anyOf"] and all(checked["anyOf"]):
+            yield self._about(f'"{place}" must validate at least one schema (anyOf)')
+            yield from checked["anyOf"][0]
+        fitting = sum(not wrong for wrong in checked["oneOf"])
+        if checked["oneOf"] and fitting != 1:
+            found = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
+            yield self._about(f'"{place}" must validate one and only one schema (oneOf). {found}')
+            yield from [] if fitting else checked["oneOf"][0]
+        yield from (error for wrong in checked["allOf"] for error in wrong)
+        if any(checked["allOf"]):
+            none = ". None validated" if all(checked["allOf"]) else ""
+            yield self._about(f'"{place}" must validate all the schemas (allOf){none}')
+        if schema.get("not") is not None and not list(self.check(value, schema["not"], place)):
+            yield self._about(f'"{place}" must not validate the schema (not)')
+
+    def _about(self, text: str) -> Any:
+        return invalid(self._path, "", text)
+
+    def _text(self, value: str, schema: Obj, place: str) -> Iterator[Any]:
+        """Only the first thing that is wrong is told."""
+        most, least, pattern = (schema.get(name) for name in ("maxLength", "minLength", "pattern"))
+        if most is not None and len(value) > most:
+            yield too_long(self._at(place), most, self._release)
+        elif least is not None and len(value) < least:
+            yield self._wrong(value, f"should be at least {least} chars long", place)
+        elif pattern and not compile_pattern(pattern).search(value):
+            yield self._wrong(value, f"should match '{pattern}'", place)
+
+    def _wrong(self, value: Any, text: str, place: str) -> Any:
+        return invalid(self._at(place), value, f"{place} in body {text}")
+
+    def _numeric(self, value: float, schema: Obj, place: str) -> Iterator[Any]:
+        step, least, most = (schema.get(name) for name in ("multipleOf", "minimum", "maximum"))
+        if step and math.fmod(value, step):
+            yield self._wrong(value, f"should be a multiple of {_number(step)}", place)
+        for limit, sign, word in ((least, 1, "greater"), (most, -1, "less")):
+            exclusive = schema.get("exclusiveMinimum" if sign > 0 else "exclusiveMaximum")
+            if limit is not None and ((value - limit) * sign < 0 or (exclusive and value == limit)):
+                bound = f"{word} than" if exclusive else f"{word} than or equal to"
+                yield self._wrong(value, f"should be {bound} {_number(limit)}", place)
+
+    def _array(self, value: list[Any], schema: Obj, place: str) -> Iterator[Any]:
+        if isinstance(schema.get("items"), dict):
+            for i, item in enumerate(value):
+                yield from self.check(item, schema["items"], f"{place}[{i}]")
+        least, most = schema.get("minItems"), schema.get("maxItems")
+        if least is not None and len(value) < least:
+            yield self._wrong(len(value), f"should have at least {least} items", place)
+        if most is not None and len(value) > most:
+            yield too_many(self._at(place), len(value), most)
+
+    def _enum(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+        allowed = schema.get("enum")
+        if allowed and value not in allowed:
+            texts = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
+            yield not_supported(self._at(place), _shown(value), texts)
+
+    def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[Any]:
+        least, most = schema.get("minProperties"), schema.get("maxProperties")
+        if least is not None and len(value) < least:
+            yield self._wrong(len(value), f"should have at least {least} properties", place)
+        if most is not None and len(value) > most:
+            yield too_many(self._at(place), len(value), most)
+        properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
+        for name, item in value.items():
+            found = properties.get(name, others)
+            if isinstance(found, dict):
+                yield from self.check(item, found, f"{place}.{name}" if place or name not in properties else name)
+        missing = [name for name in schema.get("required") or () if name not in value]
+        for name in missing:
+            yield required(self._at(f"{place}.{name}"))
+
+
+def _shown(value: Any) -> Any:
+    """As Go prints JSON values in a list or map."""
+    return Printed(f"{value}") if isinstance(value, list | dict) else value

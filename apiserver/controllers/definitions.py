@@ -1,0 +1,143 @@
+"""Accepts the names of custom resource definitions, establishes them, and lets go of those that are deleted.
+
+kube-apiserver does so itself, a moment after each write (k8s.io/apiextensions-apiserver/pkg/controller). Names that
+another definition of the group already has are not accepted until that one is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from understudy.admission.cluster.definitions import CLEANUP, approval
+from understudy.apiserver import metadata
+from understudy.apiserver.api import Api
+from understudy.apiserver.call import User
+from understudy.apiserver.controllers.access import Access
+from understudy.apiserver.printing import at
+from understudy.apiserver.storage.base import Entry, Event
+from understudy.apiserver.types import Obj
+from understudy.apiserver.versions import versioned
+
+PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
+GROUP, KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
+SERVER = User("system:apiserver", ["system:masters", "system:authenticated"])
+# Names in the order in which they are looked at, with the reason for not accepting one.
+_NAMES = {
+    "plural": "PluralConflict",
+    "singular": "SingularConflict",
+    "shortNames": "ShortNamesConflict",
+    "kind": "KindConflict",
+    "listKind": "ListKindConflict",
+}
+_KINDS = ("kind", "listKind")
+
+
+def _all(names: Obj, fields: Iterable[str]) -> set[str]:
+    values = (names.get(field) or "" for field in fields)
+    return {text for value in values for text in (value if isinstance(value, list) else [value])}
+
+
+def _accepted(definition: Obj, others: list[Obj]) -> tuple[Obj, Obj]:
+    """The names that a definition gets, and the condition that tells of it."""
+    wanted, have = definition["spec"].get("names") or {}, at(definition, "status", "acceptedNames", default={})
+    taken = [at(other, "status", "acceptedNames", default={}) for other in [definition, *others]]
+    names, reason, message = dict(have), "NoConflicts", "no conflicts found"
+    for field, conflict in _NAMES.items():
+        group = _KINDS if field in _KINDS else [name for name in _NAMES if name not in _KINDS]
+        used = set().union(*(_all(other, group) for other in taken)) - _all(have, [field])
+        clashes = [name for name in _listed(wanted.get(field)) if name in used]
+        if not clashes:
+            names[field] = wanted.get(field)
+        else:
+            texts = [f'"{name}" is already in use' for name in clashes]
+            reason, message = conflict, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    names["categories"] = wanted.get("categories")
+    status = "True" if reason == "NoConflicts" else "False"
+    condition = {"type": "NamesAccepted", "status": status, "reason": reason, "message": message}
+    return {name: value for name, value in names.items() if value}, condition
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return value if isinstance(value, list) else [value or ""]
+
+
+def _established(definition: Obj, accepted: bool) -> Obj | None:
+    """The condition for what was not established before; None where it stays. It takes two steps."""
+    before = next((c for c in _conditions(definition) if c["type"] == "Established"), {})
+    if before.get("status") == "True":
+        return None
+    status, reason, message = "False", "NotAccepted", "not all names are accepted"
+    if accepted:
+        installing = before.get("reason") == "Installing"
+        status, reason = ("True", "InitialNamesAccepted") if installing else ("False", "Installing")
+        message = "the initial names have been accepted"
+    return {"type": "Established", "status": status, "reason": reason, "message": message}
+
+
+def _conditions(definition: Obj) -> list[Obj]:
+    found: list[Obj] = at(definition, "status", "conditions", default=[])
+    return found
+
+
+def _with(conditions: list[Obj], new: Obj | None, now: str) -> list[Obj]:
+    """Conditions with one that may be new; the time is that of the last change of its status."""
+    if new is None:
+        return conditions
+    before = next((c for c in conditions if c["type"] == new["type"]), None)
+    if before is None:
+        return [*conditions, _timed(new, now)]
+    since = before["lastTransitionTime"] if before["status"] == new["status"] else now
+    return [_timed(new, since) if c is before else c for c in conditions]
+
+
+def _timed(condition: Obj, time: str) -> Obj:
+    first = {name: condition[name] for name in ("type", "status")}
+    return {**first, "lastTransitionTime": time, "reason": condition["reason"], "message": condition["message"]}
+
+
+class DefinitionController:
+    """`todo` holds names of definitions; a write of any can free or take the names of all."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._access = Access(
+            api, User("system:apiserver", ["system:masters", "system:authenticated"]), "kube-apiserver"
+        )
+        self.todo: dict[str, None] = {}
+
+    def begin(self, entries: list[Entry]) -> None:
+        self.todo = {entry.key.removeprefix(PREFIX): None for entry in entries if entry.key.startswith(PREFIX)}
+
+    def observe(self, event: Event) -> None:
+        if event.entry.key.startswith(PREFIX):
+            self.todo |= {obj["metadata"]["name"]: None for obj in self._all()}
+
+    def _all(self) -> list[Obj]:
+        return self._api.registry.listing(GROUP, "customresourcedefinitions")
+
+    async def sync(self, key: str) -> None:
+        entry = await self._api.registry.store.get(PREFIX + key)
+        place = self._access.place(PREFIX + key)
+        if entry is None or place is None:
+            return
+        definition = dict(versioned(entry, place.kind, "v1"))
+        if "deletionTimestamp" in definition["metadata"]:
+            kept = [name for name in definition["metadata"].get("finalizers") or () if name != CLEANUP]
+            await self._access.patch(place, {"metadata": {"finalizers": kept}})
+            return
+        status = self._status(definition)
+        if status != definition["status"]:
+            await self._access.update(place, {**definition, "status": status}, "status")
+
+    def _status(self, definition: Obj) -> Obj:
+        now, group = metadata.timestamp(), definition["spec"].get("group")
+        others = [
+            other
+            for other in self._all()
+            if other["spec"].get("group") == group and other["metadata"]["uid"] != definition["metadata"]["uid"]
+        ]
+        names, accepted = _accepted(definition, others)
+        conditions = _with(_conditions(definition), approval(definition), now)
+        conditions = _with(conditions, accepted, now)
+        conditions = _with(conditions, _established(definition, accepted["status"] == "True"), now)
+        return {**definition["status"], "acceptedNames": {"plural": "", "kind": "", **names}, "conditions": conditions}
