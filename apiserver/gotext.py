@@ -53,7 +53,7 @@ class Printed:
 def go_float(value: float, digits: int = 21) -> str:
     """`value` in its shortest form, with an exponent below 1e-4 and from 10**digits on: from 1e21 as JSON and YAML have
     it, from 1e6 as %v prints it."""
-    exact = Decimal(repr(float(value))).normalize()
+    exact = Decimal(repr(value)).normalize()
     exponent = exact.adjusted() if value else 0
     if -4 <= exponent < digits:
         return f"{exact:f}"
