@@ -22,7 +22,7 @@ from understudy.apiserver.types import Obj
 
 class Sparse(dict[str, Any]):
     """A struct some of whose lists or maps were empty, but not nil, before they were left out or became null: `empty`
-    has their JSON names. Only error texts that print Go values tell (`godump`)."""
+    has their JSON names. Only error texts that print Go values tell (`godump`), and who owns what (`patch.deep`)."""
 
     __slots__ = ("empty",)
 
@@ -105,15 +105,18 @@ def _time(convert: Callable[[str], str | None]) -> Convert:
     return time
 
 
-def _quantity(value: Any, source: Source | None) -> str:
-    if type(value) is int:
-        value = str(value)
-    elif type(value) is not str:
-        raise Odd
-    try:
-        return quantity.canonical(value)
-    except quantity.QuantityError as error:
-        raise Odd from error
+def _quantity(pointer: bool) -> Convert:
+    def amount(value: Any, source: Source | None) -> str:
+        if type(value) is int or isinstance(value, str):
+            value = str(value)
+        else:
+            raise Odd
+        try:
+            return quantity.canonical(value, pointer)
+        except quantity.QuantityError as error:
+            raise Odd from error
+
+    return amount
 
 
 def _int_or_string(value: Any, source: Source | None) -> str | int:
@@ -168,11 +171,11 @@ def _strings(value: Any, source: Source | None) -> Any:
     return [string(item, source) for item in value] or None
 
 
-def _custom(shape: Custom, key: str) -> Convert:
+def _custom(shape: Custom, key: str, pointer: bool) -> Convert:
     simple: dict[str, Convert] = {
         "Time": _time(canonical_time),
         "MicroTime": _time(canonical_micro_time),
-        "Quantity": _quantity,
+        "Quantity": _quantity(pointer),
         "IntOrString": _int_or_string,
         "FieldsV1": _keep,
         "JSON": anything,
@@ -225,8 +228,8 @@ def zero_of(shape: Shape) -> Callable[[], Any]:
     return lambda: value
 
 
-def convert_shape(shape: Shape, key: str = "") -> Convert:
-    """The converter of a shape, for a value under the JSON name `key`."""
+def convert_shape(shape: Shape, key: str = "", pointer: bool = False) -> Convert:
+    """The converter of a shape, for a value under the JSON name `key` or behind a pointer there."""
     if isinstance(shape, Struct):
         return _lazily(shape)
     if isinstance(shape, List):
@@ -234,7 +237,7 @@ def convert_shape(shape: Shape, key: str = "") -> Convert:
     if isinstance(shape, Map):
         return _map(shape)
     if isinstance(shape, Custom):
-        return _custom(shape, key)
+        return _custom(shape, key, pointer)
     simple = {"string": string, "bool": boolean, "bytes": octets, "interface": anything}
     if shape.kind in simple:
         return simple[shape.kind]
@@ -265,7 +268,7 @@ def converter(struct: Struct) -> Convert:
     entries = [
         (
             field.json,
-            convert_shape(field.type, field.json),
+            convert_shape(field.type, field.json, field.pointer),
             _is_left_out(field),
             isinstance(field.type, (List, Map)) and (field.omitempty or not stored_as_json),
             _missing(field),

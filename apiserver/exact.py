@@ -217,10 +217,12 @@ class Decoder:
         if node.kind == "null":
             return None
         literal = self.text[node.start : node.end]
+        text = literal[1:-1] if node.kind == "string" else literal
         try:
-            return quantity.canonical(literal[1:-1] if node.kind == "string" else literal)
+            quantity.parse(text.strip())
         except quantity.QuantityError as error:
             raise DecodeError(str(error)) from error
+        return text
 
     def _int_or_string(self, node: Node, old: Any) -> Any:
         if node.kind == "string":

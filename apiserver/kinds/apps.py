@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +14,15 @@ from understudy.admission.field import Path
 from understudy.admission.meta import Metadata
 from understudy.admission.names import label_name
 from understudy.admission.pod_security import enforcement as pod_security
+from understudy.apiserver.errors import bad_request
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
 from understudy.apiserver.kinds.volumes import default_claim
 from understudy.apiserver.printing import NONE, age, at, containers, labels, name, selector, selector_text
 from understudy.apiserver.types import Obj, split_api_version
 
+_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # What the strategies of all workloads have.
 _SHARED: dict[str, Any] = {"warn_update": common.warn_update, **pod_security.of_template("spec", "template")}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
@@ -122,8 +126,7 @@ def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
     elif strategy.get("rollingUpdate") is not None:
         _rolling(strategy, maxUnavailable=0, maxSurge=0)  # they are no pointers inside the real server
     set_absent(spec, "revisionHistoryLimit", 10)
-    metadata = daemon_set["metadata"]
-    metadata["annotations"] = {TEMPLATE_GENERATION: "0", **(metadata.get("annotations") or {})}
+    _annotate(daemon_set, _template_generation(daemon_set))
 
 
 def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
@@ -167,17 +170,35 @@ def _default_controller(controller: Obj, ctx: Context) -> None:
     set_absent(spec, "replicas", 1)
 
 
-def _template_generation(daemon_set: Obj, ctx: Context) -> None:
-    annotations = daemon_set["metadata"]["annotations"]
-    annotations[TEMPLATE_GENERATION] = str(max(1, int(annotations[TEMPLATE_GENERATION])))
+def _template_generation(daemon_set: Obj) -> int:
+    """It is a field of the internal form that v1 has as an annotation. Raises 400 for what is no int64."""
+    text = at(daemon_set, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0")
+    if not _INTEGER.fullmatch(text):
+        why = "invalid syntax"
+    elif -(2**63) <= int(text) < 2**63:
+        return int(text)
+    else:
+        why = "value out of range"
+    parsing = f"strconv.ParseInt: parsing {go_quote(text)}: {why}"
+    raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {parsing}')
+
+
+def _annotate(daemon_set: Obj, generation: int) -> None:
+    annotations = daemon_set["metadata"].get("annotations") or {}
+    daemon_set["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(generation)}
+
+
+def _start_counting(daemon_set: Obj, ctx: Context) -> None:
+    _annotate(daemon_set, max(1, _template_generation(daemon_set)))
 
 
 def _count_template(daemon_set: Obj, old: Obj, ctx: Context) -> None:
-    number = int(at(old, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0"))
-    if daemon_set["spec"].get("template") != old["spec"].get("template"):
-        number += 1
-    annotations = daemon_set["metadata"].get("annotations") or {}
-    daemon_set["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(number)}
+    changed = daemon_set["spec"].get("template") != old["spec"].get("template")
+    _annotate(daemon_set, _template_generation(old) + changed)
+
+
+def _keep_template_generation(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    _annotate(daemon_set, _template_generation(old))
 
 
 def _count_deployment(deployment: Obj, old: Obj, ctx: Context) -> None:
@@ -288,7 +309,7 @@ def _daemon_sets() -> Rules:
             "apps",
             "v1",
             "DaemonSet",
-            _template_generation,
+            _start_counting,
             common.drop_on_create,
             prepare_update=update_steps(common.drop_fields, _count_template),
             validate=workloads.daemon_set,
@@ -296,7 +317,7 @@ def _daemon_sets() -> Rules:
             generation=True,
             **{**_SHARED, "warn_create": common.warn_create, "warn_update": _warn_daemons},
         ),
-        status=_status(statuses.DAEMON_SET),
+        status=_status(statuses.DAEMON_SET, _keep_template_generation),
         row=_daemon_set_row,
     )
 

@@ -93,12 +93,12 @@ def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
     kind = kind if isinstance(kind, str) else ""
     if sent.count("/") > 1:
         sent = kind = ""
-    if (sent, kind) != (api_version, struct.plain):
-        raise bad_request(f"invalid object type: {_type_text(sent, kind)}")
+    gvk = GroupVersionKind(*split_api_version(sent), kind)
+    if gvk != GroupVersionKind(*split_api_version(api_version), struct.plain):
+        raise bad_request(f"invalid object type: {_type_text(gvk)}")
 
 
-def _type_text(api_version: str, kind: str) -> str:
-    gvk = GroupVersionKind(*split_api_version(api_version), kind)
+def _type_text(gvk: GroupVersionKind) -> str:
     return f"{gvk.group}/{gvk.version}, Kind={gvk.kind}"
 
 
@@ -111,7 +111,7 @@ class Request:
         self.manager = owners.applier(manager, subresource)
         self.now = now
         self.kind = type_of(update.struct)
-        self.type_text = _type_text(update.api_version, update.struct.plain)
+        self.type_text = _type_text(GroupVersionKind(*split_api_version(update.api_version), update.struct.plain))
 
     def run(self, live: Obj | None, force: bool) -> Obj:
         current = live if live is not None else empty(self.update.struct, self.update.api_version)

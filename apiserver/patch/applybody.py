@@ -62,6 +62,8 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-_read_json = json.JSONDecoder(object_pairs_hook=_unique, parse_float=_number, parse_int=_number, parse_constant=_no_constant).decode
+_read_json = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+).decode
 
 __all__ = ["Patch", "parse"]

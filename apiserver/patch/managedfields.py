@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 from understudy.apiserver.canonical import converter
 from understudy.apiserver.decode import DecodeError, canonical
 from understudy.apiserver.patch import fieldset, owners
-from understudy.apiserver.patch.emptied import emptied, was_empty
+from understudy.apiserver.patch.deep import told_apart, was_empty
 from understudy.apiserver.patch.fieldset import Set, difference, paths_of, recursive_difference, union
 from understudy.apiserver.patch.managers import manager_name, validate_field_manager
 from understudy.apiserver.patch.owners import Manager, Owned, Owners
@@ -150,7 +150,7 @@ class Update:
         if struct is None or before is None or after is None:
             return None
         changed, removed = changes(type_of(struct), before, after)
-        return self.kept(union(changed, emptied(struct, before, after))), self.kept(removed)
+        return self.kept(union(changed, told_apart(struct, before, after))), self.kept(removed)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
         """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete

@@ -161,6 +161,13 @@ def test_patches() -> None:
     assert patch_type(headers) == "application/merge-patch+json"
 
 
+def test_several_types_of_a_patch() -> None:
+    """The router takes a list in which it knows one; the handler does not."""
+    with pytest.raises(StatusError) as refused:
+        patch_type({"Content-Type": "application/merge-patch+json, x", "Content-Length": "2"})
+    assert (refused.value.code, refused.value.message[:15]) == (415, "the body of the")
+
+
 @pytest.mark.parametrize(
     ("length", "message"),
     [

@@ -205,6 +205,39 @@ def test_an_empty_list_is_owned_although_null_is_stored(world: Any) -> None:
     assert w.owners() == {"Update alice": [".spec.driver"], "Update bob": [".spec.devices"]}
 
 
+@pytest.mark.parametrize(
+    ("value", "owner"),
+    [("1Gi", "alice"), ("8Gi", "alice"), ("8192Mi", "alice"), ("1024Mi", "bob"), ("1500m", "alice"), ("1.5", "bob")],
+)
+def test_a_quantity_in_an_atomic_list_that_is_spelt_otherwise(world: Any, value: str, owner: str) -> None:
+    """Such lists are compared as Go values, of which what is sent may be another one than what is stored."""
+    w = world("resource.k8s.io/v1beta1", "ResourceSlice")
+    devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": value}}}}]
+    w.create("alice", {"spec": {"devices": devices}})
+    w.update("bob", {"spec": {"devices": devices}})
+    assert w.owners() == {f"Update {owner}": [".spec.devices"]}
+
+
+def test_a_quantity_behind_a_pointer_in_an_atomic_list(world: Any) -> None:
+    """Whoever writes anything takes it, unless it is one that Go keeps as a text from the start."""
+    for value, owner in (("1Gi", "alice"), ("8Gi", "bob")):
+        w = world("autoscaling/v2", "HorizontalPodAutoscaler")
+        target = {"type": "AverageValue", "averageValue": value}
+        w.create("alice", {"spec": {"metrics": [{"type": "Resource", "resource": {"name": "m", "target": target}}]}})
+        w.update("bob", {"metadata": {"labels": {"a": "1"}}})
+        assert ".spec.metrics" in w.owners()[f"Update {owner}"]
+
+
+@pytest.mark.parametrize(("sent", "owner"), [([], "bob"), (None, "alice")])
+def test_an_empty_list_in_an_element_of_an_atomic_list(world: Any, sent: Any, owner: str) -> None:
+    """It is another Go value than the null that is stored."""
+    w = world("resource.k8s.io/v1beta1", "ResourceClaim")
+    request = {"name": "r", "deviceClassName": "c"}
+    w.create("alice", {"spec": {"devices": {"requests": [request]}}})
+    w.update("bob", {"spec": {"devices": {"requests": [{**request, "selectors": sent}]}}})
+    assert w.owners() == {f"Update {owner}": [".spec.devices.requests"]}
+
+
 def test_of_many_updaters_the_oldest_become_one(world: Any) -> None:
     w = world()
     w.create("m00", {"data": {"k00": "1"}})

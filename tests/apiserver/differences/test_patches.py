@@ -1,0 +1,223 @@
+"""Patches and bodies that make an object another kind, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+from .asking import send
+
+CORE = "/api/v1/namespaces/default"
+MAPS, THERE = f"{CORE}/configmaps", f"{CORE}/configmaps/there"
+CLAIM = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims/there"
+EVENT = f"{CORE}/events/there"
+AUTOSCALER = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/there"
+DAEMONS = "/apis/apps/v1/namespaces/default/daemonsets"
+GENERATION = "deprecated.daemonset.template.generation"
+POD = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+DAEMON_SET = {"spec": {"selector": {"matchLabels": {"a": "1"}}, "template": POD}}
+OBJECTS: list[dict[str, Any]] = [
+    {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}},
+    {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "ResourceClaim",
+        "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "c"}]}},
+    },
+    {"apiVersion": "v1", "kind": "Event", "involvedObject": {"namespace": "default"}, "reason": "R", "type": "Normal"},
+    {
+        "apiVersion": "autoscaling/v2",
+        "kind": "HorizontalPodAutoscaler",
+        "spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "d"}},
+    },
+]
+MEDIA = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+    "apply": "application/apply-patch+yaml",
+    "": "application/json",
+}
+SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+SCHEME = 'in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+CRD_SCHEME = 'in scheme "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53"'
+NAMELESS = "the name of the object (there based on URL) was undeterminable: name must be provided"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        for obj in OBJECTS:
+            running.apply({**obj, "metadata": {"name": "there", "namespace": "default"}})
+        yield running
+
+
+def patched(server: Server, form: str, path: str, body: Any) -> tuple[int, list[str], Any]:
+    """(status, warnings, the answer's object) of a dry run; without a form, of a PUT."""
+    sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+    query = "?dryRun=All" + ("&fieldManager=m&force=true" if form == "apply" else "")
+    answer = send(server, "PATCH" if form else "PUT", path + query, sent, {"Content-Type": MEDIA[form]})
+    warnings = [json.loads(text.removeprefix("299 - ")) for text in answer.headers.get_all("Warning") or []]
+    return answer.status, warnings, json.loads(answer.raw)
+
+
+@pytest.mark.parametrize("sent", [None, "", "/", "__internal"])
+def test_an_object_that_does_not_say_its_version_is_internal(server: Server, sent: str | None) -> None:
+    """JSON's names of fields are unknown to the internal form, the metadata's stand at its top."""
+    unknown = [f'unknown field "{name}"' for name in ("data", "metadata")]
+    code, warnings, body = patched(server, "merge", THERE, {"apiVersion": sent})
+    assert (code, warnings, body["message"]) == (400, unknown, NAMELESS)
+    code, warnings, body = patched(server, "merge", THERE, {"apiVersion": sent, "name": "there"})
+    assert (code, warnings, "data" in body) == (200, unknown, False)
+
+
+@pytest.mark.parametrize(
+    ("form", "path", "patch"),
+    [
+        ("merge", THERE, {"kind": None}),
+        ("merge", THERE, {"kind": ""}),
+        ("merge", THERE, {"apiVersion": "/v1"}),
+        ("strategic", THERE, {"apiVersion": "other/v1", "kind": "Wrong"}),
+        ("apply", THERE, {"apiVersion": "/v1", "kind": "ConfigMap"}),
+        ("merge", CLAIM, {"apiVersion": "resource.k8s.io/v1alpha3"}),
+        ("merge", AUTOSCALER, {"apiVersion": "autoscaling/v1"}),
+    ],
+)
+def test_types_that_are_as_good(server: Server, form: str, path: str, patch: Any) -> None:
+    """Another version of the kind is converted; a strategic patch does not look."""
+    code, _, body = patched(server, form, path, patch)
+    assert code == 200, body["message"]
+    assert body["apiVersion"] != "other/v1"
+
+
+def test_an_event_in_the_form_of_the_other_group(server: Server) -> None:
+    """It is decoded with that group's fields, among which the other's are unknown."""
+    code, warnings, body = patched(server, "merge", EVENT, {"apiVersion": "events.k8s.io/v1"})
+    assert 'unknown field "involvedObject"' in warnings
+    assert (code, body["apiVersion"], body["involvedObject"]) == (200, "v1", {})
+    _, _, body = patched(server, "", EVENT, {"apiVersion": "events.k8s.io/v1", "kind": "Event"})
+    versions = "(events.k8s.io/v1) does not match the expected API version (v1)"
+    assert body["message"] == f"the API version in the data {versions}"
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ({"kind": "Pod"}, "converting (v1.Pod) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "ConfigMapList"}, "converting (v1.ConfigMapList) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "WatchEvent"}, "converting (v1.WatchEvent) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "Status", "apiVersion": "a/b"}, "converting (v1.Status) to (core.ConfigMap): unknown conversion"),
+        ({"kind": "APIGroup", "apiVersion": "b"}, "converting (v1.APIGroup) to (core.ConfigMap): unknown conversion"),
+        ({"apiVersion": "apps/v1"}, f'no kind "ConfigMap" is registered for version "apps/v1" {SCHEME}'),
+        ({"kind": "Table"}, f'no kind "Table" is registered for version "v1" {SCHEME}'),
+        ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
+    ],
+)
+def test_other_kinds(server: Server, patch: Any, why: str) -> None:
+    """What is decoded as another kind, and cannot become this one, in patches and in bodies."""
+    code, _, body = patched(server, "merge", THERE, patch)
+    assert code == 422
+    assert body["message"].endswith(f": {why}")
+    code, _, body = patched(server, "", THERE, {"apiVersion": "v1", "kind": "ConfigMap", **patch})
+    assert code == 400
+    assert f": {why}" in body["message"]
+
+
+def test_each_server_has_kinds_of_its_own(server: Server) -> None:
+    """Custom resource definitions know of no pods; whose options they know."""
+    path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.e.io"
+    for sent, why in (
+        ({"apiVersion": "v1", "kind": "Pod"}, f'no kind "Pod" is registered for version "v1" {CRD_SCHEME}'),
+        (
+            {"apiVersion": "v1", "kind": "DeleteOptions"},
+            "converting (v1.DeleteOptions) to (apiextensions.CustomResourceDefinition): unknown conversion",
+        ),
+    ):
+        assert patched(server, "", path, sent)[2]["message"].endswith(f": {why}")
+
+
+@pytest.mark.parametrize(
+    ("form", "patch", "why"),
+    [
+        (
+            "json",
+            [{"op": "replace", "path": "", "value": [1]}],
+            f"cannot unmarshal array into Go value of type {SNIFFED}",
+        ),
+        ("merge", {"kind": 5}, "json: cannot unmarshal number into Go struct field .kind of type string"),
+        ("merge", {"apiVersion": "a/"}, 'Object \'apiVersion\' is missing in \'{"apiVersion":"a/","data":{"k":"1"},'),
+        (
+            "json",
+            [{"op": "remove", "path": "/apiVersion"}, {"op": "add", "path": "/kind", "value": "X"}],
+            f'no kind "X" is registered for the internal version of group "" {SCHEME}',
+        ),
+        ("merge", b'{"data": {"k": 1.50, "l": "\\u0041"}}', r"\"data\":{\"k\":1.50,\"l\":\"\\u0041\"}"),
+        ("strategic", {"data": {"k": 1234567.5}}, 'map[k:1.2345675e+06]]": unrecognized type: string'),
+        ("strategic", {"binaryData": {"b": "a"}}, "error decoding from json: illegal base64 data at input byte 0"),
+    ],
+)
+def test_unusable_patches(server: Server, form: str, patch: Any, why: str) -> None:
+    """What a patch has made of the object, in the patch's own spelling, and what is wrong with it."""
+    code, _, body = patched(server, form, THERE, patch)
+    assert code == 422
+    assert why in body["message"]
+
+
+def test_the_object_is_shown_in_the_order_of_its_fields(server: Server) -> None:
+    """Where a patch has not been; defaults, too, stand where Go has their fields."""
+    _, _, body = patched(server, "merge", CLAIM, {"kind": "X"})
+    request = {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
+    shown = json.dumps(json.dumps({"requests": [request]}, separators=(",", ":")))[1:-1]
+    assert shown in body["message"]
+
+
+def test_unknown_fields_of_a_strategic_patch(server: Server) -> None:
+    """They are sorted, their names stand as they are, and keys of maps are not in their paths."""
+    patch = {"metadata": {"z<": 1, "a": 1, "ownerReferences": [{"uid": "u", "b": 1}]}, "data": {"k": "2"}}
+    assert patched(server, "strategic", THERE, patch)[1] == [
+        'unknown field "metadata.a"',
+        'unknown field "metadata.ownerReferences[0].b"',
+        'unknown field "metadata.z<"',
+    ]
+
+
+def test_apply_to_a_missing_object_that_has_a_uid(server: Server) -> None:
+    """That is told before that the name is missing."""
+    code, _, body = patched(
+        server, "apply", f"{MAPS}/missing", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"uid": "u"}}
+    )
+    assert code == 409
+    assert "uid mismatch: the provided object specified uid u" in body["message"]
+
+
+def test_duplicate_keys_of_an_apply_that_fails(server: Server) -> None:
+    """They are warned of only if the rest goes well."""
+    assert patched(server, "apply", THERE, b"a: 1\na: 2\n")[:2] == (400, [])
+    assert patched(server, "apply", THERE, b"apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\n")[:2] == (
+        200,
+        ['line 3: key "kind" already set in map'],
+    )
+
+
+def test_utf_16(server: Server) -> None:
+    """YAML may be UTF-16, if it says so."""
+    body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap"}).encode("utf-16")
+    assert patched(server, "apply", THERE, body)[0] == 200
+
+
+def test_a_daemon_sets_template_generation(server: Server) -> None:
+    """A field inside, an annotation outside: clients set it once, the server counts, and its status leaves it alone."""
+    server.apply({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "there"}, **DAEMON_SET})
+    for path in ("", "/status"):
+        for value in (None, "7"):
+            patch = {"metadata": {"annotations": {GENERATION: value}}}
+            _, _, body = patched(server, "merge", f"{DAEMONS}/there{path}", patch)
+            assert body["metadata"]["annotations"][GENERATION] == "1"
+    sent = {**DAEMON_SET, "metadata": {"name": "there", "annotations": {GENERATION: "x"}}}
+    code, _, body = patched(server, "", f"{DAEMONS}/there", sent)
+    why = 'strconv.ParseInt: parsing "x": invalid syntax'
+    assert (code, body["message"]) == (400, f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')

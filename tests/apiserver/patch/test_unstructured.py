@@ -1,0 +1,58 @@
+"""Merged values made to fit Go's types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from understudy.apiserver.decode import DecodeError
+from understudy.apiserver.patch.unstructured import decoded
+from understudy.apiserver.schema import Schemas
+
+SCHEMAS = Schemas.of("1.32")
+CONTROLLER = SCHEMAS.kind("", "v1", "ReplicationController")
+SLICE = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceSlice")
+MAP = SCHEMAS.kind("", "v1", "ConfigMap")
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [(2.0, 2), (2**31, -(2**31)), (2**32 + 5, 5), (-(2**31) - 1, 2**31 - 1), (1e30, 0), (None, 0)],
+)
+def test_integers(value: Any, stored: int) -> None:
+    """Whole floats are integers, and what does not fit loses its upper bits."""
+    obj, unknown = decoded({"status": {"replicas": value}}, CONTROLLER)
+    assert (obj["status"]["replicas"], unknown) == (stored, [])
+
+
+@pytest.mark.parametrize(
+    ("status", "why"),
+    [
+        ({"replicas": 1.5}, "cannot convert float64 to int32"),
+        ({"replicas": "1"}, "unrecognized type: int32"),
+        ({"conditions": {}}, "cannot restore slice from map"),
+        ({"conditions": [1]}, "cannot restore struct from: int64"),
+        ({"conditions": [{"type": 1}]}, "cannot convert int64 to v1.ReplicationControllerConditionType"),
+        ({"conditions": [{"type": 1.5}]}, "unrecognized type: string"),
+        ({"conditions": [{"lastTransitionTime": 1}]}, "json: cannot unmarshal number into Go value of type string"),
+    ],
+)
+def test_what_does_not_fit(status: Any, why: str) -> None:
+    """The texts of the first thing that does not."""
+    with pytest.raises(DecodeError) as caught:
+        decoded({"status": status}, CONTROLLER)
+    assert str(caught.value) == why
+
+
+def test_octets() -> None:
+    """A list of numbers is octets, too: the lower eight bits of each."""
+    assert decoded({"binaryData": {"b": [300, 1, -1]}}, MAP)[0]["binaryData"] == {"b": "LAH/"}
+
+
+def test_unknown_fields() -> None:
+    """They are dropped and told of, sorted; keys of maps are not in their paths."""
+    devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi", "y": 1}}, "x": 1}}]
+    obj, unknown = decoded({"spec": {"devices": devices}}, SLICE)
+    assert obj["spec"]["devices"] == [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi"}}}}]
+    assert unknown == [f'unknown field "spec.devices[0].basic.{name}"' for name in ("capacity.y", "x")]
