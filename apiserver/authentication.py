@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens from a file, impersonation, and nobody in particular.
+"""Who asks: bearer tokens from a file, whom they act as, and nobody in particular.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
@@ -8,14 +8,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from urllib.parse import unquote
 
 from understudy.apiserver.accounttokens import TokenError
 from understudy.apiserver.call import User
 from understudy.apiserver.errors import unauthorized
+from understudy.apiserver.impersonation import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, impersonated
 
-SERVICE_ACCOUNT = "system:serviceaccount:"
-AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
+MASTERS = "system:masters"
 
 
 class TokenFileError(ValueError):
@@ -50,15 +49,14 @@ class Authenticator:
         self._anyone = User("system:admin", [MASTERS, AUTHENTICATED])
 
     def user(self, headers: Mapping[str, str]) -> User:
-        """Raises 401."""
+        """Who asks, or who they act as. Raises 401, ImpersonationError."""
         user = self._asking(headers.get("Authorization", ""))
-        impersonated = headers.get("Impersonate-User", "")
-        return self._impersonated(headers, impersonated) if impersonated else user
+        return impersonated(headers) or user
 
     def _asking(self, header: str) -> User:
         scheme, _, token = header.partition(" ")
         if scheme.lower() != "bearer" or not token.strip():
-            return self._anyone if self._tokens is None else User("system:anonymous", [UNAUTHENTICATED])
+            return self._anyone if self._tokens is None else User(ANONYMOUS, [UNAUTHENTICATED])
         try:
             known, _ = self._user_of(token.strip())
         except TokenError:
@@ -66,21 +64,3 @@ class Authenticator:
                 return self._anyone
             raise unauthorized() from None
         return User(known.name, [*known.groups, AUTHENTICATED], known.uid, known.extra)
-
-    @staticmethod
-    def _impersonated(headers: Mapping[str, str], name: str) -> User:
-        getall = getattr(headers, "getall", None)
-        groups = list(getall("Impersonate-Group", [])) if getall else []
-        extra: dict[str, list[str]] = {}
-        for header, value in headers.items():
-            lowered = header.lower()
-            if lowered.startswith("impersonate-extra-"):
-                extra.setdefault(unquote(lowered.removeprefix("impersonate-extra-")), []).append(value)
-        account = name.removeprefix(SERVICE_ACCOUNT).split(":") if name.startswith(SERVICE_ACCOUNT) else []
-        if len(account) == 2 and not groups:
-            groups = ["system:serviceaccounts", f"system:serviceaccounts:{account[0]}"]
-        if name != "system:anonymous" and AUTHENTICATED not in groups:
-            groups.append(AUTHENTICATED)
-        elif name == "system:anonymous" and not groups:
-            groups.append(UNAUTHENTICATED)
-        return User(name, groups, headers.get("Impersonate-Uid", ""), extra)

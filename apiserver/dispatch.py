@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from functools import cached_property
+from html import escape
 from typing import TYPE_CHECKING
 
 from understudy.apiserver import deletion, deprecations, discovery, errors, reads, reviews, subresources, writes
@@ -16,7 +17,9 @@ from understudy.apiserver.authentication import Authenticator
 from understudy.apiserver.call import Call, Reply, Stream
 from understudy.apiserver.control import Control
 from understudy.apiserver.errors import StatusError
+from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.health import PROMETHEUS, Metrics, health, slis
+from understudy.apiserver.impersonation import ImpersonationError
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.openid import OpenID
 from understudy.apiserver.options import check_timeout
@@ -70,7 +73,7 @@ class Dispatcher:
         try:
             info = request_info(call.method, call.path, call.query)
         except RequestInfoError as why:
-            return text_reply(500, f'Internal Server Error: "{call.path}": failed to create RequestInfo: {why}\n')
+            return _broken(call, f"failed to create RequestInfo: {why}")
         try:
             if call.query and info.verb != "watch" and info.subresource not in LONG_RUNNING:
                 check_timeout(call.query.get("timeout"))
@@ -78,6 +81,8 @@ class Dispatcher:
             answer = await self._resource(call, info) if info.is_resource else await self._page(call)
         except StatusError as error:
             answer = error_reply(call, error)
+        except ImpersonationError as why:
+            answer = _broken(call, str(why))
         if call.warnings:
             answer.headers += warning_headers(call.warnings)
         self._observe(call, info, answer, started)
@@ -182,3 +187,9 @@ def _is_route(info: RequestInfo, kind: Kind) -> bool:
     if length > 2 and (info.subresource not in kind.subresources or (length > 3 and info.subresource != PROXY)):
         return False
     return length < 2 or not kind.virtual or "get" in kind.verbs
+
+
+def _broken(call: Call, why: str) -> Reply:
+    """What filters ahead of all resources answer."""
+    text = f"Internal Server Error: {go_quote(call.path)}: {why}\n"
+    return text_reply(500, escape(text, quote=False))

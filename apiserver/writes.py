@@ -211,9 +211,11 @@ def wipe(obj: Obj) -> None:
 
 
 def check_namespace(obj: Obj, target: Target) -> None:
-    """The body's namespace is the path's, or none."""
+    """The body's namespace is the path's, or none. What is in no namespace forgets one that it is said to be in."""
     fields = obj["metadata"]
     if not target.kind.namespaced:
+        if "namespace" in fields:
+            obj["metadata"] = {name: value for name, value in fields.items() if name != "namespace"}
         return
     if not fields.get("namespace"):
         obj["metadata"] = {**fields, "namespace": target.namespace}

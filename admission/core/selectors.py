@@ -15,27 +15,31 @@ def validate(selector: Obj | None, path: Path, *, any_values: bool = False) -> E
     errors = labels(selector.get("matchLabels"), path.child("matchLabels"))
     where = path.child("matchExpressions")
     for i, item in enumerate(selector.get("matchExpressions") or ()):
-        errors += _expression(item, where.index(i), any_values)
+        errors += requirement(item, where.index(i), any_values=any_values)
     return errors
 
 
-def _expression(item: Obj, path: Path, any_values: bool) -> Errors:
-    values, where = item.get("values") or [], path.child("values")
-    errors: Errors = []
+def requirement(item: Obj, path: Path, *, any_values: bool = False, any_operator: bool = False) -> Errors:
+    """One expression of a selector of labels."""
+    errors = operands(item, path, any_operator=any_operator) + qualified(item.get("key", ""), path.child("key"))
+    if not any_values:
+        for i, value in enumerate(item.get("values") or ()):
+            errors += each(label_value_texts(value), value, path.child("values").index(i))
+    return errors
+
+
+def operands(item: Obj, path: Path, *, any_operator: bool) -> Errors:
+    """Whether an expression has values where its operator wants some. `any_operator` leaves unknown ones alone."""
+    values, where = item.get("values"), path.child("values")
     match item.get("operator", ""):
         case "In" | "NotIn":
-            if not values:
-                errors.append(required(where, "must be specified when `operator` is 'In' or 'NotIn'"))
+            return [] if values else [required(where, "must be specified when `operator` is 'In' or 'NotIn'")]
         case "Exists" | "DoesNotExist":
-            if values:
-                errors.append(forbidden(where, "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"))
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            return [forbidden(where, text)] if values else []
         case operator:
-            errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
-    errors += qualified(item.get("key", ""), path.child("key"))
-    if not any_values:
-        for i, value in enumerate(values):
-            errors += each(label_value_texts(value), value, where.index(i))
-    return errors
+            text = "not a valid selector operator"
+            return [] if any_operator else [invalid(path.child("operator"), operator, text)]
 
 
 def empty(selector: Obj | None) -> bool:

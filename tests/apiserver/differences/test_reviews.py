@@ -1,0 +1,168 @@
+"""Who one is, whom one acts as, and what one may do."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+from .asking import ask, send
+
+AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
+ACCOUNT = "system:serviceaccount:shop:robot"
+OF_SHOP = ["system:serviceaccounts", "system:serviceaccounts:shop"]
+KNOWN, UNKNOWN = "system:authenticated", "system:unauthenticated"
+GET, READ = {"verb": "get"}, {"path": "/x"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        yield running
+
+
+def review(server: Server, kind: str, spec: Any, metadata: Any = None, namespace: str = "") -> Any:
+    """(status, the answer)."""
+    group = AUTHENTICATION if kind in ("SelfSubjectReview", "TokenReview") else AUTHORIZATION
+    place = f"/namespaces/{namespace}" if namespace else ""
+    body = {"apiVersion": group, "kind": kind, "metadata": metadata or {}, "spec": spec}
+    status, _, answer = ask(server, "POST", f"/apis/{group}{place}/{kind.lower()}s", body)
+    return status, answer
+
+
+@pytest.mark.parametrize(
+    ("user", "more", "groups"),
+    [
+        ("jane", {}, [KNOWN]),
+        ("jane", {"Impersonate-Group": "dev"}, ["dev", KNOWN]),
+        ("jane", {"Impersonate-Group": ""}, ["", KNOWN]),
+        ("jane", {"Impersonate-Group": KNOWN}, [KNOWN]),
+        ("jane", {"Impersonate-Group": UNKNOWN}, [UNKNOWN]),
+        ("system:anonymous", {}, [UNKNOWN]),
+        ("system:anonymous", {"Impersonate-Group": "dev"}, ["dev", UNKNOWN]),
+        (ACCOUNT, {}, [*OF_SHOP, KNOWN]),
+        (ACCOUNT, {"Impersonate-Group": "dev"}, ["dev", KNOWN]),
+        (f"{ACCOUNT}:x", {}, [KNOWN]),
+        ("system:serviceaccount:Shop:robot", {}, [KNOWN]),
+    ],
+)
+def test_groups_of_whom_one_acts_as(server: Server, user: str, more: dict[str, str], groups: list[str]) -> None:
+    """Groups that are asked for take the place of a service account's; one of them tells whether the user is known."""
+    body = json.dumps({"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}).encode()
+    headers = {"Impersonate-User": user, "Content-Type": "application/json", **more}
+    answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers)
+    assert json.loads(answer.raw)["status"]["userInfo"] == {"username": user, "groups": groups}
+
+
+def test_uid_and_extras_of_whom_one_acts_as(server: Server) -> None:
+    """Extras are named in lower case, with their escapes read."""
+    body = json.dumps({"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}).encode()
+    headers = {"Impersonate-User": "jane", "Impersonate-Uid": "7", "Impersonate-Extra-A%2FB": "c"}
+    sent = {**headers, "Content-Type": "application/json"}
+    answer = json.loads(send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, sent).raw)
+    known = {"username": "jane", "uid": "7", "groups": [KNOWN], "extra": {"a/b": ["c"]}}
+    assert answer["status"]["userInfo"] == known
+
+
+@pytest.mark.parametrize(
+    ("header", "value", "shown"),
+    [
+        ("Impersonate-Group", "a<b", "{Group  a&lt;b    }"),
+        ("Impersonate-Uid", "7", "{UID  7  authentication.k8s.io/v1  }"),
+        ("Impersonate-Extra-Scope", "a", "{UserExtra  a  authentication.k8s.io/v1  scope}"),
+    ],
+)
+def test_acting_as_nobody(server: Server, header: str, value: str, shown: str) -> None:
+    """Groups, a uid and extras are of a user."""
+    answer = send(server, "GET", "/api/v1/nodes", headers={header: value})
+    said = f'Internal Server Error: "/api/v1/nodes": requested [{shown}] without impersonating a user\n'
+    assert (answer.status, answer.raw.decode()) == (500, said)
+
+
+def test_reviews_that_answer_their_status_alone(server: Server) -> None:
+    """Who one is and what one may do says nothing of what was sent."""
+    status, answer = review(server, "SelfSubjectReview", None, {"name": "a"})
+    assert (status, list(answer["metadata"])) == (201, ["creationTimestamp"])
+    status, answer = review(server, "SelfSubjectRulesReview", {"namespace": "a"}, {"name": "a"})
+    assert (status, answer["metadata"], answer["spec"]) == (201, {"creationTimestamp": None}, {})
+
+
+def test_rules_of_no_namespace(server: Server) -> None:
+    """What one may do is asked of a namespace."""
+    status, answer = review(server, "SelfSubjectRulesReview", {})
+    assert (status, answer["message"]) == (400, "no namespace on request")
+
+
+REQUIREMENTS = [
+    {"key": "a b", "operator": "In"},
+    {"key": "a", "operator": "Exists", "values": ["x"]},
+    {"key": "a", "operator": "Near", "values": ["x"]},
+]
+ASKS = "spec.resourceAttributes"
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "metadata", "fields"),
+    [
+        ("SelfSubjectAccessReview", {"resourceAttributes": GET}, {"namespace": "forgotten"}, []),
+        ("SelfSubjectAccessReview", {}, {}, [ASKS]),
+        ("SubjectAccessReview", {}, {}, [ASKS, "spec.user"]),
+        ("SubjectAccessReview", {"groups": ["a"], "nonResourceAttributes": READ}, {}, []),
+        (
+            "SubjectAccessReview",
+            {"user": "a", "resourceAttributes": GET, "nonResourceAttributes": READ},
+            {"labels": {"a": "b"}},
+            ["spec.nonResourceAttributes", "metadata"],
+        ),
+        (
+            "SelfSubjectAccessReview",
+            {"resourceAttributes": {"fieldSelector": {}, "labelSelector": {"requirements": REQUIREMENTS}}},
+            {},
+            [
+                f"{ASKS}.fieldSelector.requirements",
+                f"{ASKS}.labelSelector.requirements[0].values",
+                f"{ASKS}.labelSelector.requirements[0].key",
+                f"{ASKS}.labelSelector.requirements[1].values",
+            ],
+        ),
+        (
+            "SelfSubjectAccessReview",
+            {"resourceAttributes": {"fieldSelector": {"rawSelector": "a", "requirements": [{"operator": "In"}]}}},
+            {},
+            [
+                f"{ASKS}.fieldSelector.rawSelector",
+                f"{ASKS}.fieldSelector.requirements[0].key",
+                f"{ASKS}.fieldSelector.requirements[0].values",
+            ],
+        ),
+    ],
+)
+def test_access_reviews(server: Server, kind: str, spec: Any, metadata: Any, fields: list[str]) -> None:
+    """A review asks of a resource or of a path, for somebody, and is nothing but its question."""
+    status, answer = review(server, kind, spec, metadata)
+    assert status == (422 if fields else 201)
+    if not fields:
+        assert answer["status"] == {"allowed": True}
+        assert "namespace" not in answer["metadata"]
+    else:
+        assert [cause["field"] for cause in answer["details"]["causes"]] == fields
+        assert answer["message"].startswith('.authorization.k8s.io "" is invalid: ')
+
+
+@pytest.mark.parametrize(
+    ("attributes", "metadata", "fields"),
+    [
+        ({"resourceAttributes": {"namespace": "shop"}}, {}, []),
+        ({"resourceAttributes": GET}, {}, ["spec.resourceAttributes.namespace"]),
+        ({"nonResourceAttributes": READ}, {"name": "a"}, ["metadata", "spec.nonResourceAttributes"]),
+    ],
+)
+def test_access_reviews_of_a_namespace(server: Server, attributes: Any, metadata: Any, fields: list[str]) -> None:
+    """They ask of resources in the namespace that they are sent to, whether it is there or not."""
+    status, answer = review(server, "LocalSubjectAccessReview", {"user": "a", **attributes}, metadata, "shop")
+    assert status == (422 if fields else 201)
+    assert [cause["field"] for cause in answer.get("details", {}).get("causes", [])] == fields
