@@ -150,8 +150,7 @@ class Registry:
 
     async def create(self, write: Write, obj: Obj) -> Entry:
         """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
-        fields = obj["metadata"]
-        self.admit_namespace(write, str(fields.get("name") or fields.get("generateName") or "Unknown"))
+        self.admit_namespace(write.kind, write.namespace, obj["metadata"])
         write.strategy.admit_create(obj, write.ctx)
         tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
         for _ in range(tries - 1):
@@ -206,18 +205,19 @@ class Registry:
             stored = kind.stored
             raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found)
 
-    def admit_namespace(self, write: Write, name: str) -> None:
-        """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle)."""
-        namespace = write.namespace
-        if not write.kind.namespaced or not namespace:
+    def admit_namespace(self, kind: Kind, namespace: str, fields: Obj) -> None:
+        """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle).
+
+        `fields`: its metadata. Raises 403 and 404.
+        """
+        if not kind.namespaced or not namespace:
             return
         entry = self.store.peek(f"/registry/namespaces/{namespace}")
         if entry is None:
             raise errors.not_found("", "namespaces", namespace)
         if "deletionTimestamp" in entry.value["metadata"]:
-            kind = write.kind
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            error = errors.forbidden(kind.group, kind.resource, name, why)
+            error = errors.refused(kind.group, kind.resource, fields, why)
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -260,7 +260,7 @@ class Registry:
         if not create and not write.strategy.create_on_update:
             raise errors.not_found(kind.group, kind.resource, write.name)
         obj = transform(None)
-        self.admit_namespace(write, write.name)
+        self.admit_namespace(write.kind, write.namespace, {"name": write.name})
         write.strategy.admit_create(obj, write.ctx)
         _version(obj)
         if not write.dry_run:

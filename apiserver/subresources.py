@@ -32,11 +32,12 @@ PROXY = "proxy"
 
 
 async def _sent(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
-    """The body, which is of the subresource's kind. Raises 400."""
+    """The body, which is of the subresource's kind. Raises 400; 403 and 404 where the namespace takes nothing new."""
     kind = target.kind.subresources[target.subresource].kind
-    obj = bodies.read(call, api.schemas, kind, options.field_validation).obj
-    check_namespace(obj, target)
-    return obj
+    sent = bodies.read(call, api.schemas, kind, options.field_validation).obj
+    check_namespace(sent, target)
+    api.registry.admit_namespace(target.kind, target.namespace, {"name": target.name})
+    return sent
 
 
 # --- binding ----------------------------------------------------------------------------------------------------
@@ -59,6 +60,8 @@ async def assign(api: Api, call: Call, target: Target, binding: Obj, options: Wr
     if found:
         texts = [str(e) for e in found]
         raise errors.unknown_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    if not name:
+        raise errors.bad_request("Name parameter required.")
     pods = api.release.kind("", "Pod")
     assert pods is not None
     notes = binding["metadata"].get("annotations") or {}

@@ -107,16 +107,23 @@ def apply_runtime_class(pod: Obj, ctx: Context) -> None:
     if chosen is not None and found is None:
         raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(chosen)} not found")
     overhead = at(found, "overhead", "podFixed")
-    if found is None or overhead is None:
-        if spec.get("overhead"):
-            raise _forbidden(
-                metadata, "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            )
-    elif spec.get("overhead") and spec["overhead"] != overhead:
-        raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
-    else:
+    if overhead is not None:
+        if spec.get("overhead") and spec["overhead"] != overhead:
+            raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
         spec["overhead"] = dict(overhead)
     _place(spec, metadata, at(found, "scheduling", default={}))
+
+
+def check_overhead(pod: Obj, ctx: Context) -> None:
+    """A pod has no overhead but that of its runtime class. Raises StatusError (403)."""
+    spec = pod["spec"]
+    if not spec.get("overhead"):
+        return
+    chosen = spec.get("runtimeClassName")
+    found = ctx.lookup("node.k8s.io", "runtimeclasses", "", chosen) if chosen is not None else None
+    if at(found, "overhead", "podFixed") is None:
+        text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+        raise _forbidden(pod["metadata"], text)
 
 
 def _place(spec: Obj, metadata: Obj, scheduling: Obj) -> None:

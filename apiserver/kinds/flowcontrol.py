@@ -12,7 +12,8 @@ from understudy.admission.meta import CORE
 from understudy.admission.updates import again
 from understudy.apiserver.kind import Context, Conversion, Rules
 from understudy.apiserver.kinds.bootstrap import flows, levels
-from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
+from understudy.apiserver.metadata import ORDER
 from understudy.apiserver.printing import NONE, age, at, name
 from understudy.apiserver.types import Obj
 
@@ -101,7 +102,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     schema, level = flow_control.schema(_fixed(flows(""))), flow_control.level(_fixed(levels()))
     kept = status(
-        keep_metadata("name", "generateName", "deletionGracePeriodSeconds", *RESET_FOR_STATUS),
+        keep_metadata(*(name for name in ORDER if name != "managedFields")),
         validate_update=again(flow_control.conditions),
         reset_fields=METADATA_RESET,
     )

@@ -127,7 +127,7 @@ MAIN = Strategy(
     validate=pods.create,
     validate_update=pod_updates.update,
     warn_create=pod_warnings.create,
-    check_create=steps(limit_ranger.check_pod, pod_security.check_pod),
+    check_create=steps(limit_ranger.check_pod, pod_security.check_pod, pod_admission.check_overhead),
     check_update=pod_security.check_pod_update,
     reset_fields=STATUS_RESET,
 )

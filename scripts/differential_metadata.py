@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Compares two API servers by bad metadata in objects of every kind.
+
+    scripts/differential_metadata.py https://127.0.0.1:6443 http://127.0.0.1:8001 --token TOKEN --kind ConfigMap
+
+Each wrong piece of metadata, and pairs of some, is created, put, patched and applied: to the collection, the object and
+its subresources, as dry runs. Status, warnings and the whole body have to agree, the order of causes included. The
+valid objects are those of the tests. Differences are printed, then how many there are. Exit status 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from comparing import CRASHED, MEDIA, Answer, Obj, Server, differences
+from differential import text
+
+SAMPLES = Path(__file__).parent.parent / "tests/apiserver/kinds/recorded/metadata.jsonl"
+Request = tuple[str, str, str, Any]  # method, path, content type, body
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}
+MANAGED = {"manager": "a\tb", "operation": "Odd", "apiVersion": "v1", "fieldsType": "Odd", "fieldsV1": {}}
+ENTRIES: tuple[list[Obj], ...] = ([], [{}], [MANAGED])
+PIECES: tuple[Obj, ...] = (
+    {"finalizers": ["plain", "e.io/a", "kubernetes", "Other"]},
+    {"finalizers": ["Not valid!", "a/b/c"]},
+    {"finalizers": ["orphan", "foregroundDeletion"]},
+    {"ownerReferences": [{}]},
+    {"ownerReferences": [{**OWNER, "kind": "Event"}, {**OWNER, "apiVersion": "a/b/c"}]},
+    {"ownerReferences": [{**OWNER, "controller": True}, {**OWNER, "uid": "v", "controller": True}]},
+    {"labels": {"a": "not valid!"}},
+    {"labels": {"not valid!": "1"}},
+    {"annotations": {"not valid!": "1"}},
+    {"annotations": {"a": "x" * 262145}},
+    *({"name": name} for name in ("Not_Valid", "a%b", "..", "e" * 254, "e" * 64, None)),
+    *({"generateName": name} for name in ("Bad_", "a%b-")),
+    {"generateName": "gen-", "name": None},
+    *({"namespace": name} for name in ("elsewhere", "")),
+    *({"creationTimestamp": time} for time in ("2020-01-01T00:00:00Z", None)),
+    *({"deletionGracePeriodSeconds": seconds} for seconds in (5, 0)),
+    *({"generation": number} for number in (-1, 5)),
+    *({"resourceVersion": version} for version in ("", "0", "1", "x")),
+    *({"managedFields": entries} for entries in ENTRIES),
+    {"uid": "made-up"},
+    {"deletionTimestamp": "2020-01-01T00:00:00Z"},
+    {"selfLink": "/x"},
+)
+
+
+def pieces(rng: random.Random, pairs: int) -> list[Obj]:
+    """Each alone, and some pairs of different fields."""
+    both = [{**a, **b} for a, b in itertools.combinations(PIECES, 2) if not a.keys() & b.keys()]
+    return [*PIECES, *rng.sample(both, pairs)]
+
+
+class Sample:
+    """A valid object of a kind, under names that no other run has."""
+
+    def __init__(self, line: str, run: str) -> None:
+        found = json.loads(line.replace("e.io", f"{run}.io").replace('"default"', f'"{run}"'))
+        self.collection: str = found["path"].replace("/default/", f"/{run}/")
+        self.obj: Obj = found["object"]
+        if self.obj["metadata"]["name"] == "x":
+            self.obj["metadata"] = {"name": f"{run}-x"}
+        self.name: str = self.obj["metadata"]["name"]
+        self.targets = [part for part in found["causes"] if part not in ("create", "update")]
+
+    @property
+    def path(self) -> str:
+        return f"{self.collection}/{self.name}"
+
+    def creating(self, wrong: Obj) -> Iterator[Request]:
+        new = with_metadata(self.obj, wrong)
+        yield "POST", self.collection, "application/json", new
+        yield "PUT", self.path, "application/json", new
+        yield "PATCH", f"{self.path}?fieldManager=m", MEDIA["apply"], new
+
+    def changing(self, wrong: Obj, stored: Obj) -> Iterator[Request]:
+        applied = with_metadata({**stored, "metadata": {"name": self.name}}, wrong)
+        applied = {name: applied[name] for name in ("apiVersion", "kind", "metadata")}
+        operations = [{"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in wrong.items()]
+        for path in (self.path, *(f"{self.path}/{target}" for target in self.targets)):
+            yield "PUT", path, "application/json", with_metadata(stored, wrong)
+            yield "PATCH", f"{path}?fieldManager=m&force=true", MEDIA["apply"], applied
+            yield "PATCH", path, MEDIA["merge"], {"metadata": wrong}
+            yield "PATCH", path, MEDIA["strategic"], {"metadata": wrong}
+            yield "PATCH", path, MEDIA["json"], operations
+
+
+def with_metadata(obj: Obj, wrong: Obj) -> Obj:
+    """The object with other metadata; a name of None is none."""
+    fields = {**obj["metadata"], **wrong}
+    return {**obj, "metadata": {name: value for name, value in fields.items() if name != "name" or value is not None}}
+
+
+def seen(answer: Answer) -> Any:
+    """What servers must agree on."""
+    told = re.sub(r"\b([Gg]en[-_]|Bad_|a%b-)[a-z0-9]{5}\b", r"\1NAME", text(answer.body.decode(errors="replace")))
+    told = re.sub(r'"(resourceVersion|uid|time)": ?"[^"]{2,}"', r'"\1": ""', told)
+    body = json.loads(told) if told.startswith("{") else told
+    if isinstance(body, dict) and isinstance(body.get("spec"), dict):
+        body["spec"] = {name: value for name, value in body["spec"].items() if name not in ("clusterIP", "clusterIPs")}
+    return {"status": answer.status, "warnings": sorted(answer.all("warning")), "body": body}
+
+
+class Comparison:
+    def __init__(self, servers: tuple[Server, Server]) -> None:
+        self.servers = servers
+        self.counts: Counter[str] = Counter()
+
+    def compare(self, sample: Sample, wrongs: list[Obj]) -> None:
+        for wrong in wrongs:
+            self.ask(wrong, [sample.creating(wrong) for _ in self.servers])
+        made = [server.call("POST", sample.collection, sample.obj) for server in self.servers]
+        try:
+            for wrong in wrongs if all(status == 201 for status, _ in made) else ():
+                stored = (server.call("GET", sample.path)[1] for server in self.servers)
+                self.ask(wrong, [sample.changing(wrong, obj) for obj in stored])
+        finally:
+            for server in self.servers:
+                server.call("DELETE", sample.path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
+
+    def ask(self, wrong: Obj, requests: Sequence[Iterable[Request]]) -> None:
+        """Sends to each server its requests: the same, but for what a server has made up of the object."""
+        for both in zip(*map(list, requests), strict=True):
+            answers = [send(server, *request) for server, request in zip(self.servers, both, strict=True)]
+            if answers[0].status == CRASHED:
+                continue
+            expected, answer = map(seen, answers)
+            self.counts["agree" if expected == answer else "differ"] += 1
+            if expected != answer:
+                print(f"--- {' '.join(both[0][:3])} {json.dumps(wrong)[:200]}")
+                for line in differences(expected, answer, ""):
+                    print(f"    {line[:600]}")
+
+
+def send(server: Server, method: str, path: str, media: str, body: Any) -> Answer:
+    path += ("&" if "?" in path else "?") + "dryRun=All"
+    headers = {"Content-Type": media, "Accept": "application/json"}
+    return server.exchange(method, path, headers, json.dumps(body).encode())
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left", help="URL of a real server")
+    parser.add_argument("right", help="URL of the server to compare")
+    parser.add_argument("--token", default="", help="bearer token, for both")
+    parser.add_argument("--kind", default="", help="only this kind")
+    parser.add_argument("--pairs", type=int, default=10, help="of wrong pieces, per kind")
+    parser.add_argument("--seed", type=int, default=0, help="of their choice")
+    options = parser.parse_args()
+    servers = Server(options.left, options.token), Server(options.right, options.token)
+    run, rng = f"m{os.getpid():x}", random.Random(options.seed)
+    samples = [Sample(line, run) for line in SAMPLES.read_text().splitlines()]
+    comparison = Comparison(servers)
+    for server in servers:
+        server.call("POST", "/api/v1/namespaces", {"metadata": {"name": run}})
+    try:
+        for sample in samples:
+            if options.kind in ("", sample.obj["kind"]) and servers[0].call("GET", sample.collection)[0] == 200:
+                comparison.compare(sample, pieces(rng, options.pairs))
+    finally:
+        for server, name in itertools.product(servers, (run, f"{run}-x")):
+            server.call("DELETE", f"/api/v1/namespaces/{name}")
+            finalized = {"metadata": {"name": name}, "spec": {"finalizers": []}}
+            server.call("PUT", f"/api/v1/namespaces/{name}/finalize", finalized)
+    print(f"{comparison.counts['agree']} of {comparison.counts.total()} requests agree")
+    return 1 if comparison.counts["differ"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
