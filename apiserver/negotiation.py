@@ -161,6 +161,7 @@ def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
     return (endpoint.aggregates and _aggregated(accept)) or _negotiated(accept, endpoint)
 
 
+@lru_cache(1024)
 def route(accept: str, produces: tuple[str, ...]) -> None:
     """The router's door. Raises StatusError (406) unless one of the media types, or `*/*`, is accepted."""
     asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
@@ -183,7 +184,7 @@ def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint)
     """The clause's wish in that media type, None if the endpoint does not fulfil it."""
     if parameters.get("stream", "watch") != "watch" or ("stream" in parameters and media_type == YAML):
         return None
-    if parameters.get("sv", "v1") != "v1":
+    if "sv" in parameters and not (endpoint.conversions and parameters["sv"] == "v1"):
         return None
     pretty = parameters.get("pretty") == "1" and media_type == JSON
     if not {"as", "g", "v"} & set(parameters):

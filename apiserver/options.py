@@ -23,7 +23,7 @@ STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 def integer(text: str) -> int:
     """An int64 as Go parses one. Raises the 400 that says why not."""
     if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+        raise errors.bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
     number = int(text)
     if not -(2**63) <= number < 2**63:
         raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
@@ -47,8 +47,8 @@ def resource_version(text: str) -> int:
         return number
     else:
         why = "value out of range"
-    why = f'strconv.ParseUint: parsing "{text}": {why}'
-    raise errors.unknown_error(f'resourceVersion: Invalid value: "{text}": {why}')
+    shown = go_quote(text)
+    raise errors.unknown_error(f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}")
 
 
 @dataclass(slots=True)
@@ -205,8 +205,10 @@ def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> Dele
     return options
 
 
-_DURATION_PART = re.compile(r"([0-9]*\.?[0-9]*)([^0-9.]*)")
-_UNITS = ("ns", "us", "µs", "μs", "ms", "s", "m", "h")
+_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
+_HOUR = 3600 * 10**9
+_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": _HOUR}
+_LONGEST = 1 << 63  # nanoseconds
 
 
 def check_timeout(text: str) -> None:
@@ -216,16 +218,21 @@ def check_timeout(text: str) -> None:
     rest = text[1:] if text[:1] in ("+", "-") else text
     if not text or rest == "0":
         return
-    wrong = "" if rest else f"invalid duration {go_quote(text)}"
+    wrong, total = "" if rest else "invalid duration", 0
+    longest = _LONGEST - (text[0] != "-")
     while rest and not wrong:
         found = _DURATION_PART.match(rest)
-        number, unit = (found[1], found[2]) if found else ("", "")
-        if not number.strip("."):
-            wrong = f"invalid duration {go_quote(text)}"
+        assert found is not None
+        whole, fraction, unit = found[1], found[2] or "", found[3]
+        total += int(whole or 0) * _UNITS.get(unit, 1)
+        if not (whole or fraction) or int(whole or 0) > _LONGEST:
+            wrong = "invalid duration"
         elif not unit:
-            wrong = f"missing unit in duration {go_quote(text)}"
+            wrong = "missing unit in duration"
         elif unit not in _UNITS:
-            wrong = f"unknown unit {go_quote(unit)} in duration {go_quote(text)}"
-        rest = rest[len(number) + len(unit) :]
+            wrong = f"unknown unit {go_quote(unit)} in duration"
+        elif total > longest:
+            wrong = "invalid duration"
+        rest = rest[found.end() :]
     if wrong:
-        raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong}")
+        raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong} {go_quote(text)}")

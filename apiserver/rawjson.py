@@ -162,6 +162,15 @@ def encode(obj: Any) -> bytes:
         out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
     except (TypeError, RecursionError):
         out = _encode_oddities(obj)
+    return _escaped(out)
+
+
+def indented(out: bytes) -> bytes:
+    """What `encode` has written, for people: over several lines."""
+    return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
+
+
+def _escaped(out: bytes) -> bytes:
     for char, escaped in _ESCAPED:
         if char in out:
             out = out.replace(char, escaped)
@@ -189,7 +198,8 @@ def _encode_oddities(obj: Any) -> bytes:
                 todo += (b"," if i else b"", value)
             todo.append(b"[")
         elif isinstance(item, str):
-            out.append(orjson.dumps(_SURROGATE.sub("\ufffd", item)))
+            text = _SURROGATE.sub("\ufffd", item)
+            out.append(orjson.dumps(text).replace(b"\xef\xbf\xbd", b"\\ufffd") if text != item else orjson.dumps(item))
         elif type(item) is int:
             out.append(json.dumps(item).encode())
         else:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from understudy.apiserver.api import Api, Target, selector_of
 from understudy.apiserver.call import Call, Reply, Stream
-from understudy.apiserver.negotiation import LIST, output, watch_output
-from understudy.apiserver.options import list_options, resource_version
+from understudy.apiserver.negotiation import LIST, output, route, watch_output
+from understudy.apiserver.options import ListOptions, list_options, resource_version
 from understudy.apiserver.rendering import form_of, list_reply, object_reply, wanted
 from understudy.apiserver.watching import EventSource
 
@@ -24,17 +24,23 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
     return object_reply(call, target, entry, form=form)
 
 
-async def list_(api: Api, call: Call, target: Target) -> Reply:
+def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
+    """What is asked for. The router refuses forms before the options are read, the handler after that."""
+    route(call.headers.get("Accept", ""), LIST.produces)
+    options = list_options(call.query, watch=watch, watch_list=api.gates["WatchList"])
     wanted(call, LIST)
-    options = list_options(call.query, watch=False, watch_list=api.gates["WatchList"])
+    return options
+
+
+async def list_(api: Api, call: Call, target: Target) -> Reply:
+    options = _options(api, call, watch=False)
     selector = selector_of(target, options)
     page = await api.registry.list(target.kind, target.namespace, options, selector)
     return list_reply(call, target, page)
 
 
 async def watch(api: Api, call: Call, target: Target) -> Stream:
-    wanted(call, LIST)
-    options = list_options(call.query, watch=True, watch_list=api.gates["WatchList"])
+    options = _options(api, call, watch=True)
     selector = selector_of(target, options)
     resource_version(options.version)
     form = watch_output(call.headers.get("Accept", ""))

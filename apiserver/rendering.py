@@ -25,6 +25,7 @@ from understudy.apiserver.negotiation import (
     output,
     wants_pretty,
 )
+from understudy.apiserver.rawjson import indented
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table
@@ -170,9 +171,7 @@ def _yaml(body: Any) -> bytes:
 
 def _json(body: Any, pretty: bool) -> bytes:
     raw = encode(body)
-    if pretty:
-        return orjson.dumps(orjson.loads(raw), option=orjson.OPT_INDENT_2)
-    return raw + b"\n"
+    return indented(raw) if pretty else raw + b"\n"
 
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:

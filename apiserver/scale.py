@@ -16,7 +16,7 @@ from understudy.apiserver.options import write_options
 from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patch.scale import to_scale, to_workload
 from understudy.apiserver.patching import PATCHERS
-from understudy.apiserver.rendering import scale_reply
+from understudy.apiserver.rendering import form_of, scale_reply
 from understudy.apiserver.types import GroupVersionKind, Obj
 from understudy.apiserver.writes import Writer
 
@@ -64,6 +64,7 @@ def _selector(selector: Obj | None) -> str:
 async def get_scale(api: Api, call: Call, target: Target) -> Reply:
     """Whatever is wrong with a workload, most kinds say that its scale is missing; stateful sets say what it is."""
     kind = target.kind
+    form_of(call, target)
     try:
         await api.registry.not_older(kind, call.query.get("resourceVersion"))
         entry = await api.registry.get(kind, target.namespace, target.name)

@@ -200,14 +200,15 @@ class FieldTerm:
 
 @lru_cache(maxsize=1024)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
-    """The terms of a field selector. Raises SelectorError."""
+    """The terms of a field selector; one of an empty label and an empty value selects everything. Raises
+    SelectorError."""
     out = []
-    for part in sorted(re.findall(r"(?:\\.|[^,\\])+|\\$", text, re.S)):
+    for part in sorted(re.findall(r"(?:\\.|\\$|[^,\\])+", text, re.S)):
         found = re.search(r"!=|==|=", part)
         if not found:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
         out.append(FieldTerm(part[: found.start()], _unescaped(part[found.end() :]), found.group() != "!="))
-    return tuple(out)
+    return tuple(term for term in out if term.label or term.value)
 
 
 def _unescaped(text: str) -> str:

@@ -8,7 +8,9 @@ from understudy.apiserver.errors import StatusError
 from understudy.apiserver.options import check_timeout
 
 
-@pytest.mark.parametrize("text", ["0", "20s", "-1s", "1h30m", "1.5s", ".5s", "100ms", "2µs"])
+@pytest.mark.parametrize(
+    "text", ["0", "20s", "-1s", "1h30m", "1.5s", ".5s", "100ms", "2µs", "", "9223372036854775807ns"]
+)
 def test_timeouts(text: str) -> None:
     """Durations as Go writes them."""
     check_timeout(text)
@@ -22,6 +24,11 @@ def test_timeouts(text: str) -> None:
         ("1x", 'time: unknown unit "x" in duration "1x"'),
         (".s", 'time: invalid duration ".s"'),
         ("-", 'time: invalid duration "-"'),
+        ("1s5", 'time: missing unit in duration "1s5"'),
+        ("1ss", 'time: unknown unit "ss" in duration "1ss"'),
+        ("99999999999999999999", 'time: invalid duration "99999999999999999999"'),
+        ("9223372036854775808ns", 'time: invalid duration "9223372036854775808ns"'),
+        ("2562048h", 'time: invalid duration "2562048h"'),
     ],
 )
 def test_timeouts_that_are_none(text: str, told: str) -> None:

@@ -62,6 +62,20 @@ REFUSED = [
         id="terms of field selectors are read in their order as texts",
     ),
     pytest.param(
+        "GET",
+        f"{MAPS}?fieldSelector=metadata.name%3Da%5C",
+        400,
+        "invalid field selector: invalid escape sequence: \\",
+        id="a backslash at the end belongs to the last term",
+    ),
+    pytest.param(
+        "GET",
+        f"{MAPS}?limit=%00",
+        400,
+        'strconv.ParseInt: parsing "\\x00": invalid syntax',
+        id="numbers are quoted as Go does",
+    ),
+    pytest.param(
         "DELETE",
         f"{MAPS}?limit=x&dryRun=Some",
         400,
@@ -103,6 +117,43 @@ def test_a_form_that_is_not_served_comes_before_a_missing_object(server: Server)
     """GET of an object that is not there in a form that is not served: 406, not 404."""
     code, _, body = ask(server, "GET", f"{MAPS}/nobody", accept="text/plain")
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "status"),
+    [
+        ("limit=x", "application/json;as=Table", 400),
+        ("limit=1", "application/json;as=Table", 406),
+        ("limit=x", "text/plain", 406),
+        ("fieldSelector=x%3Dy", "application/json;as=Table", 406),
+        ("resourceVersionMatch=x", "application/json;as=Scale;v=v1;g=autoscaling", 422),
+    ],
+)
+def test_forms_of_lists_are_refused_in_two_places(server: Server, query: str, accept: str, status: int) -> None:
+    """Media types before the options are read, what they are to hold after that, and labels of fields at last."""
+    assert ask(server, "GET", f"{MAPS}?{query}", accept=accept)[0] == status
+
+
+@pytest.mark.parametrize(
+    ("accept", "indented"), [("application/json", False), ("application/json;sv=v1", True), ("text/plain", True)]
+)
+def test_errors_know_no_server_version(server: Server, accept: str, indented: bool) -> None:
+    """A list takes `sv=v1`. An error does not, and is told as to those who accept nothing."""
+    answer = send(server, "GET", f"{MAPS}?limit=x", headers={"Accept": accept})
+    assert answer.raw.startswith(b"{\n  ") == indented
+    assert send(server, "GET", MAPS, headers={"Accept": "application/json;sv=v1"}).status == 200
+
+
+def test_indented_json_is_escaped_too(server: Server) -> None:
+    """For people too, what could be taken for HTML is escaped."""
+    body = send(server, "GET", f"{MAPS}?labelSelector=A_-/x&pretty=1").raw
+    assert b'"message": "unable to parse requirement: \\u003cnil\\u003e: ' in body
+
+
+def test_a_selector_of_nothing_selects_everything(server: Server) -> None:
+    """A term with neither a label nor a value is none."""
+    assert len(ask(server, "GET", f"{MAPS}?fieldSelector=%3D,metadata.name%3Dthere,!%3D")[2]["items"]) == 1
+    assert ask(server, "GET", f"{MAPS}?fieldSelector=%3Dx")[0] == 400
 
 
 def test_deletion_of_a_collection_offers_no_streams(server: Server) -> None:
