@@ -13,7 +13,7 @@ from understudy.admission.core.amounts import Amounts, added, masked, parsed
 from understudy.admission.core.quota_usage import ScopeError, Usage
 from understudy.apiserver import errors
 from understudy.apiserver.kind import Context
-from understudy.apiserver.quantity import parse
+from understudy.apiserver.quantity import canonical, parse
 from understudy.apiserver.types import Obj
 
 _ZERO = parse("0")
@@ -96,4 +96,4 @@ def _charged(quota: Obj, more: Amounts, request: Request) -> Obj | None:
         shown = (",".join(f"{name}={amounts[name]}" for name in exceeded) for amounts in (requested, used, hard))
         texts = (f"{what}: {text}" for what, text in zip(("requested", "used", "limited"), shown, strict=True))
         raise request.refused(f"exceeded quota: {quota['metadata']['name']}, {', '.join(texts)}")
-    return {name: str(amount) for name, amount in sorted(total.items())} if requested else None
+    return {name: canonical(str(amount)) for name, amount in sorted(total.items())} if requested else None

@@ -209,6 +209,16 @@ def test_updates_are_charged_for_what_is_more() -> None:
     assert asked("services", small, found, old=large) == {}
 
 
+@pytest.mark.parametrize(
+    ("before", "more", "after"), [("500Mi", "12Mi", "512Mi"), ("500Mi", "1e9", "1524288k"), ("0", "1e9", "1e9")]
+)
+def test_amounts_are_written_as_they_are_read(before: str, more: str, after: str) -> None:
+    """A sum has the suffixes of what was there; what has none in them is written as any other number."""
+    claim = {"spec": {"resources": {"requests": {"storage": more}}}}
+    found = quota({"requests.storage": "9Gi"}, {"requests.storage": before})
+    assert asked("persistentvolumeclaims", claim, found) == {"q": {"requests.storage": after}}
+
+
 def test_every_quota_has_to_agree() -> None:
     """If one refuses none is charged; those that do not count the object are left alone."""
     roomy, other = quota({"configmaps": "5"}, name="a"), quota({"secrets": "0"}, name="c")
