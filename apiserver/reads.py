@@ -25,8 +25,10 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
 
 
 def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
-    """What is asked for. The router refuses forms before the options are read, the handler after that."""
+    """What is asked for. The router refuses forms before the options are read, the handler after that (1.31: too)."""
     route(call.headers.get("Accept", ""), LIST.produces)
+    if api.release.name == "1.31":
+        wanted(call, LIST)
     options = list_options(call.query, watch=watch, watch_list=api.gates["WatchList"])
     wanted(call, LIST)
     return options

@@ -1,14 +1,20 @@
-"""Pumps a watch into a chunked response until either side has had enough."""
+"""Pumps a watch into its response, a chunked body or a WebSocket, until either side has had enough."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+from collections.abc import Sequence
 
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
+from understudy.apiserver.negotiation import JSON
 from understudy.apiserver.watching import EventSource
+
+_UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
+_LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 
 
 class Pumps:
@@ -46,12 +52,71 @@ class Unsigned(web.StreamResponse):
         self.headers.popall("Server", None)
 
 
+class Chunks(Unsigned):
+    """Events in a body, one behind the other. HTTP/1.0 knows no chunks."""
+
+    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+        super().__init__(headers=headers)
+        if request.version >= HttpVersion11:
+            self.enable_chunked_encoding()
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        await self.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+
+class Messages(Unsigned, web.WebSocketResponse):
+    """Events as messages of a WebSocket. Whatever protocol the client names is spoken: it makes no difference."""
+
+    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+        named = request.headers.get("Sec-WebSocket-Protocol", "")
+        super().__init__(protocols=[name.strip() for name in named.split(",") if name.strip()], compress=False)
+        self._text = headers["Content-Type"] == JSON
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            await (self.send_str(frame.decode()) if self._text else self.send_bytes(frame[_LENGTH:]))
+
+    async def until_closed(self, source: EventSource) -> None:
+        """Reads what the client sends, which matters to nobody, until it closes; that ends the watch."""
+        async for _ in self:
+            pass
+        source.close()
+        source.wake()
+
+
 async def pump(
     request: web.BaseRequest, source: EventSource, headers: CIMultiDict[str], pumps: Pumps
 ) -> web.StreamResponse:
-    response = Unsigned(headers=headers)
-    if request.version >= HttpVersion11:
-        response.enable_chunked_encoding()
+    """A WebSocket has to say where it comes from, as browsers do; else it is refused."""
+    try:
+        if not _wants_websocket(request):
+            chunks = Chunks(request, headers)
+            await _pumped(request, source, chunks, pumps)
+            return chunks
+        if "Origin" not in request.headers:
+            return web.Response(status=403, headers={"Connection": "close"})
+        return await _conversed(request, source, Messages(request, headers), pumps)
+    finally:
+        source.close()
+
+
+async def _conversed(request: web.BaseRequest, source: EventSource, messages: Messages, pumps: Pumps) -> Messages:
+    await messages.prepare(request)
+    reading = asyncio.create_task(messages.until_closed(source))
+    try:
+        await _pumped(request, source, messages, pumps)
+        await messages.close()
+    finally:
+        reading.cancel()
+    return messages
+
+
+def _wants_websocket(request: web.BaseRequest) -> bool:
+    headers = request.headers
+    return headers.get("Upgrade", "").lower() == "websocket" and bool(_UPGRADE.search(headers.get("Connection", "")))
+
+
+async def _pumped(request: web.BaseRequest, source: EventSource, response: Chunks | Messages, pumps: Pumps) -> None:
     woken = asyncio.Event()
     source.wake = woken.set
     pumps.add(source, woken)
@@ -59,19 +124,18 @@ async def pump(
         await response.prepare(request)
         while True:
             woken.clear()
-            if data := source.take():
-                await response.write(data)
+            if frames := source.take():
+                await response.send(frames)
             elif source.ended:
                 break
             else:
                 await _until(woken, source.due)
-        await response.write_eof()
+        if isinstance(response, Chunks):
+            await response.write_eof()
     except ConnectionError:
         pass  # the client went away, which is how most watches end
     finally:
         pumps.discard(source)
-        source.close()
-    return response
 
 
 async def _until(woken: asyncio.Event, due: float) -> None:

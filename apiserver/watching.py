@@ -112,8 +112,8 @@ class EventSource:
     def due(self) -> float:
         return min(self._end, self._bookmark_at)
 
-    def take(self) -> bytes:
-        """What is to be sent now, b"" for nothing."""
+    def take(self) -> list[bytes]:
+        """What is to be sent now, event by event."""
         watch = self._watch
         if watch is not None:
             if watch.overflown:
@@ -124,7 +124,7 @@ class EventSource:
             if not self.ended:
                 self._on_time()
         out, self._out = self._out, []
-        return out[0] if len(out) == 1 else b"".join(out)
+        return out
 
     def _on_time(self) -> None:
         now = time.monotonic()

@@ -134,6 +134,13 @@ def test_forms_of_lists_are_refused_in_two_places(server: Server, query: str, ac
     assert ask(server, "GET", f"{MAPS}?{query}", accept=accept)[0] == status
 
 
+def test_forms_of_lists_in_131() -> None:
+    """1.31 refuses a form before it reads the options."""
+    with Server(emulated_version="1.31") as server:
+        assert ask(server, "GET", f"{MAPS}?limit=x", accept="application/json;as=Table")[0] == 406
+        assert ask(server, "GET", f"{MAPS}?limit=x")[0] == 400
+
+
 @pytest.mark.parametrize(
     ("accept", "indented"), [("application/json", False), ("application/json;sv=v1", True), ("text/plain", True)]
 )

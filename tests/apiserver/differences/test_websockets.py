@@ -1,0 +1,80 @@
+"""Watches over WebSockets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import aiohttp
+import pytest
+
+from understudy import Server
+from understudy.apiserver.wire import BYTES, fields
+
+MAPS = "/api/v1/namespaces/default/configmaps?watch=1"
+PROTOBUF = "application/vnd.kubernetes.protobuf;stream=watch"
+ORIGIN = {"Origin": "http://localhost"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        for name in "ab":
+            running.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
+        yield running
+
+
+async def messages(server: Server, query: str = "", **headers: str) -> list[aiohttp.WSMessage]:
+    """What comes until the server closes, which it does as it should."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{server.url}{MAPS}&timeoutSeconds=0{query}", headers={**ORIGIN, **headers}) as socket,
+    ):
+        found = [message async for message in socket]
+        assert socket.close_code == aiohttp.WSCloseCode.OK
+        return found
+
+
+async def test_events_are_messages(server: Server) -> None:
+    """Each is a text of its own, with the newline that it has in a body."""
+    found = await messages(server)
+    assert {message.type for message in found} == {aiohttp.WSMsgType.TEXT}
+    events = [json.loads(message.data) for message in found]
+    named = [event["object"]["metadata"]["name"] for event in events if event["type"] == "ADDED"]
+    assert named[-2:] == ["a", "b"]
+    assert found[0].data.endswith("}\n")
+
+
+async def test_protobuf_comes_in_binary(server: Server) -> None:
+    """Without the length that stands before an event in a body."""
+    found = await messages(server, Accept=PROTOBUF)
+    assert {message.type for message in found} == {aiohttp.WSMsgType.BINARY}
+    known = dict.fromkeys((1, 2), ("", (BYTES,)))
+    assert next(fields(found[0].data, known, "WatchEvent"))[2] == b"ADDED"
+
+
+async def test_errors_after_the_beginning_are_messages_too(server: Server) -> None:
+    """A version that is forgotten is told in the last event."""
+    server.compact()
+    (event,) = await messages(server, "&resourceVersion=1")
+    assert json.loads(event.data)["object"]["reason"] == "Expired"
+
+
+@pytest.mark.parametrize("name", ["base64.binary.k8s.io", "anything"])
+async def test_any_protocol_is_spoken(server: Server, name: str) -> None:
+    """The one that the client names is confirmed, and changes nothing."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{server.url}{MAPS}", headers=ORIGIN, protocols=[name]) as socket,
+    ):
+        assert socket.protocol == name
+        assert (await socket.receive()).type == aiohttp.WSMsgType.TEXT
+
+
+@pytest.mark.parametrize(("query", "headers", "status"), [("", {}, 403), ("&resourceVersion=x", ORIGIN, 500)])
+async def test_refused_handshakes(server: Server, query: str, headers: dict[str, str], status: int) -> None:
+    """A client has to say where it comes from; what is wrong with the watch is told before it begins."""
+    async with aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await session.ws_connect(f"{server.url}{MAPS}{query}", headers=headers)
+    assert refused.value.status == status
