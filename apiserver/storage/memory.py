@@ -163,7 +163,7 @@ class MemoryStore:
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
     def watching(self, prefix: str) -> int:
-        return sum(watch.prefix.startswith(prefix) for watch in self._watches)
+        return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
     async def compact(self, revision: int) -> None:
         if revision > self._revision:

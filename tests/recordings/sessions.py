@@ -5,7 +5,8 @@ A session is JSON lines, each a command: `argv` (without the program and the fla
 
     env           environment variables of this command
     only          regular expressions: only the lines of stdout that match one of them count
-    meanwhile     commands run while this one runs: once it printed `after_lines` lines, or `after_seconds` later
+    meanwhile     commands run while this one runs: once it printed `after_lines` lines, or for `after_seconds` as soon
+                  as it watches, or twice as many seconds later
     lines         ends the command once it has printed that many lines (its exit status is then null)
     seconds       the longest the command may run
 
@@ -20,6 +21,7 @@ import re
 import signal
 import subprocess
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -61,10 +63,11 @@ VERSION_KEY = re.compile(
 
 
 class Session:
-    """Runs the commands of one session, one after the other, in a home of their own."""
+    """Runs the commands of one session, one after the other, in a home of their own. `watches` counts those that the
+    server has open."""
 
-    def __init__(self, url: str, kubectl: str, home: Path) -> None:
-        self.url, self.kubectl, self.home = url, kubectl, home
+    def __init__(self, url: str, kubectl: str, home: Path, watches: Callable[[], int]) -> None:
+        self.url, self.kubectl, self.home, self.watches = url, kubectl, home, watches
         self._prefixes: set[str] = set()  # of generated names
         path = os.environ.get("PATH", os.defpath)
         self._env = {"PATH": path, "HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "KUBECONFIG": os.devnull}
@@ -77,17 +80,18 @@ class Session:
         """Runs one command; what came out of it, masked."""
         for text in (step.get("stdin") or "", *step["argv"]):
             self._prefixes |= set(re.findall(r'generateName"?: *"?([a-z0-9.-]+)', text))
+        watches = self.watches()
         command = Command([self.kubectl, f"--server={self.url}", *step["argv"]], self._env | (step.get("env") or {}))
         command.start(self.home, step.get("stdin") or "")
         during = []
         if inner := step.get("meanwhile"):
             if "after_seconds" in step:
-                command.wait(lambda: False, step["after_seconds"])
+                command.poll(lambda: self.watches() > watches, 2 * step["after_seconds"])
             else:
                 command.wait(lambda: len(command.out) >= step.get("after_lines", 1), 15)
             during = [self.run(one) for one in inner]
-        lines = step.get("lines")
-        command.wait(lambda: bool(lines) and len(command.out) >= lines, step.get("seconds", 60))
+        lines = max(step["lines"], len(step["stdout"].splitlines())) if "lines" in step else 0
+        command.wait(lambda: 0 < lines <= len(command.out), step.get("seconds", 60))
         ended = command.stop()
         mask = Mask(self.url, self._prefixes, step["argv"], step.get("only"))
         out, err = mask.stdout("".join(command.out)), mask.stderr("".join(command.err))
@@ -133,6 +137,12 @@ class Command:
         """Until `ready`, the command's end, or that long."""
         with self._changed:
             self._changed.wait_for(lambda: ready() or not self._reading, seconds)
+
+    def poll(self, ready: Callable[[], bool], seconds: float) -> None:
+        """The same for what changes without the command printing anything."""
+        until = time.monotonic() + seconds
+        while not ready() and time.monotonic() < until and self._reading:
+            self.wait(ready, 0.02)
 
     def stop(self) -> int | None:
         """The exit status; None if it had to be ended."""

@@ -81,7 +81,9 @@ def test_kubectl_sessions(
     server: Server, kubectl: str, path: Path, name: str, agreement: Agreement, tmp_path: Path
 ) -> None:
     """kubectl prints the same, to the letter, and ends with the same status."""
-    session, outcome = sessions.Session(server.url, kubectl, tmp_path), replay.Outcome()
+    store = server.api.registry.store
+    session = sessions.Session(server.url, kubectl, tmp_path, lambda: store.watching("/registry/"))
+    outcome = replay.Outcome()
     for number, step in enumerate(replay.read(path), 1):
         outcome.add(f"line {number}: kubectl {' '.join(step['argv'])}", session.differences(step))
     agreement.check(name, outcome)
