@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.admission import meta
 from understudy.admission.field import Path, invalid
 from understudy.apiserver import bodies, errors
 from understudy.apiserver.api import Api, Target
@@ -18,7 +19,8 @@ from understudy.apiserver.patch.scale import to_scale, to_workload
 from understudy.apiserver.patching import PATCHERS
 from understudy.apiserver.rendering import form_of, scale_reply
 from understudy.apiserver.types import GroupVersionKind, Obj
-from understudy.apiserver.writes import Writer
+from understudy.apiserver.versions import bare
+from understudy.apiserver.writes import Writer, check_name, check_namespace
 
 STATUS = (("status",),)
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
@@ -78,24 +80,37 @@ async def get_scale(api: Api, call: Call, target: Target) -> Reply:
 async def update_scale(api: Api, call: Call, target: Target) -> Reply:
     options = write_options(call)
     sent = bodies.read(call, api.schemas, GVK, options.field_validation)
+    check_namespace(sent.obj, target)
+    check_name(sent.obj, target)
     writer = Writer(api, call, target, options)
-    return await _write(writer, lambda live: _owned(writer, live, {**live, **sent.obj}))
+    uid = str(sent.obj["metadata"].get("uid", ""))
+    return await _write(writer, lambda live: _owned(writer, live, {**live, **sent.obj}), uid)
 
 
 async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     media = patch_type(call.headers)
     options = write_options(call, apply=media == APPLY_PATCH)
     writer = Writer(api, call, target, options)
-    if media == APPLY_PATCH:
-        patch = apply.parse(call.body, options.field_validation)
-        return await _write(writer, lambda live: _applied(writer, live, patch))
-    validation = options.field_validation
-    patched = PATCHERS[media](call.body, validation)
+    patch = _applying(writer) if media == APPLY_PATCH else _patching(writer, media)
 
     def change(live: Obj) -> Obj:
-        return _owned(writer, live, patched(live, GVK, api.schemas, validation, writer.ctx).obj)
+        scale = patch(live)
+        check_namespace(scale, target)
+        check_name(scale, target)
+        return scale
 
     return await _write(writer, change)
+
+
+def _patching(writer: Writer, media: str) -> Callable[[Obj], Obj]:
+    validation = writer.options.field_validation
+    patched = PATCHERS[media](writer.call.body, validation)
+
+    def change(live: Obj) -> Obj:
+        sent = patched(live, GVK, writer.api.schemas, validation, writer.ctx)
+        return _owned(writer, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
+
+    return change
 
 
 def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
@@ -115,20 +130,28 @@ def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
     return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
 
 
-def _applied(writer: Writer, live: Obj, patch: apply.Patch) -> Obj:
-    return apply.apply(
-        live,
-        patch.obj,
-        struct=writer.api.schemas.kind(*GVK),
-        api_version=GVK.api_version,
-        manager=writer.options.field_manager,
-        force=bool(writer.options.force),
-        subresource="scale",
-        now=writer.ctx.now,
-        reset=STATUS,
-        convert=_same,
-        duplicates=patch.duplicates,
-    )
+def _applying(writer: Writer) -> Callable[[Obj], Obj]:
+    patch = apply.parse(writer.call.body, writer.options.field_validation)
+
+    def change(live: Obj) -> Obj:
+        scale = apply.apply(
+            live,
+            patch.obj,
+            struct=writer.api.schemas.kind(*GVK),
+            api_version=GVK.api_version,
+            manager=writer.options.field_manager,
+            force=bool(writer.options.force),
+            subresource="scale",
+            now=writer.ctx.now,
+            reset=STATUS,
+            convert=_same,
+            duplicates=patch.duplicates,
+        )
+        for text in patch.warnings:
+            writer.ctx.warn(text)
+        return scale
+
+    return change
 
 
 def _same(obj: Obj, source: str, wanted: str) -> Obj | None:
@@ -136,7 +159,7 @@ def _same(obj: Obj, source: str, wanted: str) -> Obj | None:
     return obj if source == wanted else None
 
 
-async def _write(writer: Writer, change: Callable[[Obj], Obj]) -> Reply:
+async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") -> Reply:
     target, kind = writer.target, writer.target.kind
     versions = {kind.gvk(version).api_version for version in kind.versions}
 
@@ -146,7 +169,7 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj]) -> Reply:
         live = scale_of(workload)
         live["metadata"]["managedFields"] = to_scale(before, versions)
         scale = change(live)
-        _check(target, scale, live)
+        _check(target, scale, live, writer.ctx.release)
         after = to_workload(before or [], scale["metadata"].get("managedFields"), target.api_version, versions)
         fields = {**workload["metadata"], "managedFields": after}
         if scale["metadata"].get("resourceVersion"):
@@ -154,20 +177,19 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj]) -> Reply:
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         return {**workload, "metadata": fields, "spec": {**workload["spec"], "replicas": replicas}}
 
-    entry, _ = await writer.api.registry.update(writer.write(target.name), transform)
+    entry, _ = await writer.api.registry.update(writer.write(target.name), transform, uid=uid)
     return scale_reply(writer.call, target, scale_of(entry.object))
 
 
-def _check(target: Target, scale: Obj, live: Obj) -> None:
-    """Raises 400, 409, 422."""
-    name = scale["metadata"].get("name") or target.name
-    if name != target.name:
-        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
-    uid = scale["metadata"].get("uid")
+def _check(target: Target, scale: Obj, live: Obj, release: str) -> None:
+    """Raises 409 and 422."""
+    fields, replicas = scale["metadata"], (scale.get("spec") or {}).get("replicas", 0)
+    found = meta.validate(fields, namespaced=True, release=release) + meta.finalizer_names(fields)
+    if replicas < 0:
+        found.append(invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0"))
+    if found:
+        raise errors.invalid("autoscaling", "Scale", target.name, found)
+    uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
         why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
-        raise errors.conflict(target.kind.group, target.kind.resource, target.name, why)
-    replicas = (scale.get("spec") or {}).get("replicas", 0)
-    if replicas < 0:
-        found = [invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0")]
-        raise errors.invalid("autoscaling", "Scale", target.name, found)
+        raise errors.conflict(target.kind.group, f"{target.kind.resource}/scale", target.name, why)

@@ -14,7 +14,6 @@ from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import WriteOptions, write_options
 from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patching import PATCHERS
-from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.registry import Transform, Write, strategy_of
 from understudy.apiserver.rendering import form_of, object_reply
 from understudy.apiserver.types import Obj
@@ -54,9 +53,10 @@ class Writer:
 
     def own(self, live: Obj | None, obj: Obj) -> None:
         """Records in `obj` who owns what. Both in the version of the request, typed."""
+        converts = self.target.version in self.target.kind.rules.conversions
         owners = managedfields.on_update(
             live,
-            obj,
+            self.live(self.internal(obj)) if converts else obj,  # with what a conversion adds
             struct=self.target.struct,
             api_version=self.target.api_version,
             manager=managedfields.manager_name(self.options.field_manager, self.agent),
@@ -190,7 +190,6 @@ def _applying(writer: Writer) -> Transform:
             writer.ctx.warn(text)
         if current is not None and obj is live:
             return current
-        obj = respelt(obj, sorted_bytes)
         writer.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]

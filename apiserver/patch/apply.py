@@ -24,7 +24,8 @@ from understudy.apiserver.patch.prune import pruned
 from understudy.apiserver.patch.typed import InvalidValue, same, type_of
 from understudy.apiserver.patch.validate import check
 from understudy.apiserver.patch.values import fields_of, merged
-from understudy.apiserver.schema import Struct
+from understudy.apiserver.rawjson import respelt, sorted_bytes
+from understudy.apiserver.schema import List, Struct
 from understudy.apiserver.types import GroupVersionKind, Obj, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -96,6 +97,23 @@ def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
     gvk = GroupVersionKind(*split_api_version(sent), kind)
     if gvk != GroupVersionKind(*split_api_version(api_version), struct.plain):
         raise bad_request(f"invalid object type: {_type_text(gvk)}")
+
+
+def _are_entries(sent: Any, struct: Struct) -> bool:
+    """Whether managed fields can be read; what cannot is left to the schema."""
+    if not isinstance(sent, list):
+        return False
+    metadata = struct.fields["metadata"].type
+    assert isinstance(metadata, Struct)
+    entries = metadata.fields["managedFields"].type
+    assert isinstance(entries, List)
+    assert isinstance(entries.element, Struct)
+    try:
+        for entry in sent:
+            unstructured.decoded(entry, entries.element)
+    except DecodeError:
+        return False
+    return True
 
 
 def _type_text(gvk: GroupVersionKind) -> str:
@@ -174,7 +192,7 @@ class Request:
 
     def _check_patch(self) -> None:
         metadata = self.patch.get("metadata")
-        if isinstance(metadata, dict) and isinstance(metadata.get("managedFields"), list):
+        if isinstance(metadata, dict) and _are_entries(metadata.get("managedFields"), self.update.struct):
             raise bad_request("metadata.managedFields must be nil")
         try:
             check(self.kind, self.patch)
@@ -196,7 +214,7 @@ class Request:
         return intersection(owned.fields, changed)
 
     def _decoded(self, new: Obj) -> Obj:
-        """The object in its canonical form, as converting it gives."""
+        """The object in its canonical form, as converting it gives: opaque parts are spelt anew."""
         try:
             obj, _ = unstructured.decoded(new, self.update.struct)
         except DecodeError as why:
@@ -204,7 +222,8 @@ class Request:
                 f"failed to convert new object ({self._named()}) to proper version: "
                 f"unable to convert unstructured object to {self.type_text}: {why}"
             ) from None
-        return obj
+        spelt: Obj = respelt(obj, sorted_bytes)
+        return spelt
 
     def _with_annotation(self, new: Obj) -> Obj:
         """kubectl's own record of what it last applied is kept up, as long as there is one."""

@@ -25,13 +25,22 @@ _GO_KINDS = {
     int: "number",
     float: "number",
     RawNumber: "number",
+    type(None): "null",
 }
 Number = Callable[[str], Any]  # what is made of the literal of a number that is not an int64
 
 
 def kind_of(value: Any) -> str:
-    """object, array, string, bool or number, as Go's "cannot unmarshal" names it."""
+    """object, array, string, bool, number or null, as Go's "cannot unmarshal" names it."""
     return _GO_KINDS[type(value)]
+
+
+def finite(literal: str) -> float:
+    """A float64. Raises DecodeError for what is beyond."""
+    value = float(literal)
+    if value in (float("inf"), float("-inf")):
+        raise DecodeError(f"json: cannot unmarshal number {literal} into Go value of type float64")
+    return value
 
 
 def spelt(literal: str) -> Any:
@@ -39,7 +48,12 @@ def spelt(literal: str) -> Any:
     return raw(float(literal), literal.encode())
 
 
-def loads(body: bytes, number: Number = float) -> tuple[Any, list[str]]:
+def spelt_finite(literal: str) -> Any:
+    """The same. Raises DecodeError for what is beyond a float64."""
+    return raw(finite(literal), literal.encode())
+
+
+def loads(body: bytes, number: Number = finite) -> tuple[Any, list[str]]:
     """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
     The last of several wins. Raises DecodeError with Go's text."""
     try:
@@ -81,7 +95,7 @@ def _decoder(number: Number) -> Callable[[str], Any]:
     ).decode
 
 
-_DECODERS: dict[Number, Callable[[str], Any]] = {float: _decoder(float), spelt: _decoder(spelt)}
+_DECODERS: dict[Number, Callable[[str], Any]] = {number: _decoder(number) for number in (finite, spelt, spelt_finite)}
 
 
 class _Reader:
@@ -111,4 +125,4 @@ class _Reader:
         return node.value
 
 
-__all__ = ["DecodeError", "kind_of", "loads", "loads_as_written", "spelt"]
+__all__ = ["DecodeError", "kind_of", "loads", "loads_as_written", "spelt", "spelt_finite"]

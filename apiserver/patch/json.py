@@ -14,11 +14,13 @@ path through a null that the same patch has put there; here that is a patch that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from understudy.apiserver.errors import bad_request, request_too_large, unprocessable
+from understudy.apiserver.gojson import parse as parse_json
+from understudy.apiserver.gojson import to_text
 from understudy.apiserver.patch import body as bodies
 from understudy.apiserver.rawjson import Raw, encode
 from understudy.apiserver.types import Obj
@@ -56,8 +58,8 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     for item in value:
         if item is not None and not isinstance(item, dict):
             raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(item)} into Go value of type {element}")
-        if validate and item:
-            _check_types(item)
+    if validate:
+        _check_types(_members(body) if duplicates else map(_kinds, value))
     if len(value) > MAX_OPERATIONS:
         raise request_too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(value)}")
     operations = [item or {} for item in value]
@@ -72,13 +74,24 @@ def as_written(body: bytes) -> Patch:
     return Patch(operations, [], any(operation.get("op") == "test" for operation in operations))
 
 
-def _check_types(operation: Obj) -> None:
-    for name in _FIELDS[:3]:
-        value = operation.get(name)
-        if value is not None and not isinstance(value, str):
-            kind = bodies.kind_of(value)
-            into = f"Go struct field jsonPatchOp.{name} of type string"
-            raise bad_request(f"error decoding patch: json: cannot unmarshal {kind} into {into}")
+def _kinds(operation: Obj | None) -> list[tuple[str, str]]:
+    return [(name, bodies.kind_of(value)) for name, value in (operation or {}).items()]
+
+
+def _members(body: bytes) -> list[list[tuple[str, str]]]:
+    """The same of every operation in a body, with fields that stand there more than once."""
+    return [
+        [(name, node.kind) for name, node in operation.value or ()] for operation in parse_json(to_text(body)).value
+    ]
+
+
+def _check_types(operations: Iterable[list[tuple[str, str]]]) -> None:
+    """Raises StatusError 400 for the first field that is no string, but should be one."""
+    for operation in operations:
+        for name, kind in operation:
+            if name in _FIELDS[:3] and kind not in ("string", "null"):
+                into = f"Go struct field jsonPatchOp.{name} of type string"
+                raise bad_request(f"error decoding patch: json: cannot unmarshal {kind} into {into}")
 
 
 def _strict_errors(operations: list[Obj], duplicates: list[str]) -> list[str]:

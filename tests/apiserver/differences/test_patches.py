@@ -20,7 +20,7 @@ AUTOSCALER = "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers/t
 DAEMONS = "/apis/apps/v1/namespaces/default/daemonsets"
 GENERATION = "deprecated.daemonset.template.generation"
 POD = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-DAEMON_SET = {"spec": {"selector": {"matchLabels": {"a": "1"}}, "template": POD}}
+DAEMON_SET: dict[str, Any] = {"spec": {"selector": {"matchLabels": {"a": "1"}}, "template": POD}}
 OBJECTS: list[dict[str, Any]] = [
     {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "1"}},
     {
@@ -221,3 +221,47 @@ def test_a_daemon_sets_template_generation(server: Server) -> None:
     code, _, body = patched(server, "", f"{DAEMONS}/there", sent)
     why = 'strconv.ParseInt: parsing "x": invalid syntax'
     assert (code, body["message"]) == (400, f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
+
+
+def test_an_apply_that_changes_nothing_leaves_opaque_parts_as_they_are(server: Server) -> None:
+    """Spaces in them are as they were sent, so that the spec is the same and its generation, too."""
+    path = "/apis/resource.k8s.io/v1beta1/deviceclasses"
+    config = [{"opaque": {"driver": "d.com", "parameters": {"a": 1}}}]
+    body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": {"name": "spaced"}}
+    sent = json.dumps({**body, "spec": {"config": config}}).encode()
+    send(server, "POST", path, sent, {"Content-Type": "application/json"})
+    assert patched(server, "apply", f"{path}/spaced", {**body, "spec": {}})[2]["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize("sent", [{"apiVersion": None}, {"apiVersion": "autoscaling/__internal"}])
+def test_scales_are_objects_too(server: Server, sent: Any) -> None:
+    """One that does not say its version is internal, and so without a name."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "there"}, "spec": DAEMON_SET["spec"]}
+    server.apply(body)
+    path = "/apis/apps/v1/namespaces/default/deployments/there/scale"
+    assert patched(server, "merge", path, sent)[2]["message"] == NAMELESS
+
+
+@pytest.mark.parametrize(
+    ("form", "body", "why"),
+    [
+        ("json", b'[{"op": 1, "path": {}}]', "number into Go struct field jsonPatchOp.op of type string"),
+        ("json", b'[{"path": {}, "op": 1}]', "object into Go struct field jsonPatchOp.path of type string"),
+        ("json", b'[{"op": [], "op": "add", "path": {}}]', "array into Go struct field jsonPatchOp.op of type string"),
+        ("merge", b'{"data": {"k": 1e400}}', "number 1e400 into Go value of type float64"),
+        ("strategic", b'{"data": {"k": 1e400}}', "number 1e400 into Go value of type float64"),
+    ],
+)
+def test_patches_that_cannot_be_read(server: Server, form: str, body: bytes, why: str) -> None:
+    """The first wrong thing in them is told, also where a later one takes its place."""
+    code, _, answer = patched(server, form, THERE, body)
+    assert (code, answer["message"].removeprefix("error decoding patch: ")) == (400, f"json: cannot unmarshal {why}")
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [([], 400), ([{}], 400), ([{"nope": 1}], 400), ([1], 500), ([{"manager": 1}], 500), ({}, 500)]
+)
+def test_managed_fields_in_an_apply(server: Server, sent: Any, code: int) -> None:
+    """They must be nil, if they can be read; else the schema refuses them."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"managedFields": sent}}
+    assert patched(server, "apply", THERE, body)[0] == code
