@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -354,3 +355,79 @@ def test_the_end(apiserver: Server) -> None:
         make(server, config_map("held", namespace="a", finalizers=["e.com/f"]))
         server.delete("namespace", "a")
     assert {thread.ident for thread in threading.enumerate()} <= before
+
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+def definition(plural: str, kind: str, group: str = "example.com") -> Obj:
+    schema = {"openAPIV3Schema": {"type": "object"}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Cluster",
+            "names": {"plural": plural, "kind": kind},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema}],
+        },
+    }
+
+
+def conditions(obj: Obj | None) -> dict[str, tuple[str, str]]:
+    """{type: (status, reason)}"""
+    found = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
+
+
+ESTABLISHED = {"NamesAccepted": ("True", "NoConflicts"), "Established": ("True", "InitialNamesAccepted")}
+
+
+@pytest.mark.apiserver(controllers=[])
+def test_established(apiserver: Server) -> None:
+    """A definition gets its names and is established without any controller being asked for; then its kind stays."""
+    created = request(apiserver, "POST", DEFINITIONS, definition("tables", "Table"))
+    assert created["status"] == {
+        "conditions": None,
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": ["v1"],
+    }
+    have = until(apiserver, DEFINITIONS, lambda have: conditions(have.get("tables.example.com")) == ESTABLISHED)
+    found = have["tables.example.com"]
+    names = {"plural": "tables", "singular": "table", "kind": "Table", "listKind": "TableList"}
+    assert found["status"]["acceptedNames"] == names
+    owners = found["metadata"]["managedFields"]
+    assert [(owner["manager"], owner.get("subresource")) for owner in owners][-1] == ("kube-apiserver", "status")
+    found["spec"]["names"]["kind"] = "Desk"
+    with pytest.raises(urllib.error.HTTPError, match="422") as refused:
+        request(apiserver, "PUT", f"{DEFINITIONS}/tables.example.com", found)
+    with refused.value as error:
+        causes = json.load(error)["details"]["causes"]
+    assert [cause["field"] for cause in causes] == ["spec.names.kind"]
+
+
+@pytest.mark.apiserver(controllers=[])
+def test_names_that_are_taken(apiserver: Server) -> None:
+    """Names that another definition of the group has are not accepted before that one is gone."""
+    request(apiserver, "POST", DEFINITIONS, definition("tables", "Table"))
+    until(apiserver, DEFINITIONS, lambda have: conditions(have.get("tables.example.com")) == ESTABLISHED)
+    for other in (definition("desks", "Table"), definition("tables", "Table", "other.example.com")):
+        request(apiserver, "POST", DEFINITIONS, other)
+    taken = {"NamesAccepted": ("False", "ListKindConflict"), "Established": ("False", "NotAccepted")}
+    until(
+        apiserver,
+        DEFINITIONS,
+        lambda have: (
+            (conditions(have.get("desks.example.com")), conditions(have.get("tables.other.example.com")))
+            == (taken, ESTABLISHED)
+        ),
+    )
+    gone = request(apiserver, "DELETE", f"{DEFINITIONS}/tables.example.com")
+    assert gone["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
+    assert conditions(gone)["Terminating"] == ("True", "InstanceDeletionPending")
+    until(
+        apiserver,
+        DEFINITIONS,
+        lambda have: "tables.example.com" not in have and conditions(have["desks.example.com"]) == ESTABLISHED,
+    )

@@ -1,0 +1,95 @@
+"""Certificate requests and certificates, in PEM and DER, as Go reads them."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+
+import pytest
+
+from understudy.admission.cluster import pem, x509
+
+# Who asks: CN=bob, with a key on P-256.
+REQUEST = base64.b64decode(
+    "MIHIMHACAQAwDjEMMAoGA1UEAwwDYm9iMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAERgsHdbMV98txWl7Mm9niu7JRYPoEqhyis/BO0gOYfV"
+    "K9YVtxS123PTKFlwhIylMKxxi2mYI6C8kvLCxbvlHSK6AAMAoGCCqGSM49BAMCA0gAMEUCIQC3WObAU5tqhmndKUrbqq8aQKvDNUjf+2dPc8oN"
+    "QAAfsAIge4FZcCU1IVIhrbtXn80KNo+43QaLMK71fEt4YGApwOU="
+)
+
+
+def block(data: bytes, kind: bytes = b"CERTIFICATE REQUEST", head: bytes = b"") -> bytes:
+    return b"-----BEGIN %s-----\n%s%s-----END %s-----\n" % (kind, head, base64.encodebytes(data), kind)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"", []),
+        (b"junk", []),
+        (block(b"x"), [("CERTIFICATE REQUEST", False, b"x")]),
+        (b"junk\n" + block(b"x") + b"junk", [("CERTIFICATE REQUEST", False, b"x")]),
+        (b"junk" + block(b"x"), []),
+        (block(b"x").replace(b"\n", b"\r\n"), [("CERTIFICATE REQUEST", False, b"x")]),
+        (block(b"x") + block(b"y", b"KEY"), [("CERTIFICATE REQUEST", False, b"x"), ("KEY", False, b"y")]),
+        (block(b"x", head=b"A: b\n\n"), [("CERTIFICATE REQUEST", True, b"x")]),
+        (block(b"x").replace(b"eA==", b"e!"), []),
+        (block(b"x").replace(b"END CERT", b"END OTHER CERT"), []),
+        (b"-----BEGIN X-----\n" + block(b"x"), [("CERTIFICATE REQUEST", False, b"x")]),
+    ],
+)
+def test_blocks(text: bytes, found: list[tuple[str, bool, bytes]]) -> None:
+    """Blocks stand on lines of their own; what is around them, or broken, is skipped."""
+    assert list(pem.blocks(text)) == found
+
+
+_PARAMETERS = (
+    "{optional:false explicit:false application:false private:false defaultValue:<nil> tag:<nil> stringType:0 "
+    "timeType:0 set:false omitEmpty:false}"
+)
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "asn1: syntax error: sequence truncated"),
+        (b"\x30", "asn1: syntax error: truncated tag or length"),
+        (b"\x30\x80", "asn1: syntax error: indefinite length found (not DER)"),
+        (b"\x30\x81\x05", "asn1: structure error: non-minimal length"),
+        (b"\x30\x02\x30", "asn1: syntax error: data truncated"),
+        (
+            b"hello",
+            "asn1: structure error: tags don't match (16 vs {class:1 tag:8 length:101 isCompound:true}) "
+            f"{_PARAMETERS} certificateRequest @2",
+        ),
+        (REQUEST[:40], "asn1: syntax error: data truncated"),
+        (REQUEST + b"x", "asn1: syntax error: trailing data"),
+    ],
+)
+def test_unreadable_requests(data: bytes, text: str) -> None:
+    """Go's encoding/asn1 says what it expected."""
+    with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
+        x509.parse_request(data)
+
+
+def test_signature(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that was changed after it was signed is refused, where `cryptography` is there to tell."""
+    parsed = x509.parse_request(REQUEST.replace(b"bob", b"eve"))
+    with pytest.raises(ValueError, match="x509: ECDSA verification failure"):
+        x509.check_signature(parsed)
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    x509.check_signature(parsed)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "unable to parse bytes as PEM block"),
+        (block(b"x"), "unable to parse bytes as PEM block"),
+        (block(b"x", b"CERTIFICATE"), "failed to parse certificate: x509: malformed certificate"),
+        (block(b"\x30\x00", b"CERTIFICATE"), "failed to parse certificate: x509: malformed tbs certificate"),
+    ],
+)
+def test_authorities(text: bytes, why: str) -> None:
+    """One certificate that can be read is enough; if there is none, the last reason counts."""
+    assert x509.unfit_authorities(text) == why
