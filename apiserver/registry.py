@@ -341,6 +341,7 @@ class Registry:
             fields.pop("namespace", None)
         found = meta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
         found += meta.validate_update(fields, before, release=ctx.release)
+        ctx.sound_metadata = not found
         found += strategy.validate_update(obj, old, ctx)
         self._raise_invalid(kind, obj, found)
         strategy.warn_update(obj, old, ctx)
