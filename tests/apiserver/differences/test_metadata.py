@@ -128,3 +128,22 @@ def test_a_pods_status_does_not_delete_it(server: Server) -> None:
     body = {"metadata": {"name": "there", "deletionTimestamp": "2020-01-01T00:00:00Z"}}
     code, _, answer = ask(server, "PUT", f"{PODS}/there/status", body)
     assert (code, "deletionTimestamp" in answer["metadata"]) == (200, False)
+
+
+SCALES = [
+    pytest.param({"finalizers": ["plain"]}, 422, "metadata.finalizers[0]", id="metadata is validated"),
+    pytest.param({"name": None}, 400, "name must be provided", id="without a name"),
+    pytest.param({"namespace": "other"}, 400, "does not match the namespace", id="another namespace"),
+    pytest.param({"uid": "made-up"}, 409, "UID in precondition: made-up", id="another uid"),
+]
+
+
+@pytest.mark.parametrize(("fields", "status", "message"), SCALES)
+def test_the_metadata_of_a_scale(server: Server, fields: Any, status: int, message: str) -> None:
+    """A Scale is checked like an object of its own."""
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
+    workload = {"metadata": {"name": "w"}, "spec": {"template": template}}
+    ask(server, "POST", f"{CORE}/replicationcontrollers", workload)
+    scale = {"metadata": {"name": "w", **fields}, "spec": {"replicas": 2}}
+    code, _, answer = ask(server, "PUT", f"{CORE}/replicationcontrollers/w/scale", scale)
+    assert (code, message in answer["message"]) == (status, True)
