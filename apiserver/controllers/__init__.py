@@ -3,7 +3,7 @@
     namespace           empties a namespace that is being deleted, and then lets it go
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
 
-One always runs, since kube-apiserver runs it itself: that of custom resource definitions.
+Two always run, since kube-apiserver runs them itself: those of custom resource definitions and of flow schemas.
 
 They are driven by the store's watch alone: each write is shown to every controller, which notes the keys that it has to
 look at; one task then looks at them, one by one, each time at what is stored now. A key that could not be dealt with is
@@ -18,9 +18,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from understudy.apiserver.api import Api
-from understudy.apiserver.controllers import definitions
+from understudy.apiserver.controllers import definitions, flow_schemas
 from understudy.apiserver.controllers.access import Controller, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
+from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
 from understudy.apiserver.errors import StatusError
@@ -30,6 +31,12 @@ KNOWN: dict[str, Callable[[Api], Controller]] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
 }
+# Those of kube-apiserver itself, with what each looks at.
+OWN: tuple[tuple[Callable[[Api], Controller], str], ...] = (
+    (DefinitionController, definitions.PREFIX),
+    (FlowSchemaController, flow_schemas.SCHEMAS),
+    (FlowSchemaController, flow_schemas.LEVELS),
+)
 EVERYTHING = "/registry/"
 FIRST_DELAY, LONGEST_DELAY = 0.005, 1000.0  # seconds until another try; doubled with each failure
 
@@ -56,7 +63,7 @@ class Controllers:
 
     def start(self) -> None:
         """In the running event loop, from what is stored now on."""
-        runs = [_Run(self._api, [DefinitionController], definitions.PREFIX)]
+        runs = [_Run(self._api, [controller], prefix) for controller, prefix in OWN]
         if self._names:
             runs.append(_Run(self._api, [KNOWN[name] for name in self._names], EVERYTHING))
         self._tasks = [asyncio.create_task(run.forever()) for run in runs]

@@ -22,7 +22,8 @@ from understudy.apiserver.types import Obj
 AGENT = "kube-controller-manager"
 ACCOUNTS = "system:serviceaccount:kube-system:"
 GROUPS = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
-MERGE = "application/merge-patch+json"
+SERVER, SERVER_AGENT = User("system:apiserver", ["system:masters", "system:authenticated"]), "kube-apiserver"
+MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
 class UnknownOwnerError(Exception):
@@ -91,7 +92,15 @@ class Access:
 
     async def patch(self, place: Place, body: Obj, subresource: str = "") -> None:
         """A merge patch. Raises StatusError."""
-        call, target = self._request("PATCH", place, subresource, body)
+        call, target = self._request("PATCH", place, subresource, body, MERGE)
+        await writes.patch(self.api, call, target)
+
+    async def apply(self, place: Place, body: Obj, subresource: str, manager: str) -> None:
+        """A patch of what `manager` wants, whoever else wants something else. Raises StatusError."""
+        kind = place.kind
+        head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}
+        query = f"fieldManager={manager}&force=true"
+        call, target = self._request("PATCH", place, subresource, head | body, APPLY, query)
         await writes.patch(self.api, call, target)
 
     async def update(self, place: Place, body: Obj, subresource: str = "") -> None:
@@ -106,17 +115,22 @@ class Access:
         await deletion.run(place.namespace, place.name, DeleteOptions(uid=uid, propagation=propagation))
 
     def _request(
-        self, method: str, place: Place, subresource: str = "", body: Obj | None = None
+        self,
+        method: str,
+        place: Place,
+        subresource: str = "",
+        body: Obj | None = None,
+        content: str = "application/json",
+        parameters: str = "",
     ) -> tuple[Call, Target]:
         kind = place.kind
         version = kind.versions[0]
         head = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
         inside = f"/namespaces/{place.namespace}" if place.namespace else ""
         path = "/".join(filter(None, (f"{head}{inside}/{kind.resource}", place.name, subresource)))
-        content = MERGE if method == "PATCH" else "application/json"
         headers = {"User-Agent": self._agent, "Accept": "application/json", "Content-Type": content}
         raw = b"" if body is None else orjson.dumps(body)
-        query = Query("")
+        query = Query(parameters)
         call = Call(method, path, headers, raw, query, user=self._user, release=self.api.release.name)
         info = request_info(method, path, query)
         return call, Target(info, kind, version, place.namespace, place.name, subresource)

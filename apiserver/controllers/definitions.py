@@ -11,16 +11,14 @@ from collections.abc import Iterable
 from understudy.admission.cluster.definitions import CLEANUP, approval
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
-from understudy.apiserver.call import User
-from understudy.apiserver.controllers.access import Access
+from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
 from understudy.apiserver.printing import at
 from understudy.apiserver.storage.base import Entry, Event
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import versioned
 
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
-GROUP, KIND = "apiextensions.k8s.io", "CustomResourceDefinition"
-SERVER = User("system:apiserver", ["system:masters", "system:authenticated"])
+GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
 # Names in the order in which they are looked at, with the reason for not accepting one.
 _NAMES = {
     "plural": "PluralConflict",
@@ -96,27 +94,24 @@ def _timed(condition: Obj, time: str) -> Obj:
 
 
 class DefinitionController:
-    """`todo` holds names of definitions; a write of any can free or take the names of all."""
+    """`todo` holds names of definitions. Those that wait for names are looked at again with each write of another."""
 
     def __init__(self, api: Api) -> None:
-        self._api = api
-        self._access = Access(
-            api, User("system:apiserver", ["system:masters", "system:authenticated"]), "kube-apiserver"
-        )
+        self._registry = api.registry
+        self._access = Access(api, SERVER, SERVER_AGENT)
+        self._waiting: set[str] = set()
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
-        self.todo = {entry.key.removeprefix(PREFIX): None for entry in entries if entry.key.startswith(PREFIX)}
+        self._waiting.clear()
+        self.todo = {entry.key.removeprefix(PREFIX): None for entry in entries}
 
     def observe(self, event: Event) -> None:
-        if event.entry.key.startswith(PREFIX):
-            self.todo |= {obj["metadata"]["name"]: None for obj in self._all()}
-
-    def _all(self) -> list[Obj]:
-        return self._api.registry.listing(GROUP, "customresourcedefinitions")
+        self.todo |= dict.fromkeys((event.entry.key.removeprefix(PREFIX), *self._waiting))
 
     async def sync(self, key: str) -> None:
-        entry = await self._api.registry.store.get(PREFIX + key)
+        self._waiting.discard(key)
+        entry = await self._registry.store.get(PREFIX + key)
         place = self._access.place(PREFIX + key)
         if entry is None or place is None:
             return
@@ -126,6 +121,8 @@ class DefinitionController:
             await self._access.patch(place, {"metadata": {"finalizers": kept}})
             return
         status = self._status(definition)
+        if any((c["type"], c["status"]) == ("NamesAccepted", "False") for c in status["conditions"]):
+            self._waiting.add(key)
         if status != definition["status"]:
             await self._access.update(place, {**definition, "status": status}, "status")
 
@@ -133,7 +130,7 @@ class DefinitionController:
         now, group = metadata.timestamp(), definition["spec"].get("group")
         others = [
             other
-            for other in self._all()
+            for other in self._registry.listing(GROUP, RESOURCE)
             if other["spec"].get("group") == group and other["metadata"]["uid"] != definition["metadata"]["uid"]
         ]
         names, accepted = _accepted(definition, others)

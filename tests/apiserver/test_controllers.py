@@ -431,3 +431,28 @@ def test_names_that_are_taken(apiserver: Server) -> None:
         DEFINITIONS,
         lambda have: "tables.example.com" not in have and conditions(have["desks.example.com"]) == ESTABLISHED,
     )
+
+
+FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
+
+
+@pytest.mark.apiserver(controllers=[])
+def test_dangling_flow_schema(apiserver: Server) -> None:
+    """A flow schema says whether its priority level exists, also when that comes later."""
+    kinds = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": {"name": "mine"}}
+    spec = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
+    level = {**kinds, "kind": "PriorityLevelConfiguration", "spec": spec}
+    schema = {**kinds, "kind": "FlowSchema", "spec": {"priorityLevelConfiguration": {"name": "mine"}}}
+
+    def until_dangling(status: str, reason: str) -> Obj:
+        told = {"Dangling": (status, reason)}
+        return until(apiserver, f"{FLOW}/flowschemas", lambda have: conditions(have["mine"]) == told)["mine"]
+
+    request(apiserver, "POST", f"{FLOW}/flowschemas", schema)
+    until_dangling("True", "NotFound")
+    request(apiserver, "POST", f"{FLOW}/prioritylevelconfigurations", level)
+    until_dangling("False", "Found")
+    request(apiserver, "DELETE", f"{FLOW}/prioritylevelconfigurations/mine")
+    owner = until_dangling("True", "NotFound")["metadata"]["managedFields"][0]
+    manager = (owner["manager"], owner["operation"], owner["subresource"])
+    assert manager == ("api-priority-and-fairness-config-consumer-v1", "Apply", "status")

@@ -1,0 +1,60 @@
+"""Says of flow schemas whether the priority level that they name exists, as kube-apiserver does a moment after a write.
+
+Source: k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
+"""
+
+from __future__ import annotations
+
+from understudy.apiserver import metadata
+from understudy.apiserver.api import Api
+from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
+from understudy.apiserver.printing import at
+from understudy.apiserver.storage.base import Entry, Event
+from understudy.apiserver.types import Obj
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
+MANAGER = "api-priority-and-fairness-config-consumer-v1"
+
+
+class FlowSchemaController:
+    """`todo` holds names of flow schemas; a level that comes or goes is looked for by all."""
+
+    def __init__(self, api: Api) -> None:
+        self._registry = api.registry
+        self._access = Access(api, SERVER, SERVER_AGENT)
+        self.todo: dict[str, None] = {}
+
+    def begin(self, entries: list[Entry]) -> None:
+        self._all()
+
+    def observe(self, event: Event) -> None:
+        key = event.entry.key
+        if key.startswith(SCHEMAS):
+            self.todo[key.removeprefix(SCHEMAS)] = None
+        else:
+            self._all()
+
+    def _all(self) -> None:
+        self.todo |= {schema["metadata"]["name"]: None for schema in self._registry.listing(GROUP, "flowschemas")}
+
+    async def sync(self, key: str) -> None:
+        schema = self._registry.lookup(GROUP, "flowschemas", "", key)
+        place = self._access.place(SCHEMAS + key)
+        if schema is None or place is None:
+            return
+        level = at(schema, "spec", "priorityLevelConfiguration", "name", default="")
+        exists = self._registry.lookup(GROUP, "prioritylevelconfigurations", "", level) is not None
+        condition = _dangling(level, exists)
+        found = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
+        if not found or any(found[0].get(name) != value for name, value in condition.items()):
+            status = {"conditions": [{**condition, "lastTransitionTime": metadata.timestamp()}]}
+            await self._access.apply(place, {"status": status}, "status", MANAGER)
+
+
+def _dangling(level: str, exists: bool) -> Obj:
+    named = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}"'
+    if exists:
+        return {"type": "Dangling", "status": "False", "reason": "Found", "message": f"{named} and it exists"}
+    message = f"{named} but there is no such object"
+    return {"type": "Dangling", "status": "True", "reason": "NotFound", "message": message}
