@@ -74,7 +74,9 @@ def read_object(call: Call, schemas: Schemas, kind: Kind, version: str, validati
         raise errors.bad_request(
             f"the API version in the data ({have}) does not match the expected API version ({want})"
         )
-    return typed(kind, version, bare(sent.obj) | {"metadata": sent.obj.get("metadata") or {}})
+    obj = typed(kind, version, bare(sent.obj))
+    obj["metadata"] = obj.get("metadata") or {}
+    return obj
 
 
 def _summary(body: bytes) -> str:

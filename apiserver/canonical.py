@@ -8,7 +8,7 @@ cannot be found again) raises `Odd`, and `exact` takes over from the start.
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -303,10 +303,15 @@ def converter(struct: Struct) -> Convert:
     return convert
 
 
-def _sparse(obj: Obj, empty: list[str]) -> Sparse:
+def _sparse(obj: Obj, empty: Iterable[str]) -> Sparse:
     sparse = Sparse(obj)
     sparse.empty = tuple(empty)
     return sparse
+
+
+def as_sparse_as(other: Obj, obj: Obj) -> Obj:
+    """`obj`, with the same lists and maps noted as empty as in `other`, of whose fields it is made."""
+    return _sparse(obj, other.empty) if isinstance(other, Sparse) else obj
 
 
 def _is_left_out(field: Field) -> bool:

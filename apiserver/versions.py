@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Any
 
 from understudy.apiserver import protobuf
+from understudy.apiserver.canonical import as_sparse_as
 from understudy.apiserver.decode import encode
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.schema import Schemas, Struct
@@ -18,7 +19,7 @@ METADATA, ITEMS = b"\x0a", b"\x12"  # the tags of every list's fields 1 and 2
 
 def typed(kind: Kind, version: str, obj: Obj) -> Obj:
     """`obj`, already in that version's form, with its kind and apiVersion in front."""
-    return {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj}
+    return as_sparse_as(obj, {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj})
 
 
 def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
@@ -64,7 +65,7 @@ def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
 
 def bare(obj: Obj) -> Obj:
     """As in a list, whose items do not say what they are."""
-    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
+    return as_sparse_as(obj, {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
 
 
 def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:

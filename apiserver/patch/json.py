@@ -14,7 +14,7 @@ path through a null that the same patch has put there; here that is a patch that
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -55,11 +55,12 @@ def parse(body: bytes, validate: bool = True) -> Patch:
         value = []
     if not isinstance(value, list):
         raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(value)} into Go value of type {of}")
-    for item in value:
+    members = _members(body) if duplicates else map(_kinds, value)
+    for item, fields in zip(value, members, strict=True):
         if item is not None and not isinstance(item, dict):
             raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(item)} into Go value of type {element}")
-    if validate:
-        _check_types(_members(body) if duplicates else map(_kinds, value))
+        if validate:
+            _check_types(fields)
     if len(value) > MAX_OPERATIONS:
         raise request_too_large(f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(value)}")
     operations = [item or {} for item in value]
@@ -74,24 +75,23 @@ def as_written(body: bytes) -> Patch:
     return Patch(operations, [], any(operation.get("op") == "test" for operation in operations))
 
 
-def _kinds(operation: Obj | None) -> list[tuple[str, str]]:
-    return [(name, bodies.kind_of(value)) for name, value in (operation or {}).items()]
+def _kinds(operation: Any) -> list[tuple[str, str]]:
+    """The names of an operation's fields, and what JSON kind their values are."""
+    return [(name, bodies.kind_of(value)) for name, value in operation.items()] if isinstance(operation, dict) else []
 
 
-def _members(body: bytes) -> list[list[tuple[str, str]]]:
+def _members(body: bytes) -> Iterator[list[tuple[str, str]]]:
     """The same of every operation in a body, with fields that stand there more than once."""
-    return [
-        [(name, node.kind) for name, node in operation.value or ()] for operation in parse_json(to_text(body)).value
-    ]
+    for node in parse_json(to_text(body)).value:
+        yield [(name, value.kind) for name, value in node.value] if node.kind == "object" else []
 
 
-def _check_types(operations: Iterable[list[tuple[str, str]]]) -> None:
+def _check_types(fields: list[tuple[str, str]]) -> None:
     """Raises StatusError 400 for the first field that is no string, but should be one."""
-    for operation in operations:
-        for name, kind in operation:
-            if name in _FIELDS[:3] and kind not in ("string", "null"):
-                into = f"Go struct field jsonPatchOp.{name} of type string"
-                raise bad_request(f"error decoding patch: json: cannot unmarshal {kind} into {into}")
+    for name, kind in fields:
+        if name in _FIELDS[:3] and kind not in ("string", "null"):
+            into = f"Go struct field jsonPatchOp.{name} of type string"
+            raise bad_request(f"error decoding patch: json: cannot unmarshal {kind} into {into}")
 
 
 def _strict_errors(operations: list[Obj], duplicates: list[str]) -> list[str]:

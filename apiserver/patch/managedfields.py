@@ -17,7 +17,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from understudy.apiserver.canonical import converter
+from understudy.apiserver.canonical import as_sparse_as, converter
 from understudy.apiserver.decode import DecodeError, canonical
 from understudy.apiserver.patch import fieldset, owners
 from understudy.apiserver.patch.deep import told_apart, was_empty
@@ -206,7 +206,8 @@ def bare(obj: Obj) -> Obj:
     metadata = obj["metadata"]
     if "managedFields" not in metadata:
         return obj
-    return {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    without = {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    return as_sparse_as(obj, without)
 
 
 def empty(struct: Struct, api_version: str) -> Obj:

@@ -246,6 +246,8 @@ def test_scales_are_objects_too(server: Server, sent: Any) -> None:
     ("form", "body", "why"),
     [
         ("json", b'[{"op": 1, "path": {}}]', "number into Go struct field jsonPatchOp.op of type string"),
+        ("json", b'[{"op": 1}, 5]', "number into Go struct field jsonPatchOp.op of type string"),
+        ("json", b'[5, {"op": 1}]', "number into Go value of type handlers.jsonPatchOp"),
         ("json", b'[{"path": {}, "op": 1}]', "object into Go struct field jsonPatchOp.path of type string"),
         ("json", b'[{"op": [], "op": "add", "path": {}}]', "array into Go struct field jsonPatchOp.op of type string"),
         ("merge", b'{"data": {"k": 1e400}}', "number 1e400 into Go value of type float64"),
@@ -265,3 +267,12 @@ def test_managed_fields_in_an_apply(server: Server, sent: Any, code: int) -> Non
     """They must be nil, if they can be read; else the schema refuses them."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"managedFields": sent}}
     assert patched(server, "apply", THERE, body)[0] == code
+
+
+def test_who_sends_an_empty_list_owns_it(server: Server) -> None:
+    """Null is stored; that holds for the object's own fields as for those below."""
+    path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
+    sent = {"metadata": {"name": "none"}, "rules": []}
+    answer = send(server, "POST", f"{path}?dryRun=All", json.dumps(sent).encode(), {"Content-Type": MEDIA[""]})
+    role = json.loads(answer.raw)
+    assert (role["rules"], role["metadata"]["managedFields"][0]["fieldsV1"]) == (None, {"f:rules": {}})
