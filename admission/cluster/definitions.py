@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from understudy.admission import dumped
-from understudy.admission.cel.library.url import problem
 from understudy.admission.cluster import definition_schemas, definition_versions, webhooks, x509
 from understudy.admission.cluster.definition_versions import schema_of
 from understudy.admission.core.formats import choice, each
@@ -19,6 +18,7 @@ from understudy.admission.field import Errors, Path, forbidden, invalid, require
 from understudy.admission.meta import IMMUTABLE, PLAIN, Metadata
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts, subdomain_name
 from understudy.admission.updates import Update, in_order
+from understudy.admission.urls import problem
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj

@@ -5,7 +5,6 @@ https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resou
 
 from __future__ import annotations
 
-from understudy.admission.cel.regex import PatternError, compile_pattern
 from understudy.admission.field import Errors, Path, forbidden, invalid, required
 from understudy.apiserver.types import Obj
 
@@ -148,13 +147,17 @@ def _logic(schema: Obj, path: Path, *, outside: bool = False) -> Errors:
             errors += _clause({**part, "anyOf": []} if both else part, path.child(name).index(i))
     if schema.get("not") is not None:
         errors += _clause(schema["not"], path.child("not"))
-    if schema.get("pattern"):
-        try:
-            compile_pattern(schema["pattern"])
-        except PatternError as why:
-            text = f"must be a valid regular expression, but isn't: {why}"
-            errors.append(invalid(path.child("pattern"), schema["pattern"], text))
-    return errors
+    return errors + (_pattern(schema["pattern"], path.child("pattern")) if schema.get("pattern") else [])
+
+
+def _pattern(pattern: str, path: Path) -> Errors:
+    from understudy.admission.cel.regex import PatternError, compile_pattern  # here, since most schemas have none
+
+    try:
+        compile_pattern(pattern)
+    except PatternError as why:
+        return [invalid(path, pattern, f"must be a valid regular expression, but isn't: {why}")]
+    return []
 
 
 def _clause(schema: Obj, path: Path) -> Errors:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from understudy.admission import dumped
-from understudy.admission.cel.library.url import problem
 from understudy.admission.cluster import matching
 from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
 from understudy.admission.core.formats import choice, each, port_number_texts
 from understudy.admission.field import Errors, Path, duplicate, invalid, required
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts
+from understudy.admission.urls import problem
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,6 +10,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
+from understudy.admission.urls import problem
 
 DECLARATIONS = """
 getEscapedPath
@@ -30,9 +30,6 @@ isURL
 url
     string_to_url: (string) -> kubernetes.URL
 """
-
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,37 +60,6 @@ class URL:
     def port(self) -> str:
         """The digits behind the host's colon."""
         return self.host.rpartition("]")[2].partition(":")[2]
-
-
-def problem(text: str, *, relative: bool = False) -> str:
-    """What Go's net/url says of a text that is no URL, "" for one that is; `relative` lets it have no scheme."""
-    if not text:
-        return "" if relative else "empty url"
-    if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
-        return "net/url: invalid control character in URL"
-    if not text.startswith("/"):
-        if text.startswith(":"):
-            return "missing protocol scheme"
-        rest = text.partition(":")[2] if _SCHEME.match(text) else ""
-        if not relative and not rest:
-            return "invalid URI for request"
-        if not _SCHEME.match(text) and ":" in text.partition("/")[0]:
-            return "first path segment in URL cannot contain colon"
-        if not rest.startswith("/"):
-            return ""
-    bad = _BAD_ESCAPE.search(text.partition("?")[0])
-    if bad:
-        return f'invalid URL escape "{bad.group()}"'
-    try:
-        parts = urlsplit(text)
-    except ValueError:
-        return "missing ']' in host"
-    port = parts.netloc.rpartition("@")[2].rpartition("]")[2].partition(":")[2]
-    if port and not port.isdigit():
-        return f'invalid port ":{port}" after host'
-    if " " in parts.netloc:
-        return 'invalid character " " in host name'
-    return ""
 
 
 def _escaped_path(url: URL) -> str:
