@@ -127,6 +127,7 @@ class Comparison:
                 self.ask(wrong, [sample.changing(wrong, obj) for obj in stored])
         finally:
             for server in self.servers:
+                server.call("PATCH", sample.path, {"metadata": {"finalizers": None}}, MEDIA["merge"])
                 server.call("DELETE", sample.path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
 
     def ask(self, wrong: Obj, requests: Sequence[Iterable[Request]]) -> None:
