@@ -167,7 +167,9 @@ def slis(failing: Collection[str] = ()) -> bytes:
         for name, checks in CHECKS.items()
         for check in sorted(checks)
     )
-    return _family("kubernetes_healthcheck", "gauge", "Health, 1 if well.", samples)
+    return _family(
+        "kubernetes_healthcheck", "gauge", "[STABLE] This metric records the result of a single healthcheck.", samples
+    )
 
 
 def _family(name: str, kind: str, about: str, samples: Iterable[str]) -> bytes:

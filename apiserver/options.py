@@ -59,7 +59,7 @@ class ListOptions:
     bookmarks: bool
     version: str
     match: str
-    timeout: int | None  # seconds
+    timeout: int | None  # seconds; 0 is as none
     limit: int
     token: str  # of `continue`
     initial_events: bool | None

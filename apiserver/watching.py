@@ -62,7 +62,7 @@ class EventSource:
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
         now = time.monotonic()
-        lasts = SHORTEST * (1 + random()) if options.timeout is None else float(options.timeout)
+        lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
         self._end = now + lasts
         self._bookmark_at = min(now + BOOKMARK_PERIOD, self._end - LAST_BOOKMARK) if options.bookmarks else self._end
         if options.bookmarks and lasts <= LAST_BOOKMARK:

@@ -297,7 +297,6 @@ def _replica_sets() -> Rules:
             **_WARNED,
         ),
         status=_status(statuses.REPLICA_SET),
-        selectable={"status.replicas": _replicas},
         row=_replica_set_row,
     )
 

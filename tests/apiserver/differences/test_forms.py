@@ -39,6 +39,21 @@ def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
     assert names == sorted(shown)
 
 
+@pytest.mark.parametrize(
+    ("path", "rows"),
+    [
+        ("/api/v1/limitranges", None),
+        ("/apis/storage.k8s.io/v1/csistoragecapacities", None),
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", None),
+        ("/api/v1/pods", []),
+        ("/apis/resource.k8s.io/v1beta1/deviceclasses", []),
+    ],
+)
+def test_tables_without_rows(server: Server, path: str, rows: list[object] | None) -> None:
+    """Kinds without a printer of their own say null, others show an empty list."""
+    assert ask(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}")[2]["rows"] == rows
+
+
 @pytest.mark.parametrize(("version", "numbers"), [("v1", {1: 1, 2: 2}), ("v1beta1", {1: 2, 2: 1})])
 def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: dict[int, int]) -> None:
     """v1beta1 has its fields the other way round: the items, then the list's metadata."""

@@ -76,6 +76,13 @@ REFUSED = [
         id="numbers are quoted as Go does",
     ),
     pytest.param(
+        "GET",
+        "/apis/apps/v1/replicasets?fieldSelector=status.replicas%3D0",
+        400,
+        '"status.replicas" is not a known field selector: only "metadata.name", "metadata.namespace"',
+        id="replica sets cannot be selected by what replication controllers can",
+    ),
+    pytest.param(
         "DELETE",
         f"{MAPS}?limit=x&dryRun=Some",
         400,

@@ -28,7 +28,7 @@ async def messages(server: Server, query: str = "", **headers: str) -> list[aioh
     """What comes until the server closes, which it does as it should."""
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{server.url}{MAPS}&timeoutSeconds=0{query}", headers={**ORIGIN, **headers}) as socket,
+        session.ws_connect(f"{server.url}{MAPS}&timeoutSeconds=-1{query}", headers={**ORIGIN, **headers}) as socket,
     ):
         found = [message async for message in socket]
         assert socket.close_code == aiohttp.WSCloseCode.OK
