@@ -35,12 +35,13 @@ from understudy.apiserver.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 ALL = 2**63 - 1
-PROTECTED = ("default", "kube-system", "kube-public")
 
 
 async def delete(api: Api, call: Call, target: Target) -> Reply:
     form_of(call, target)
     options = delete_options(api, call)
+    if why := target.rules.protected.get(target.name):
+        raise errors.forbidden(target.kind.group, target.kind.resource, target.name, why)
     ctx = api.context(call, target)
     entry, gone = await Deletion(api, target.kind, ctx).run(target.namespace, target.name, options)
     accepted = not gone and options.orphan_dependents is False
@@ -87,12 +88,9 @@ class Deletion:
         self.store = api.registry.store
 
     async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
-        """The object as it was left, or as it was last, and whether it is gone. Raises 403, 404, 409."""
-        kind = self.kind
-        if (kind.group, kind.resource) == ("", "namespaces") and name in PROTECTED:
-            raise errors.forbidden("", "namespaces", name, "this namespace may not be deleted")
+        """The object as it was left, or as it was last, and whether it is gone. Raises 404, 409."""
         while True:
-            entry = await self.api.registry.get(kind, namespace, name)
+            entry = await self.api.registry.get(self.kind, namespace, name)
             try:
                 return await self._once(entry, options)
             except RevisionConflictError:

@@ -116,6 +116,7 @@ class Rules:
     grace        graceful deletion: seconds that an object gets, from those that were asked for (None: nothing was)
     orphans      keeps its dependents unless told to delete them: the warning that says so ("": none); None: it does not
     terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
+    protected    names of objects that cannot be deleted by name, with the reason
     pending      whether something else than finalizers holds an object that is being deleted
     unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
     row_order    what the rows of a table are sorted by; None: they are in the list's order
@@ -134,6 +135,7 @@ class Rules:
     grace: Callable[[Obj, int | None], int] | None = None
     orphans: str | None = None
     terminate: Callable[[Obj, Context], None] | None = None
+    protected: Mapping[str, str] = field(default_factory=dict)
     pending: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"
     row_order: Callable[[Obj], Any] | None = None

@@ -1,4 +1,4 @@
-"""Subresources with a body of their own: binding, eviction, scale, token. What needs a kubelet says that it has none.
+"""Subresources with a body of their own: binding, eviction, scale, token. Those of a kubelet are in `kubelet`.
 
 Those that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object, with
 another strategy: see `Rules.subresources`.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.field import Errors, Path, invalid, not_supported, required
-from understudy.apiserver import bodies, deletion, errors, metadata
+from understudy.apiserver import bodies, deletion, errors, kubelet, metadata
 from understudy.apiserver.accounttokens import BOUND, ISSUER
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
@@ -27,7 +27,7 @@ Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
 
 CREATED: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
-HOSTLESS = ("attach", "exec", "portforward")
+CONNECT = ("get", "create")
 PROXY = "proxy"
 
 
@@ -349,48 +349,13 @@ def _node_of(api: Api, target: Target, pod: Obj) -> dict[str, Obj]:
     return {"node": node["metadata"] if node else {"name": name}} if name else {}
 
 
-# --- what needs a kubelet ---------------------------------------------------------------------------------------
-
-
-async def log(api: Api, call: Call, target: Target) -> Reply:
-    """GET pods/NAME/log: without a node there is nothing to read."""
-    pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
-    if not pod["spec"].get("nodeName"):
-        return Reply(204, b"", "")
-    raise errors.internal_error(
-        f'Get "https://{pod["spec"]["nodeName"]}:10250/": there is no kubelet behind this server'
-    )
-
-
-async def connect(api: Api, call: Call, target: Target) -> Reply:
-    """exec, attach and portforward of a pod."""
-    pod = (await api.registry.get(target.kind, target.namespace, target.name)).object
-    if not pod["spec"].get("nodeName"):
-        raise errors.bad_request(f"pod {target.name} does not have a host assigned")
-    raise errors.internal_error("there is no kubelet behind this server")
-
-
-async def proxy(api: Api, call: Call, target: Target) -> Reply:
-    """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
-    so it is told what the real server says of those that have no address yet."""
-    parts = target.name.split(":")
-    name = parts[1] if len(parts) == 3 else parts[0]
-    await api.registry.get(target.kind, target.namespace, name)
-    if target.kind.name == "Pod":
-        raise errors.bad_request("address not allowed")
-    if target.kind.name == "Node":
-        raise errors.unknown_error("no preferred addresses found; known addresses: []")
-    if api.registry.lookup("", "endpoints", target.namespace, name) is None:
-        raise errors.not_found("", "services", name)
-    raise errors.StatusError(503, "ServiceUnavailable", f"no endpoints available for service {go_quote(name)}")
-
-
 HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
     ("pods", "binding"): {"create": bind},
     ("pods", "eviction"): {"create": evict},
-    ("pods", "log"): {"get": log},
+    ("pods", "log"): {"get": kubelet.log},
     ("serviceaccounts", "token"): {"create": token},
-    **{("pods", name): {"get": connect, "create": connect} for name in HOSTLESS},
+    ("pods", "portforward"): dict.fromkeys(CONNECT, kubelet.forward),
+    **{("pods", name): dict.fromkeys(CONNECT, kubelet.run) for name in ("attach", "exec")},
 }
 SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": patch_scale}
 
@@ -398,7 +363,7 @@ SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": 
 def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
     """For a verb of a subresource; None: it is not allowed."""
     if subresource.name == PROXY:
-        return proxy
+        return kubelet.proxy
     if verb not in subresource.verbs:
         return None
     if subresource.name == "scale":

@@ -23,7 +23,7 @@ _INT_OR_STRING = "k8s.io/apimachinery/pkg/util/intstr.IntOrString"
 
 
 def selector_shown(selector: Obj | None, release: str) -> Any:
-    return dumped.struct(selector, _SELECTOR, release)
+    return None if selector is None else dumped.struct(selector, _SELECTOR, release)
 
 
 def selector(found: Obj | None, kind: str, release: str) -> Errors:

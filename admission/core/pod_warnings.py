@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from understudy.admission.core.path_warnings import overlapping
 from understudy.admission.core.pod_admission import APP_ARMOR
 from understudy.admission.core.pod_annotations import SECCOMP_CONTAINER, SECCOMP_POD, with_paths
 from understudy.admission.field import Path
@@ -53,14 +54,14 @@ HOSTNAME = "which can result in surprising behavior; a DNS label is recommended"
 def create(pod: Obj, ctx: Context) -> None:
     """A new pod."""
     hostname(pod, ctx, "this is used in the Pod's hostname")
-    for text in _all(pod["spec"], pod["metadata"], Path(), is_template=False):
+    for text in _all(pod["spec"], pod["metadata"], Path(), ctx.release, is_template=False):
         ctx.warn(text)
 
 
 def template(found: Obj | None, path: Path, ctx: Context) -> None:
     """A pod template."""
     found = found or {}
-    for text in _all(found.get("spec") or {}, found.get("metadata") or {}, path, is_template=True):
+    for text in _all(found.get("spec") or {}, found.get("metadata") or {}, path, ctx.release, is_template=True):
         ctx.warn(text)
 
 
@@ -71,7 +72,7 @@ def hostname(obj: Obj, ctx: Context, use: str) -> None:
         ctx.warn(f"metadata.name: {use}, {HOSTNAME}: [{' '.join(texts)}]")
 
 
-def _all(spec: Obj, metadata: Obj, path: Path, *, is_template: bool) -> Iterator[str]:
+def _all(spec: Obj, metadata: Obj, path: Path, release: str, *, is_template: bool) -> Iterator[str]:
     annotations = metadata.get("annotations") or {}
     yield from _nodes(spec, path.child("spec"))
     for key, text in ANNOTATIONS.items():
@@ -81,6 +82,8 @@ def _all(spec: Obj, metadata: Obj, path: Path, *, is_template: bool) -> Iterator
         for source, (shown, text) in VOLUMES.items():
             if volume.get(source) is not None:
                 yield f"{path.child('spec', 'volumes').index(i).child(shown)}: {text}"
+    if release != "1.31":
+        yield from overlapping(spec.get("volumes") or ())
     yield from _names(spec, path.child("spec"))
     yield from _fractions(spec.get("overhead"), path.child("spec", "overhead"))
     if SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):

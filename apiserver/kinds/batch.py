@@ -125,20 +125,26 @@ def _select_by_uid(job: Obj, ctx: Context) -> None:
     if spec.get("manualSelector"):
         return
     template = spec.setdefault("template", {}).setdefault("metadata", {})
-    given = template.get("labels") or {}
-    found = dict(given)
+    given = template.get("labels")
+    found = dict(given or {})
     for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
         for key in keys:
             found.setdefault(key, value)
     template["labels"] = found
-    # A job without labels has those of its template: the defaults apply again when the stored object is read.
-    if not metadata.get("labels") or metadata["labels"] is given:
+    if given and metadata.get("labels") is given:
         metadata["labels"] = dict(found)
     chosen = spec.get("selector") or {}
     labels = chosen.get("matchLabels") or {}
     if UID_LABELS[0] not in labels:
         labels = {**labels, UID_LABELS[0]: metadata.get("uid", "")}
     spec["selector"] = {**chosen, "matchLabels": labels}
+
+
+def _label(job: Obj, ctx: Context) -> None:
+    """A job without labels has those of its template, once valid: the defaults apply again to what is stored."""
+    found = at(job, "spec", "template", "metadata", "labels")
+    if found and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(found)
 
 
 def _drop(job: Obj, ctx: Context) -> None:
@@ -186,6 +192,7 @@ def _jobs() -> Rules:
             prepare_update=_drop_update,
             validate=jobs.create,
             validate_update=jobs.update,
+            canonicalize=_label,
             warn_create=steps(common.warn_of_hostname, _warn),
             warn_update=_when_changed(_warn),
             **pod_security.of_template("spec", "template"),

@@ -40,6 +40,7 @@ from understudy.apiserver.printing import (
 from understudy.apiserver.types import Obj
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
+PROTECTED = ("default", "kube-system", "kube-public")
 
 
 def _name_label(namespace: Obj, ctx: Context) -> None:
@@ -181,6 +182,7 @@ NAMESPACES = Rules(
     row=row(field("status", "phase")),
     deleted=True,
     terminate=_terminate,
+    protected=dict.fromkeys(PROTECTED, "this namespace may not be deleted"),
     pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
 CONFIG_MAPS = Rules(

@@ -40,4 +40,9 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         check_update=lambda obj, old, ctx: priorities.only_default(obj, ctx),
     )
     row = _short_row if release == "1.31" else _row
-    return {("scheduling.k8s.io", "PriorityClass"): Rules(defaults=_defaults, strategy=strategy, row=row)}
+    protected = dict.fromkeys(priorities.SYSTEM, "this is a system priority class and cannot be deleted")
+    return {
+        ("scheduling.k8s.io", "PriorityClass"): Rules(
+            defaults=_defaults, strategy=strategy, row=row, protected=protected
+        )
+    }
