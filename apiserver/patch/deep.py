@@ -52,11 +52,18 @@ def _told_apart(places: tuple[_Place, ...], old: Any, new: Any) -> Set:
     return out
 
 
+_SCALARS = frozenset((str, int, bool, type(None)))  # most of what there is: not worth a call
+
+
 def _is_other(value: Any) -> bool:
     """Whether what was sent is another Go value than what is stored."""
-    if isinstance(value, dict):
-        return (isinstance(value, Sparse) and bool(value.empty)) or any(map(_is_other, value.values()))
-    return any(map(_is_other, value)) if isinstance(value, list) else isinstance(value, Respelt)
+    if isinstance(value, Sparse | Respelt):
+        return True
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    for item in items:
+        if type(item) not in _SCALARS and _is_other(item):
+            return True
+    return False
 
 
 @lru_cache(maxsize=1024)
