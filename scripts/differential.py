@@ -462,7 +462,7 @@ MADE_UP = (
     (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
     (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
     (re.compile(r"(resourceVersion\W+)\d{2,}"), r"\1VERSION"),
-    (re.compile("\u00a0+"), " "),  # go-cmp takes either space
+    (re.compile("[\u00a0 ]+"), " "),  # go-cmp takes either space
     (re.compile(r"\b(m=[+-]\S+|local ServerTime:)"), ""),
 )
 HEADERS = ("content-type", "warning", "retry-after", "allow")

@@ -60,7 +60,7 @@ def _is_other(value: Any) -> bool:
     if isinstance(value, Sparse | Respelt):
         return True
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    for item in items:
+    for item in items:  # noqa: SIM110  # a generator takes twice as long
         if type(item) not in _SCALARS and _is_other(item):
             return True
     return False
