@@ -73,9 +73,9 @@ def _accepted_names(obj: Obj) -> Errors:
 
 def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = internal(obj["spec"])
-    errors = _spec(spec, ctx.release)
+    errors = _spec(spec, old, ctx.release)
     if old is not None:
-        errors += _bundle(spec, old) + _unchanged(spec, old)
+        errors += _unchanged(spec, old)
     errors += _accepted_names(obj) + _stored(obj, ctx.release) + _approval(obj, old)
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
@@ -97,7 +97,7 @@ def internal(spec: Obj) -> Obj:
     return {**out, "versions": versions}
 
 
-def _spec(spec: Obj, release: str) -> Errors:
+def _spec(spec: Obj, old: Obj | None, release: str) -> Errors:
     errors = _group(spec.get("group", ""), _SPEC.child("group"))
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
@@ -118,7 +118,7 @@ def _spec(spec: Obj, release: str) -> Errors:
     errors += _names(names, _SPEC.child("names"))
     has_status = any(definition_versions.has_status(part) for part in (spec, *versions))
     errors += definition_versions.part(spec, "validation", has_status, _SPEC, release)
-    return errors + _conversion(spec.get("conversion"), preserve, _SPEC.child("conversion"), release)
+    return errors + _conversion(spec, old, _SPEC.child("conversion"), release)
 
 
 def _schemas(spec: Obj) -> list[Obj]:
@@ -171,12 +171,13 @@ def _labels(names: Obj, field: str, path: Path) -> Errors:
     return [invalid(path.child(field).index(i), value, ",".join(texts)) for i, value, texts in found if texts]
 
 
-def _conversion(found: Obj | None, preserve: bool, path: Path, release: str) -> Errors:
+def _conversion(spec: Obj, old: Obj | None, path: Path, release: str) -> Errors:
+    found = spec.get("conversion")
     if found is None:
         return []
     strategy, webhook = found.get("strategy", ""), found.get("webhook") or {}
     errors: Errors = []
-    if strategy != "None" and preserve:
+    if strategy != "None" and spec.get("preserveUnknownFields"):
         text = "must be None if spec.preserveUnknownFields is true"
         errors.append(invalid(path.child("strategy"), strategy, text))
     errors += choice(strategy, ("None", "Webhook"), path.child("strategy"), needed=True)
@@ -185,7 +186,7 @@ def _conversion(found: Obj | None, preserve: bool, path: Path, release: str) -> 
     versions = webhook.get("conversionReviewVersions") or []
     if strategy == "Webhook":
         needed = [required(where, "required when strategy is set to Webhook")]
-        errors += needed if config is None else webhooks.client(config, where)
+        errors += needed if config is None else webhooks.client(config, where) + _bundle(spec, old)
         return errors + (webhooks.reviews(versions, reviews, release) if versions else [required(reviews)])
     text = "should not be set when strategy is not set to Webhook"
     errors += [forbidden(where, text)] if config is not None else []
@@ -203,8 +204,10 @@ def _authorities(spec: Obj) -> bytes:
     return base64.b64decode(config.get("caBundle") or "") if conversion.get("strategy") == "Webhook" else b""
 
 
-def _bundle(spec: Obj, old: Obj) -> Errors:
+def _bundle(spec: Obj, old: Obj | None) -> Errors:
     """Once the resource is served the conversion's certificates have to be good, unless they were bad before."""
+    if old is None:
+        return []
     bundle, before = _authorities(spec), _authorities(old["spec"])
     wrong = x509.unfit_authorities(bundle) if bundle and _established(old) else ""
     if not wrong or (before and x509.unfit_authorities(before)):

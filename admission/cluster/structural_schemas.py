@@ -36,6 +36,7 @@ _NOT_IN_LOGIC = (
 )
 _POINTERS = ("default", "x-kubernetes-list-type", "x-kubernetes-map-type")
 # What metadata at the root may say besides names.
+_SAME_WHEN_EMPTY = frozenset(("enum", "allOf", "anyOf", "oneOf", "properties"))
 _METADATA = ("type", "default", "example", "externalDocs")
 
 
@@ -134,7 +135,8 @@ def said(schema: Obj) -> set[str]:
 
 def _says_more(metadata: Obj) -> bool:
     names = set(metadata.get("properties") or {})
-    return bool(said(metadata) - {*_METADATA, *(["properties"] if names <= {"name", "generateName"} else [])})
+    given = said(metadata) | (set(getattr(metadata, "empty", ())) - _SAME_WHEN_EMPTY)
+    return bool(given - {*_METADATA, *(["properties"] if names <= {"name", "generateName"} else [])})
 
 
 def _logic(schema: Obj, path: Path, *, outside: bool = False) -> Errors:
