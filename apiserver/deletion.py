@@ -98,7 +98,7 @@ class Deletion:
 
     async def _once(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
         before = entry.object
-        self._check_preconditions(before, options)
+        self.check_preconditions(before, options)
         obj: Obj = {**before, "metadata": dict(before["metadata"])}
         if self.kind.rules.terminate and "deletionTimestamp" not in obj["metadata"]:
             return await self._terminate(entry, obj, options)
@@ -136,7 +136,8 @@ class Deletion:
             return Entry(entry.key, obj, entry.revision)
         return await self.store.update(entry.key, obj, entry.revision)
 
-    def _check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
+    def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
+        """Raises 409."""
         fields = obj["metadata"]
         kind = self.kind
         if options.uid is not None and options.uid != fields["uid"]:

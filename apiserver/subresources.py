@@ -140,20 +140,31 @@ async def evict(api: Api, call: Call, target: Target) -> Reply:
     """POST pods/NAME/eviction: deletes a pod if its disruption budgets allow that."""
     options = write_options(call)
     sent = await _sent(api, call, target, options)
-    if (sent["metadata"].get("name") or target.name) != target.name:
+    if sent["metadata"].get("name") != target.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     entry = await api.registry.get(target.kind, target.namespace, target.name)
     delete = _delete_options(sent.get("deleteOptions") or {}, options.dry_run)
     if not _needs_no_budget(entry.object):
         await _take_disruption(api, call, target, entry.object, delete.dry_run)
-    ctx = api.context(call, target)
-    if not delete.dry_run:
-        write = Write(target.kind, target.namespace, target.name, target.rules.strategy, ctx)
-        await api.registry.modify(
-            write, lambda pod: {**(pod or {}), "status": _with_condition(pod or {}, _evicted(ctx))}
-        )
-    await deletion.Deletion(api, target.kind, ctx).run(target.namespace, target.name, delete)
+    await _delete_evicted(api, target, api.context(call, target), delete)
     return value_reply(call, target, CREATED, 201)
+
+
+async def _delete_evicted(api: Api, target: Target, ctx: Context, options: DeleteOptions) -> None:
+    """Notes in the pod why it goes, and deletes it. Raises 409 for preconditions that it does not meet."""
+    deleting = deletion.Deletion(api, target.kind, ctx)
+
+    def transform(pod: Obj | None) -> Obj:
+        assert pod is not None  # modify() has refused a missing one
+        deleting.check_preconditions(pod, options)
+        return {**pod, "status": _with_condition(pod, _evicted(ctx))}
+
+    if not options.dry_run:
+        write = Write(target.kind, target.namespace, target.name, target.rules.strategy, ctx)
+        noted = await api.registry.modify(write, transform)
+        if options.version is not None:
+            options.version = str(noted.revision)
+    await deleting.run(target.namespace, target.name, options)
 
 
 def _evicted(ctx: Context) -> Obj:
@@ -190,9 +201,11 @@ async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_r
     if not covering:
         return
     if len(covering) > 1:
-        raise errors.internal_error(
+        raise errors.unknown_error(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
+    if _is_no_loss(pod, covering[0].object):
+        return
     name = covering[0].object["metadata"]["name"]
     ctx = api.context(call, target)
 
@@ -201,6 +214,18 @@ async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_r
         return _disrupted(budget, pod["metadata"]["name"], ctx.now)
 
     await api.registry.modify(Write(budgets, target.namespace, name, budgets.rules.strategy, ctx, dry_run), transform)
+
+
+def _is_no_loss(pod: Obj, budget: Obj) -> bool:
+    """Whether a pod that is not ready may go without being counted: always, or while enough others are healthy."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
+        return False
+    status = budget.get("status") or {}
+    if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    wanted: int = status.get("desiredHealthy", 0)
+    return 0 < wanted <= status.get("currentHealthy", 0)
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:

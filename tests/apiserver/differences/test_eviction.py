@@ -1,0 +1,98 @@
+"""Pods that are evicted: what their disruption budgets allow, and what has to be true of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+from .asking import ask
+
+PODS = "/api/v1/namespaces/default/pods"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+READY = [{"type": "Ready", "status": "True"}]
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
+        running.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "spec": spec}
+        )
+        yield running
+
+
+def run_pod(server: Server, conditions: Any) -> Any:
+    _, _, pod = ask(server, "GET", f"{PODS}/p")
+    pod["status"] |= {"phase": "Running", "conditions": conditions}
+    return ask(server, "PUT", f"{PODS}/p/status", pod)[2]
+
+
+def evict(server: Server, name: str = "p", **options: Any) -> Any:
+    """(status, the answer)."""
+    metadata = {"name": name} if name else {}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
+    status, _, answer = ask(server, "POST", f"{PODS}/p/eviction", body)
+    return status, answer
+
+
+@pytest.mark.parametrize("name", ["", "other"])
+def test_names(server: Server, name: str) -> None:
+    """An eviction names its pod."""
+    status, answer = evict(server, name)
+    assert (status, answer["message"]) == (400, "name in URL does not match name in Eviction object")
+
+
+@pytest.mark.parametrize("condition", [{"resourceVersion": "1"}, {"uid": "other"}])
+def test_preconditions(server: Server, condition: dict[str, str]) -> None:
+    """A pod that does not meet them is left as it is."""
+    pod = run_pod(server, READY)
+    status, answer = evict(server, preconditions=condition)
+    assert (status, answer["details"]) == (409, {"name": "p", "kind": "Pod"})
+    assert ask(server, "GET", f"{PODS}/p")[2] == pod
+
+
+def test_preconditions_that_are_met(server: Server) -> None:
+    """The version is the one from before the eviction is noted."""
+    pod = run_pod(server, READY)
+    assert evict(server, preconditions={"resourceVersion": pod["metadata"]["resourceVersion"]})[0] == 201
+    assert ask(server, "GET", f"{PODS}/p")[0] == 404
+
+
+@pytest.mark.parametrize(
+    ("conditions", "policy", "healthy", "status"),
+    [
+        (READY, None, 1, 429),
+        (READY, "AlwaysAllow", 1, 429),
+        ([], None, 1, 201),
+        ([], None, 0, 429),
+        ([], "IfHealthyBudget", 0, 429),
+        ([], "AlwaysAllow", 0, 201),
+    ],
+)
+def test_budgets(server: Server, conditions: Any, policy: str | None, healthy: int, status: int) -> None:
+    """A pod that is not ready goes if enough others are healthy, or if its budget always lets it."""
+    run_pod(server, conditions)
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"a": "b"}}, "unhealthyPodEvictionPolicy": policy}
+    budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+    _, _, budget = ask(server, "POST", BUDGETS, budget)
+    counted = {"currentHealthy": healthy, "desiredHealthy": 1, "disruptionsAllowed": 0, "expectedPods": 1}
+    budget["status"] = {**counted, "observedGeneration": 1}
+    ask(server, "PUT", f"{BUDGETS}/b/status", budget)
+    assert evict(server)[0] == status
+
+
+def test_two_budgets(server: Server) -> None:
+    """A pod has one budget at most."""
+    run_pod(server, READY)
+    spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    for name in ("b", "c"):
+        made = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
+        ask(server, "POST", BUDGETS, made)
+    status, answer = evict(server)
+    assert (status, answer.get("reason")) == (500, None)
+    assert answer["message"].startswith("This pod has more than one PodDisruptionBudget")
