@@ -1,4 +1,4 @@
-"""Values against the schemas of custom resources, with the texts of go-openapi. Formats are not looked at."""
+"""Values against the schemas of custom resources, with the texts of go-openapi."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import orjson
 
+from understudy.admission.cluster import schema_formats
 from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long, too_many, type_invalid
-from understudy.apiserver.gotext import Printed, go_float
+from understudy.apiserver.gotext import Printed, go_float, go_quote
 from understudy.apiserver.types import Obj
 
 _KINDS = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
@@ -86,7 +87,7 @@ class _Validator:
         return invalid(self._path, "", text)
 
     def _text(self, value: str, schema: Obj, place: str) -> Iterator[Any]:
-        """Only the first thing that is wrong is told."""
+        """Only the first thing that is wrong is told, and the format."""
         most, least, pattern = (schema.get(name) for name in ("maxLength", "minLength", "pattern"))
         if most is not None and len(value) > most:
             yield too_long(self._at(place), most, self._release)
@@ -94,6 +95,9 @@ class _Validator:
             yield self._wrong(value, f"should be at least {least} chars long", place)
         elif pattern and not _matches(value, pattern):
             yield self._wrong(value, f"should match '{pattern}'", place)
+        form = schema.get("format")
+        if form and not schema_formats.fits(value, form):
+            yield type_invalid(self._at(place), value, f"{place} in body must be of type {form}: {go_quote(value)}")
 
     def _wrong(self, value: Any, text: str, place: str) -> Any:
         return invalid(self._at(place), value, f"{place} in body {text}")

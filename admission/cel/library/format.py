@@ -127,7 +127,7 @@ def _date(text: str) -> list[str]:
 
 
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
-_FORMATS: Mapping[str, Format] = {
+FORMATS: Mapping[str, Format] = {
     "byte": Format("byte", _base64),
     "date": Format("date", _date),
     "datetime": Format("datetime", lambda text: [] if parse_timestamp(text.upper()) else ["invalid datetime"]),
@@ -152,11 +152,11 @@ def _validate(of: Format, text: str) -> Optional:
 
 
 def _named(name: str) -> Optional:
-    return Optional(_FORMATS[name]) if name in _FORMATS else NONE
+    return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "format-named": _named,
     "format-validate": _validate,
-    **{f"format.{name}": (lambda of=of: of) for name, of in _FORMATS.items()},
+    **{f"format.{name}": (lambda of=of: of) for name, of in FORMATS.items()},
 }
