@@ -150,6 +150,7 @@ _PROBLEMS = (
     (r"expected ',' or '(.)'", r"did not find expected ',' or '\1'"),
     (r"found character .* that cannot start any token", "found character that cannot start any token"),
     (r"found unknown escape character", "found unknown escape character"),
+    (r"expected escape sequence", "did not find expected hexdecimal number"),
     (r"expected '>'", "did not find the expected '>'"),
     (r"expected the node content", "did not find expected node content"),
     (r"expected alphabetic or numeric character", "did not find expected alphabetic or numeric character"),

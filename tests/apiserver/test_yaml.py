@@ -98,6 +98,7 @@ def test_duplicate_keys() -> None:
         ("}", "yaml: did not find expected node content"),
         ("a: - x", "yaml: block sequence entries are not allowed in this context"),
         ('a: "\\q"', "yaml: found unknown escape character"),
+        ('a: "\\u12g4"', "yaml: did not find expected hexdecimal number"),
         ("a: *u", "yaml: unknown anchor 'u' referenced"),
         ("a: &a [*a]", "yaml: anchor 'a' value contains itself"),
         ("a: !!int x", "yaml: cannot decode !!str `x` as a !!int"),
@@ -189,3 +190,21 @@ def in_order(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: in_order(value[key]) for key in sorted(value)}
     return [in_order(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize(
+    ("octets", "wrong"),
+    [
+        (b"\xff", "invalid leading UTF-8 octet"),
+        (b"\xc3(", "invalid trailing UTF-8 octet"),
+        (b"\xe2\x82", "incomplete UTF-8 octet sequence"),
+        (b"\xc0\x80", "invalid length of a UTF-8 sequence"),
+        (b"\xf0\x80\x80\x80", "invalid length of a UTF-8 sequence"),
+        (b"\xed\xa0\x80", "invalid Unicode character"),
+    ],
+)
+def test_what_is_not_utf_8(octets: bytes, wrong: str) -> None:
+    """What is wrong with the first character that is none."""
+    with pytest.raises(DecodeError) as caught:
+        yaml_to_json(b"a: " + octets)
+    assert str(caught.value) == f"yaml: {wrong}"
