@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -63,7 +63,8 @@ class Dispatcher:
         self.authenticator = authenticator
         self.control = control
         self.token = authenticator.any_token
-        self.discovery = discovery.Discovery(api.release, url.partition("//")[2], render_document)
+        render = partial(render_document, schemas=api.schemas)
+        self.discovery = discovery.Discovery(api.release, url.partition("//")[2], render)
         self.openid = OpenID(api.account_tokens, url)
         self.metrics = Metrics()
 

@@ -39,6 +39,7 @@ from understudy.apiserver.versions import (
     versioned,
 )
 
+META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"
 _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts together, of each if that is too much
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
@@ -152,14 +153,17 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
     group, version = split_api_version(obj["apiVersion"])
     if group == "meta.k8s.io":
         of_version = version if obj["kind"] == "PartialObjectMetadataList" else "v1"
-        return schemas.struct(f"k8s.io/apimachinery/pkg/apis/meta/{of_version}.{obj['kind']}")
+        return schemas.struct(f"{META}/{of_version}.{obj['kind']}")
     return schemas.kind(group, version, obj["kind"])
 
 
-def render_document(body: Obj, form: Output) -> bytes:
-    """A document that is no API object of its own (discovery) in the negotiated form."""
+def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
+    """A document of discovery, which is no API object of its own, in the negotiated form."""
     if form.media_type == YAML:
         return _yaml(body)
+    if form.media_type == PROTOBUF:
+        package = f"k8s.io/api/apidiscovery/{form.target_version}" if form.target else f"{META}/v1"
+        return protobuf.encode(body, schemas.struct(f"{package}.{body['kind']}"))
     return _json(body, form.pretty)
 
 

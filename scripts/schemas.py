@@ -115,6 +115,7 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
     extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
     reached: set[str] = set()
     todo = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
+    todo += [f"k8s.io/api/apidiscovery/{version}.APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
     while todo:
         name = todo.pop()
         while name.startswith(("*", "[]", "map[")):

@@ -19,6 +19,8 @@ import (
 	"reflect"
 	"strings"
 
+	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
+	apidiscoveryv2beta1 "k8s.io/api/apidiscovery/v2beta1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/install"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
@@ -130,7 +132,7 @@ func main() {
 			visit(t)
 		}
 	}
-	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}} {
+	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, apidiscoveryv2beta1.APIGroupDiscoveryList{}} {
 		visit(reflect.TypeOf(more))
 	}
 	_ = schema.GroupVersionKind{}

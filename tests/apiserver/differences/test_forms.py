@@ -64,3 +64,26 @@ def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: di
     found = [numbers[number] for number, _, _ in fields(message, known, "PartialObjectMetadataList")]
     assert (found.count(1), found.count(2)) == (1, listed)
     assert found == sorted(found, reverse=version == "v1beta1")
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "api_version", "kind"),
+    [
+        ("/api", "", "", "APIVersions"),
+        ("/apis", "", "v1", "APIGroupList"),
+        ("/apis/apps", "", "v1", "APIGroup"),
+        ("/api/v1", "", "", "APIResourceList"),
+        ("/apis/apps/v1", "", "v1", "APIResourceList"),
+        ("/apis", "v2", "apidiscovery.k8s.io/v2", "APIGroupDiscoveryList"),
+        ("/api", "v2beta1", "apidiscovery.k8s.io/v2beta1", "APIGroupDiscoveryList"),
+    ],
+)
+def test_discovery_in_protobuf(server: Server, path: str, form: str, api_version: str, kind: str) -> None:
+    """Each document is a message in an envelope, which has the apiVersion that the document has."""
+    asked = f";as=APIGroupDiscoveryList;v={form};g=apidiscovery.k8s.io" if form else ""
+    answer = send(server, "GET", path, headers={"Accept": f"application/vnd.kubernetes.protobuf{asked}"})
+    assert answer.headers["Content-Type"].startswith("application/vnd.kubernetes.protobuf")
+    found = open_envelope(answer.raw)
+    assert found[:2] == (api_version, kind)
+    known = dict.fromkeys(range(1, 10), ("", (BYTES,)))
+    assert list(fields(found[2], known, kind))
