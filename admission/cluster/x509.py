@@ -113,33 +113,40 @@ def _text(attribute: Value) -> str:
 
 def _check_key(key: Value) -> None:
     (algorithm, parameters), data = key.parts[0].parts, key.parts[1].content
-    match algorithm.content:
-        case x if x == _RSA:
-            if parameters.whole != NULL:
-                raise ValueError("x509: RSA key missing NULL parameters")
-            _check_rsa(data)
-        case x if x == _EC:
-            if not parameters.whole.startswith(b"\x06"):
-                raise ValueError("x509: invalid ECDSA parameters")
-            if parameters.content not in _CURVES:
-                raise ValueError("x509: unsupported elliptic curve")
-            name, size = _CURVES[parameters.content]
-            if data[:1] != b"\x04" or len(data) != 1 + 2 * size:
-                raise ValueError("ecdsa: invalid uncompressed public key")
-            if not _usable(key.whole):
-                raise ValueError(f"{name} point not on curve")
-        case x if x == _ED25519:
-            if parameters.whole:
-                raise ValueError("x509: Ed25519 key encoded with illegal parameters")
-            if len(data) != 32:
-                raise ValueError("x509: wrong Ed25519 public key size")
+    if algorithm.content == _RSA:
+        _check_rsa(parameters, data)
+    elif algorithm.content == _EC:
+        _check_ec(parameters, data, key.whole)
+    elif algorithm.content == _ED25519:
+        _check_ed25519(parameters, data)
 
 
-def _check_rsa(data: bytes) -> None:
+def _check_rsa(parameters: Value, data: bytes) -> None:
+    if parameters.whole != NULL:
+        raise ValueError("x509: RSA key missing NULL parameters")
     try:
         der.read(data, _RSA_KEY)
     except ValueError:
         raise ValueError("x509: invalid RSA public key") from None
+
+
+def _check_ec(parameters: Value, data: bytes, key: bytes) -> None:
+    if not parameters.whole.startswith(b"\x06"):
+        raise ValueError("x509: invalid ECDSA parameters")
+    if parameters.content not in _CURVES:
+        raise ValueError("x509: unsupported elliptic curve")
+    name, size = _CURVES[parameters.content]
+    if data[:1] != b"\x04" or len(data) != 1 + 2 * size:
+        raise ValueError("ecdsa: invalid uncompressed public key")
+    if not _usable(key):
+        raise ValueError(f"{name} point not on curve")
+
+
+def _check_ed25519(parameters: Value, data: bytes) -> None:
+    if parameters.whole:
+        raise ValueError("x509: Ed25519 key encoded with illegal parameters")
+    if len(data) != 32:
+        raise ValueError("x509: wrong Ed25519 public key size")
 
 
 def _usable(key: bytes) -> bool:
