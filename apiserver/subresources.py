@@ -224,8 +224,8 @@ def _is_no_loss(pod: Obj, budget: Obj) -> bool:
     status = budget.get("status") or {}
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
-    wanted: int = status.get("desiredHealthy", 0)
-    return 0 < wanted <= status.get("currentHealthy", 0)
+    wanted, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    return bool(0 < wanted <= healthy)
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
