@@ -224,6 +224,16 @@ def check_namespace(obj: Obj, target: Target) -> None:
         )
 
 
+def read_part(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
+    """The body of a subresource that is of a kind of its own. Raises 400; 403 and 404 where the namespace takes nothing
+    new."""
+    kind = target.kind.subresources[target.subresource].kind
+    sent = bodies.read(call, api.schemas, kind, options.field_validation).obj
+    check_namespace(sent, target)
+    api.registry.admit_namespace(target.kind, target.namespace, {"name": target.name})
+    return sent
+
+
 def check_name(obj: Obj, target: Target) -> None:
     name = obj["metadata"].get("name", "")
     if not name:
