@@ -28,7 +28,7 @@ def _review(answer: Callable[[Api, Call, Target, Obj], Obj], *, keeps: bool = Tr
         obj = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
         check_namespace(obj, target)
         Writer(api, call, target, options).own(None, obj)
-        answered = answer(api, call, target, obj)
+        answered = answer(api, call, target, obj)  # which may drop fields of what was sent
         kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
         named = {"kind": target.kind.name, "apiVersion": target.api_version}
         return value_reply(call, target, {**named, **kept, **answered}, 201)
@@ -38,9 +38,14 @@ def _review(answer: Callable[[Api, Call, Target, Obj], Obj], *, keeps: bool = Tr
 
 def _allowed(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     """Raises 422."""
+    if api.release.name == "1.31":
+        access_reviews.drop_selectors(review)
     if found := access_reviews.validate(review, target.kind.name, api.release.name):
         raise errors.invalid(target.kind.group, "", "", found)
-    return {"status": {"allowed": api.authorization == "AlwaysAllow"}}
+    status: Obj = {"allowed": api.authorization == "AlwaysAllow"}
+    if ignored := access_reviews.evaluation_error(review):
+        status["evaluationError"] = ignored
+    return {"status": status}
 
 
 def _rules(api: Api, call: Call, target: Target, review: Obj) -> Obj:

@@ -166,3 +166,38 @@ def test_access_reviews_of_a_namespace(server: Server, attributes: Any, metadata
     status, answer = review(server, "LocalSubjectAccessReview", {"user": "a", **attributes}, metadata, "shop")
     assert status == (422 if fields else 201)
     assert [cause["field"] for cause in answer.get("details", {}).get("causes", [])] == fields
+
+
+IGNORED = "ignored due to parse error"
+
+
+@pytest.mark.parametrize(
+    ("selectors", "ignored"),
+    [
+        ({"labelSelector": {"rawSelector": "a=b"}, "fieldSelector": {"rawSelector": "a=b"}}, None),
+        (
+            {"labelSelector": {"rawSelector": "a b"}, "fieldSelector": {"rawSelector": "a"}},
+            f"{ASKS}.fieldSelector {IGNORED}; {ASKS}.labelSelector {IGNORED}",
+        ),
+        (
+            {"labelSelector": {"requirements": [{"key": "a", "operator": "Exists"}, {"key": "a", "operator": "Near"}]}},
+            f"{ASKS}.labelSelector partially {IGNORED}",
+        ),
+        (
+            {"fieldSelector": {"requirements": [{"key": "a", "operator": "In", "values": ["b", "c"]}]}},
+            f"{ASKS}.fieldSelector {IGNORED}",
+        ),
+    ],
+)
+def test_selectors_that_nobody_understands(server: Server, selectors: Any, ignored: str | None) -> None:
+    """They are told of, and leave the question a wider one."""
+    _, answer = review(server, "SelfSubjectAccessReview", {"resourceAttributes": selectors})
+    assert answer["status"].get("evaluationError") == ignored
+
+
+@pytest.mark.apiserver(emulated_version="1.31")
+def test_selectors_in_1_31(apiserver: Server) -> None:
+    """They are not known yet."""
+    selectors = {"labelSelector": {}, "fieldSelector": {"rawSelector": "a"}}
+    status, answer = review(apiserver, "SelfSubjectAccessReview", {"resourceAttributes": {**GET, **selectors}})
+    assert (status, answer["spec"], answer["status"]) == (201, {"resourceAttributes": GET}, {"allowed": True})
