@@ -60,7 +60,7 @@ def _document(form: Any, body: bytes, validation: str) -> Patched:
         _report(patch.strict_errors + strict, validation, ctx, shown)
         if sent.version == INTERNAL:
             sent, obj = kind, _from_internal(obj, struct)
-        return Sent(respelt(obj, encode), sent)
+        return Sent(respelt(obj, encode) if struct.opaque else obj, sent)
 
     return patched
 
@@ -86,7 +86,7 @@ def strategic_patch(body: bytes, validation: str) -> Patched:
         except DecodeError as why:
             raise _unusable(patch.left(), str(why)) from None
         _report(patch.strict_errors + unknown, validation, ctx, patch.left)
-        return Sent(respelt(obj, sorted_bytes), kind)
+        return Sent(respelt(obj, sorted_bytes) if struct.opaque else obj, kind)
 
     return patched
 

@@ -91,6 +91,22 @@ class Struct:
     def openapi(self) -> dict[str, Any]:
         return self.schemas.openapi_of(self.name)
 
+    @cached_property
+    def opaque(self) -> bool:
+        """Whether anything in it is a RawExtension, whose bytes are kept as they came."""
+        seen: set[str] = set()
+        todo: list[Shape] = [self]
+        while todo:
+            shape = todo.pop()
+            if isinstance(shape, Struct) and shape.name not in seen:
+                seen.add(shape.name)
+                todo += [field.type for field in shape.fields.values()]
+            elif isinstance(shape, List | Map):
+                todo.append(shape.element if isinstance(shape, List) else shape.value)
+            elif isinstance(shape, Custom) and shape.name == "RawExtension":
+                return True
+        return False
+
     def __repr__(self) -> str:
         return f"Struct({self.name})"
 

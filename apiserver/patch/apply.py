@@ -222,7 +222,7 @@ class Request:
                 f"failed to convert new object ({self._named()}) to proper version: "
                 f"unable to convert unstructured object to {self.type_text}: {why}"
             ) from None
-        spelt: Obj = respelt(obj, sorted_bytes)
+        spelt: Obj = respelt(obj, sorted_bytes) if self.update.struct.opaque else obj
         return spelt
 
     def _with_annotation(self, new: Obj) -> Obj:

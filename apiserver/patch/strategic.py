@@ -70,7 +70,7 @@ def apply(patch: Patch, current: Obj, struct: Struct) -> Obj:
     Opaque parts of the object lose their spelling: they become plain objects, sorted by key. Raises StatusError: 400
     and 422 for directives of a wrong form, 500 (without a reason) for what cannot be merged."""
     merged = _merge_map(current, patch.content, Meta(struct))
-    plain: Obj = _plain(merged)
+    plain: Obj = _plain(merged) if struct.opaque else merged
     return plain
 
 
