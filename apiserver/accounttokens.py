@@ -13,13 +13,16 @@ import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from hashlib import sha256
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from understudy.apiserver import rsa
 from understudy.apiserver.call import User
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.types import Obj
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 ISSUER = "https://kubernetes.default.svc"
 USER, GROUP = "system:serviceaccount", "system:serviceaccounts"
@@ -39,17 +42,21 @@ class AccountTokens:
     """Issues and reads the tokens of one server."""
 
     @cached_property
-    def _key(self) -> rsa.Key:
-        return rsa.generate()  # when a token is first asked for: it takes a while
+    def _key(self) -> RSAPrivateKey:
+        from cryptography.hazmat.primitives.asymmetric import rsa  # few ask for tokens
+
+        return rsa.generate_private_key(public_exponent=65537, key_size=2048)
 
     @cached_property
     def jwk(self) -> Obj:
         """The public key, as in a JSON Web Key Set (RFC 7517)."""
-        number = self._key.modulus.to_bytes(rsa.BITS // 8)
-        exponent = rsa.EXPONENT.to_bytes(3)
-        kid = _encoded(sha256(number).digest())
-        public = {"n": _encoded(number), "e": _encoded(exponent)}
-        return {"use": "sig", "kty": "RSA", "kid": kid, "alg": "RS256", **public}
+        from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+        public = self._key.public_key()
+        numbers = public.public_numbers()
+        kid = sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
+        shown = {"n": _encoded(numbers.n.to_bytes(256)), "e": _encoded(numbers.e.to_bytes(3))}
+        return {"use": "sig", "kty": "RSA", "kid": _encoded(kid), "alg": "RS256", **shown}
 
     def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
         """A token for the account whose metadata is given, valid until `expires` (seconds since the epoch); `bound`:
@@ -68,7 +75,7 @@ class AccountTokens:
         }
         head = {"alg": self.jwk["alg"], "kid": self.jwk["kid"]}
         signed = f"{_encoded(orjson.dumps(head))}.{_encoded(orjson.dumps(claims, option=orjson.OPT_SORT_KEYS))}"
-        return f"{signed}.{_encoded(self._key.sign(signed.encode()))}"
+        return f"{signed}.{_encoded(self._key.sign(signed.encode(), *_rs256()))}"
 
     def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
         """Who a token is, and for which of the audiences. Raises TokenError."""
@@ -96,9 +103,24 @@ class AccountTokens:
             raise TokenError from None
         if not isinstance(claims, dict) or claims.get("iss") != ISSUER:
             raise TokenError
-        if not self._key.verifies(signed.encode(), raw):
-            raise TokenError("square/go-jose: error in cryptographic primitive")
+        self._verify(signed.encode(), raw)
         return claims
+
+    def _verify(self, signed: bytes, signature: bytes) -> None:
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            self._key.public_key().verify(signature, signed, *_rs256())
+        except InvalidSignature:
+            raise TokenError("square/go-jose: error in cryptographic primitive") from None
+
+
+def _rs256() -> tuple[Any, Any]:
+    """How RS256 signs (RFC 7518, section 3.3)."""
+    from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    return PKCS1v15(), SHA256()
 
 
 def _check_account(place: Obj, lookup: Lookup) -> None:

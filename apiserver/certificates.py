@@ -38,10 +38,8 @@ class Certificates:
             except (OSError, ssl.SSLError) as why:
                 raise ValueError(f"cannot read a certificate and key from {' and '.join(self._files)}: {why}") from None
             return context
-        try:
-            import trustme
-        except ImportError:
-            raise ValueError("a self-signed certificate needs trustme: pip install 'understudy[tls]'") from None
+        import trustme  # takes a while
+
         authority = trustme.CA()
         authority.issue_cert(*NAMES).configure_cert(context)
         self.authority = _encoded(authority.cert_pem.bytes())

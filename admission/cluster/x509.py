@@ -1,7 +1,6 @@
 """Certificate requests (PKCS#10) and certificates, as far as Go's crypto/x509 refuses them.
 
-Signatures are checked where the package `cryptography` is installed. Of a certificate neither key nor extensions are
-read. What is wrong is a ValueError with Go's text.
+Of a certificate neither key nor extensions are read. What is wrong is a ValueError with Go's text.
 """
 
 from __future__ import annotations
@@ -150,11 +149,9 @@ def _check_ed25519(parameters: Value, data: bytes) -> None:
 
 
 def _usable(key: bytes) -> bool:
-    """Whether a key can be loaded; True where nobody can tell, without `cryptography`."""
-    try:
-        from cryptography.hazmat.primitives.serialization import load_der_public_key
-    except ImportError:
-        return True
+    """Whether a key can be loaded."""
+    from cryptography.hazmat.primitives.serialization import load_der_public_key
+
     try:
         load_der_public_key(key)
     except ValueError:
@@ -178,13 +175,10 @@ def check_signature(request: Request) -> None:
 
 
 def _verified(request: Request, digest: str) -> bool:
-    """True where nobody can tell, without `cryptography`."""
-    try:
-        from cryptography import exceptions
-        from cryptography.hazmat.primitives import hashes, serialization
-        from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
-    except ImportError:
-        return True
+    from cryptography import exceptions
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec, ed25519, padding, rsa
+
     try:
         key = serialization.load_der_public_key(request.key)
         match key:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import re
-import sys
 
 import pytest
 
@@ -72,13 +71,11 @@ def test_unreadable_requests(data: bytes, text: str) -> None:
         x509.parse_request(data)
 
 
-def test_signature(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A request that was changed after it was signed is refused, where `cryptography` is there to tell."""
+def test_signature() -> None:
+    """A request that was changed after it was signed is refused."""
     parsed = x509.parse_request(REQUEST.replace(b"bob", b"eve"))
     with pytest.raises(ValueError, match="x509: ECDSA verification failure"):
         x509.check_signature(parsed)
-    monkeypatch.setitem(sys.modules, "cryptography", None)
-    x509.check_signature(parsed)
 
 
 @pytest.mark.parametrize(
