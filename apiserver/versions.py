@@ -9,6 +9,7 @@ from understudy.apiserver import protobuf
 from understudy.apiserver.canonical import as_sparse_as
 from understudy.apiserver.decode import encode
 from understudy.apiserver.kind import Kind
+from understudy.apiserver.ordering import in_order
 from understudy.apiserver.schema import Schemas, Struct
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.types import Obj
@@ -39,7 +40,7 @@ def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     key = ("object", kind.group, version)
     found: Obj | None = entry.cache.get(key)
     if found is None:
-        found = entry.cache[key] = from_internal(kind, version, entry.object)
+        found = entry.cache[key] = in_order(from_internal(kind, version, entry.object), kind.struct(version))
     return found
 
 

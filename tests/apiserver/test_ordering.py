@@ -1,0 +1,82 @@
+"""The order of fields in answers."""
+
+from __future__ import annotations
+
+import urllib.request
+from typing import Any
+
+import orjson
+import pytest
+
+from understudy import Server
+from understudy.apiserver.ordering import in_order
+from understudy.apiserver.schema import Schemas, Struct
+
+POD = Schemas.of("1.32").kind("", "v1", "Pod")
+
+
+def paths(value: Any) -> list[str]:
+    """The names of all fields in the order in which they come, parents first."""
+    if isinstance(value, dict):
+        return [path for name, item in value.items() for path in (name, *(f"{name}.{below}" for below in paths(item)))]
+    return [path for item in value for path in paths(item)] if isinstance(value, list) else []
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"spec": {}, "metadata": {}, "kind": "Pod"}, ["kind", "metadata", "spec"]),
+        ({"spec": {"hostname": "h", "containers": None}}, ["spec", "spec.containers", "spec.hostname"]),
+        (
+            {"spec": {"containers": [{"image": "i", "name": "c"}]}},
+            ["spec", "spec.containers", "spec.containers.name", "spec.containers.image"],
+        ),
+        (
+            {"metadata": {"labels": {"b": "1", "a": "2"}, "name": "p"}},
+            ["metadata", "metadata.name", "metadata.labels", "metadata.labels.a", "metadata.labels.b"],
+        ),
+    ],
+)
+def test_in_order(given: Any, wanted: list[str]) -> None:
+    """Fields come as their types declare them, keys of maps sorted; what was given stays as it is."""
+    before = paths(given)
+    found = in_order(given, POD)
+    assert (paths(found), found, paths(given)) == (wanted, given, before)
+
+
+def test_what_is_in_order_is_not_copied() -> None:
+    """An object without anything to put in order is answered itself."""
+    obj = {"metadata": {"name": "p", "labels": {"a": "1", "b": "2"}}, "spec": {"containers": [{"name": "c"}]}}
+    assert in_order(obj, POD) is obj
+
+
+def test_recursive_types() -> None:
+    """Types that hold themselves are put in order at every depth."""
+    schema: Struct = Schemas.of("1.32").kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    inner = {"properties": {"b": {"type": "object", "description": "d"}}, "type": "object"}
+    versions = [{"schema": {"openAPIV3Schema": inner}, "name": "v1"}]
+    found = in_order({"spec": {"versions": versions}}, schema)
+    below = "spec.versions.schema.openAPIV3Schema"
+    expected = ["type", "properties", "properties.b", "properties.b.description", "properties.b.type"]
+    assert [path.removeprefix(f"{below}.") for path in paths(found) if path.startswith(f"{below}.")] == expected
+
+
+def test_defaults_come_in_their_places(apiserver: Server) -> None:
+    """What the server sets stands where the real server writes it."""
+    apiserver.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"containers": [{"image": "i", "name": "c"}]},
+        }
+    )
+    with urllib.request.urlopen(f"{apiserver.url}/api/v1/namespaces/default/pods/p") as answer:
+        spec = orjson.loads(answer.read())["spec"]
+    first, *_, last = spec
+    assert (first, last) == ("containers", "preemptionPolicy")
+    assert [name for name in spec if name in ("enableServiceLinks", "restartPolicy", "tolerations")] == [
+        "restartPolicy",
+        "tolerations",
+        "enableServiceLinks",
+    ]
