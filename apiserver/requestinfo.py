@@ -45,9 +45,9 @@ class RequestInfo:
     parts: tuple[str, ...] = ()
     watch_path: bool = False
 
-    @property
-    def api_version(self) -> str:
-        return f"{self.group}/{self.version}" if self.group else self.version
+    def __hash__(self) -> int:
+        """Of what tells it from others: routes are looked up by it on every request."""
+        return hash((self.path, self.verb, self.name))
 
 
 def request_info(method: str, path: str, query: Query) -> RequestInfo:

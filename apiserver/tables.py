@@ -7,6 +7,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from understudy.apiserver import printing
@@ -103,6 +104,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Outpu
     }
 
 
+@lru_cache
 def endpoint(kind: Kind, subresource: str) -> Endpoint:
     """What can be asked of an object, or of a subresource, in Accept. Reviews and bindings come as they are."""
     if subresource == "log":
