@@ -15,7 +15,6 @@ from understudy.apiserver.rendering import list_reply, object_reply, wanted
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.types import Obj
 
-DEPRECATED = "v1 ComponentStatus is deprecated in v1.19+"
 PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of the parts' health checks
 
 
@@ -33,14 +32,12 @@ COMPONENTS = {name: _component(name) for name in (*PORTS, "etcd-0")}
 
 async def get(api: Api, call: Call, target: Target) -> Reply:
     """Raises 500 for a part that there is not."""
-    call.warnings.append(DEPRECATED)
     if target.name not in COMPONENTS:
         raise errors.unknown_error(f"Component not found: {target.name}")
     return object_reply(call, target, COMPONENTS[target.name])
 
 
 async def list_(api: Api, call: Call, target: Target) -> Reply:
-    call.warnings.append(DEPRECATED)
     wanted(call, LIST)
     selector = selector_of(target, list_options(call.query, watch=False, watch_list=api.gates["WatchList"]))
     return list_reply(call, target, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None))
@@ -48,5 +45,4 @@ async def list_(api: Api, call: Call, target: Target) -> Reply:
 
 async def watch(api: Api, call: Call, target: Target) -> Reply:
     """Raises 405."""
-    call.warnings.append(DEPRECATED)
     raise errors.no_watch(target.kind.resource)

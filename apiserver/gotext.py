@@ -60,7 +60,14 @@ def go_float(value: float, digits: int = 21) -> str:
     return f"{exact.scaleb(-exponent):f}e{exponent:+03d}"
 
 
-PRINTED = 6  # digits of a float that %v prints without an exponent
+_PRINTED = 6  # digits of a float that %v prints without an exponent
+
+
+def go_scalar(value: Any) -> str:
+    """A string, a boolean or a number as %v prints it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return go_float(value, _PRINTED) if isinstance(value, float) else str(value)
 
 
 def go_value(value: Any) -> str:
@@ -69,8 +76,4 @@ def go_value(value: Any) -> str:
         return go_quote(value)
     if value is None:
         return '"null"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return go_float(value, PRINTED)
-    return str(value)
+    return go_scalar(value)

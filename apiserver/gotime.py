@@ -13,7 +13,6 @@ from functools import lru_cache
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
-_MICRO_PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", re.ASCII)
 _ZERO = "0001-01-01T00:00:00"
 
 _FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)

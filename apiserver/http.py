@@ -16,7 +16,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.call import MALFORMED, Call, Query, Reply, Stream
 from understudy.apiserver.errors import internal_error, request_too_large
 from understudy.apiserver.rendering import error_reply
-from understudy.apiserver.streams import Pumps, Unsigned, pump
+from understudy.apiserver.streams import Pumps, Whole, pump
 
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 log = logging.getLogger("understudy")
@@ -37,7 +37,7 @@ def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awai
             body = await _body(request)
         if "%" in path:
             if MALFORMED.search(path):
-                return web.Response(status=400, text="400 Bad Request", headers={"Connection": "close"})
+                return Whole(status=400, text="400 Bad Request", headers={"Connection": "close"})
             path = unquote(path, errors="surrogateescape")
         call = Call(request.method, path, request.headers, body, Query(query))
         try:
@@ -72,17 +72,13 @@ async def _body(request: web.BaseRequest) -> bytes:
     return b"".join(parts)
 
 
-class _Response(Unsigned, web.Response):
-    """Everything but a watch."""
-
-
 def _response(request: web.BaseRequest, reply: Reply) -> web.Response:
     headers, body = _headers(reply), reply.body
     if len(body) > GZIP_FROM and reply.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
         headers.add("Vary", "Accept-Encoding")
-    return _Response(body=body if request.method != "HEAD" else b"", status=reply.status, headers=headers)
+    return Whole(body=body if request.method != "HEAD" else b"", status=reply.status, headers=headers)
 
 
 def _headers(answer: Reply | Stream) -> CIMultiDict[str]:

@@ -240,7 +240,6 @@ def wants_pretty(query: Query, user_agent: str) -> bool:
 
 
 _PARAMETER = re.compile(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\.)*")\s*""")
-_TOKENS = re.compile(r"[!#$%&'*+.^_`|~\w-]+(/[!#$%&'*+.^_`|~\w-]+)?$")
 
 
 @lru_cache(256)

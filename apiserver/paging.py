@@ -38,7 +38,7 @@ def decode(token: str) -> Continue:
     try:
         parse(raw.decode("utf-8", "surrogateescape"))
     except DecodeError as error:
-        raise _invalid(f"{error}") from None
+        raise _invalid(str(error)) from None
     content = _typed(orjson.loads(raw))
     if content.get("v") != VERSION:
         raise _invalid(f"server does not recognize this encoded version {content.get('v') or ''}")
@@ -49,7 +49,7 @@ def decode(token: str) -> Continue:
         raise _invalid(f"encoded start key empty (version {VERSION})")
     key = start.removeprefix("/")
     if key and {"", ".", ".."} & set(key.split("/")):  # would leave the list's prefix
-        raise _invalid(f"{start}")
+        raise _invalid(start)
     return Continue(key, revision)
 
 
@@ -74,8 +74,7 @@ def _typed(content: Any) -> Obj:
         value = content.get(name)
         if value is not None and type(value) is not of_type:
             kind = f"number {value}" if isinstance(value, float) and of_type is int else KINDS[type(value)]
-            what = f"json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {wanted}"
-            raise _invalid(f"{what}")
+            raise _invalid(f"json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {wanted}")
     return content
 
 

@@ -52,6 +52,10 @@ class Unsigned(web.StreamResponse):
         self.headers.popall("Server", None)
 
 
+class Whole(Unsigned, web.Response):
+    """A body at once: everything but a watch."""
+
+
 class Chunks(Unsigned):
     """Events in a body, one behind the other. HTTP/1.0 knows no chunks."""
 
@@ -94,7 +98,7 @@ async def pump(
             await _pumped(request, source, chunks, pumps)
             return chunks
         if "Origin" not in request.headers:
-            return web.Response(status=403, headers={"Connection": "close"})
+            return Whole(status=403, headers={"Connection": "close"})
         return await _conversed(request, source, Messages(request, headers), pumps)
     finally:
         source.close()

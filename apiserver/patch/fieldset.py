@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from understudy.apiserver.gotext import PRINTED, go_float, go_quote
+from understudy.apiserver.gotext import go_quote, go_scalar
 
 Set = dict[str, Any]
 
@@ -214,9 +214,7 @@ def _value_text(value: Any) -> str:
         return f"[{','.join(map(_value_text, value))}]"
     if isinstance(value, str):
         return go_quote(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return go_float(value, PRINTED) if isinstance(value, float) else str(value)
+    return go_scalar(value)
 
 
 def read(fields: Any) -> Set:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.apiserver.gotext import PRINTED, go_float
+from understudy.apiserver.gotext import go_scalar
 
 _TYPES = {
     dict: "map[string]interface {}",
@@ -24,9 +24,7 @@ def printed(value: Any) -> str:
         return f"[{' '.join(map(printed, value))}]"
     if value is None:
         return "<nil>"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return go_float(value, PRINTED) if isinstance(value, float) else str(value)
+    return go_scalar(value)
 
 
 def printed_string(value: Any) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from understudy.apiserver.gotext import PRINTED, go_float, go_quote
+from understudy.apiserver.gotext import go_quote, go_scalar
 from understudy.apiserver.patch import gomap
 from understudy.apiserver.patch.fieldset import element_text
 from understudy.apiserver.patch.typed import AtomicList, InvalidValue, ListType, MapType, ScalarType, Type
@@ -98,6 +98,4 @@ def _as_go(value: Any) -> str:
         return "interface {}(nil)"
     if isinstance(value, str):
         return go_quote(value)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return go_float(value, PRINTED) if isinstance(value, float) else str(value)
+    return go_scalar(value)
