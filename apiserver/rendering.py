@@ -113,6 +113,12 @@ def value_reply(call: Call, target: Target, body: Obj, status: int = 200) -> Rep
     return _reply(call, form_of(call, target), body, status)
 
 
+def created_reply(call: Call, target: Target) -> Reply:
+    """That what was sent, which is not stored as such, was done."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return value_reply(call, target, status, 201)
+
+
 def scale_reply(call: Call, target: Target, scale: Obj) -> Reply:
     """A Scale of the target."""
     form = form_of(call, target)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.cluster import access_reviews
-from understudy.apiserver import bodies, components, errors, metadata
+from understudy.apiserver import binding, bodies, components, errors, metadata
 from understudy.apiserver.accounttokens import ISSUER, TokenError
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.impersonation import AUTHENTICATED
 from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
-from understudy.apiserver.subresources import assign
 from understudy.apiserver.types import Obj
 from understudy.apiserver.writes import Writer, check_namespace
 
@@ -79,21 +78,13 @@ def _self(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     return {"metadata": {"creationTimestamp": metadata.timestamp()}, "status": {"userInfo": call.user.info()}}
 
 
-async def bind(api: Api, call: Call, target: Target) -> Reply:
-    """POST bindings: the pod that the body names."""
-    options = write_options(call)
-    binding = bodies.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-    api.registry.admit_namespace(target.kind, target.namespace, binding["metadata"])
-    return await assign(api, call, target, binding, options)
-
-
 HANDLERS: dict[str, dict[str, Handler]] = {
     "selfsubjectaccessreviews": {"create": _review(_allowed)},
     "localsubjectaccessreviews": {"create": _review(_allowed)},
     "subjectaccessreviews": {"create": _review(_allowed)},
     "selfsubjectrulesreviews": {"create": _review(_rules, keeps=False)},
     "selfsubjectreviews": {"create": _review(_self, keeps=False)},
-    "bindings": {"create": bind},
+    "bindings": {"create": binding.create},
     "tokenreviews": {"create": _review(_token)},
     "componentstatuses": {"get": components.get, "list": components.list_, "watch": components.watch},
 }
