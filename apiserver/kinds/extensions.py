@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.admission.cluster import definitions, extensions
+from understudy.admission.cluster import api_services, definitions
 from understudy.admission.cluster.definitions import CLEANUP
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.meta import PLAIN
@@ -116,14 +116,14 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "APIService",
                 _local_is_available,
-                validate=extensions.service,
-                validate_metadata=extensions.service_metadata,
-                validate_update=in_order(PLAIN.updated, again(extensions.service_metadata, extensions.service)),
+                validate=api_services.create,
+                validate_metadata=api_services.metadata,
+                validate_update=in_order(PLAIN.updated, again(api_services.metadata, api_services.create)),
                 unconditional_update=False,
             ),
             status=status(
                 keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
-                validate_update=in_order(PLAIN.updated, extensions.service_status),
+                validate_update=in_order(PLAIN.updated, api_services.status),
                 unconditional_update=False,
                 reset_fields=METADATA_RESET,
             ),

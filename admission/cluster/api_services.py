@@ -15,7 +15,7 @@ from understudy.apiserver.types import Obj
 _SPEC = Path("spec")
 
 
-def service_metadata(obj: Obj, ctx: Context) -> Errors:
+def metadata(obj: Obj, ctx: Context) -> Errors:
     """An APIService is named after the version that it serves."""
     spec = obj["spec"]
     wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
@@ -27,7 +27,7 @@ def service_metadata(obj: Obj, ctx: Context) -> Errors:
     return Metadata(name, domains=False).created(obj, ctx)
 
 
-def service(obj: Obj, ctx: Context) -> Errors:
+def create(obj: Obj, ctx: Context) -> Errors:
     """An APIService."""
     spec = obj["spec"]
     group, version = spec.get("group", ""), spec.get("version", "")
@@ -64,7 +64,7 @@ def _backend(spec: Obj) -> Errors:
     return errors
 
 
-def service_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     for i, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
         where = Path("status", "conditions").index(i).child("status")
