@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from understudy.admission.cluster import definition_schemas
 from understudy.admission.cluster.schema_paths import SchemaPathError, at_path
-from understudy.admission.core.formats import each
+from understudy.admission.core.formats import each, label_1035
 from understudy.admission.field import Errors, Path, duplicate, invalid, required, too_many
-from understudy.admission.names import dns_1035_label_texts, size
+from understudy.admission.names import size
 from understudy.apiserver.types import Obj
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
@@ -36,9 +36,7 @@ def has_status(part: Obj) -> bool:
 
 
 def validate(version: Obj, spec: Obj, path: Path, release: str) -> Errors:
-    name = version.get("name", "")
-    texts = dns_1035_label_texts(name)
-    errors = [invalid(path.child("name"), name, ",".join(texts))] if texts else []
+    errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += each(_warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning"))
     return errors + part(version, "schema", has_status(version) or has_status(spec), path, release)

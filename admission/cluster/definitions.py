@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 from understudy.admission import dumped
 from understudy.admission.cluster import definition_schemas, definition_versions, webhooks, x509
 from understudy.admission.cluster.definition_versions import schema_of
-from understudy.admission.core.formats import choice, each
+from understudy.admission.core.formats import choice, domain, each, indexed, kind, label_1035
 from understudy.admission.field import Errors, Path, forbidden, invalid, required
 from understudy.admission.meta import IMMUTABLE, PLAIN, Metadata
-from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts, subdomain_name
+from understudy.admission.names import subdomain_name
 from understudy.admission.updates import Update, in_order
 from understudy.admission.urls import problem
 from understudy.apiserver.gotext import go_quote
@@ -28,7 +28,6 @@ APPROVAL = "api-approved.kubernetes.io"
 
 _SPEC, _STORED = Path("spec"), Path("status", "storedVersions")
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
-_MIXED = "may have mixed case, but should otherwise match: "
 _NAMES = ("plural", "singular", "kind", "listKind")
 # What versions have in common: {their field: the spec's}.
 _SHARED = {
@@ -98,7 +97,7 @@ def internal(spec: Obj) -> Obj:
 
 
 def _spec(spec: Obj, old: Obj | None, release: str) -> Errors:
-    errors = _group(spec.get("group", ""), _SPEC.child("group"))
+    errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, told="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
     if schema_of(spec, "validation") is None:
@@ -111,8 +110,8 @@ def _spec(spec: Obj, old: Obj | None, release: str) -> Errors:
     for i, version in enumerate(versions):
         errors += definition_versions.validate(version, spec, where.index(i), release)
     errors += _versions(spec, where, release)
-    texts = dns_1035_label_texts(spec["version"]) if spec.get("version") else []
-    errors += [invalid(_SPEC.child("version"), spec["version"], ",".join(texts))] if texts else []
+    if spec.get("version"):
+        errors += label_1035(spec["version"], _SPEC.child("version"))
     names = spec.get("names") or {}
     errors += [required(_SPEC.child("names", name)) for name in _NAMES if not names.get(name)]
     errors += _names(names, _SPEC.child("names"))
@@ -127,15 +126,6 @@ def _schemas(spec: Obj) -> list[Obj]:
         *(schema_of(version, "schema") for version in spec.get("versions") or ()),
     ]
     return [schema for schema in found if schema is not None]
-
-
-def _group(group: str, path: Path) -> Errors:
-    if not group:
-        return [required(path)]
-    texts = dns_subdomain_texts(group)
-    if texts:
-        return [invalid(path, group, ",".join(texts))]
-    return [] if "." in group else [invalid(path, group, "should be a domain with at least one dot")]
 
 
 def _versions(spec: Obj, path: Path, release: str) -> Errors:
@@ -155,20 +145,13 @@ def _versions(spec: Obj, path: Path, release: str) -> Errors:
 def _names(names: Obj, path: Path) -> Errors:
     errors: Errors = []
     for name in _NAMES:
-        value, mixed = names.get(name, ""), name in ("kind", "listKind")
-        texts = dns_1035_label_texts(value.lower() if mixed else value) if value else []
-        if texts:
-            errors.append(invalid(path.child(name), value, (_MIXED if mixed else "") + ",".join(texts)))
-    errors += _labels(names, "shortNames", path)
-    kind = names.get("kind")
-    if kind and kind == names.get("listKind"):
-        errors.append(invalid(path.child("listKind"), kind, "kind and listKind may not be the same"))
-    return errors + _labels(names, "categories", path)
-
-
-def _labels(names: Obj, field: str, path: Path) -> Errors:
-    found = ((i, value, dns_1035_label_texts(value)) for i, value in enumerate(names.get(field) or ()))
-    return [invalid(path.child(field).index(i), value, ",".join(texts)) for i, value, texts in found if texts]
+        check = kind if name in ("kind", "listKind") else label_1035
+        errors += check(names[name], path.child(name)) if names.get(name) else []
+    errors += indexed(names.get("shortNames"), path.child("shortNames"), label_1035)
+    single = names.get("kind")
+    if single and single == names.get("listKind"):
+        errors.append(invalid(path.child("listKind"), single, "kind and listKind may not be the same"))
+    return errors + indexed(names.get("categories"), path.child("categories"), label_1035)
 
 
 def _conversion(spec: Obj, old: Obj | None, path: Path, release: str) -> Errors:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from understudy.admission import conditions, dumped
 from understudy.admission.cluster import matching
 from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
-from understudy.admission.core.formats import choice, each, qualified
+from understudy.admission.core.formats import choice, each, kind, qualified, together
 from understudy.admission.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.admission.names import (
     dns_1035_label_texts,
@@ -32,7 +33,6 @@ _RESERVED = re.compile(
     "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|"
     "while"
 )
-_MIXED = "may have mixed case, but should otherwise match: "
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
@@ -57,12 +57,8 @@ def policy(obj: Obj, ctx: Context) -> Errors:
 
 
 def _param_kind(found: Obj, path: Path) -> Errors:
-    api_version, kind = found.get("apiVersion", ""), found.get("kind", "")
-    errors = _api_version(api_version, path.child("apiVersion"))
-    texts = dns_1035_label_texts(kind.lower()) if kind else []
-    if not kind:
-        errors.append(required(path.child("kind")))
-    return [*errors, invalid(path.child("kind"), kind, _MIXED + ",".join(texts))] if texts else errors
+    errors, name = _api_version(found.get("apiVersion", ""), path.child("apiVersion")), found.get("kind", "")
+    return errors + (kind(name, path.child("kind")) if name else [required(path.child("kind"))])
 
 
 def _api_version(text: str, path: Path) -> Errors:
@@ -73,8 +69,7 @@ def _api_version(text: str, path: Path) -> Errors:
     group, _, version = text.rpartition("/")
     errors: Errors = []
     for part, texts in ((group, dns_subdomain_texts), (version, dns_1035_label_texts)):
-        if part and (wrong := texts(part)):
-            errors.append(invalid(path, part, ",".join(wrong)))
+        errors += together(texts(part), part, path) if part else []
     return errors if version else [*errors, invalid(path, text, "version must be specified")]
 
 
@@ -82,7 +77,7 @@ def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expr
     """What is wrong with a variable; and the expressions that may name it."""
     name, expression, errors = variable.get("name", ""), variable.get("expression", ""), []
     if expressions.composed is None:
-        expressions = Expressions(expressions.release, expressions.params, ())
+        expressions = replace(expressions, composed=())
     if not name.strip():
         errors.append(required(path.child("name"), "name is not specified"))
     elif not _IDENTIFIER.fullmatch(name) or _RESERVED.fullmatch(name):

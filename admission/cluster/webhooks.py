@@ -9,7 +9,7 @@ from understudy.admission import dumped
 from understudy.admission.cluster import matching
 from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
-from understudy.admission.core.formats import choice, each, port_number_texts
+from understudy.admission.core.formats import choice, domain, each, port_number_texts
 from understudy.admission.field import Errors, Path, duplicate, invalid, required
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts
 from understudy.admission.urls import problem
@@ -38,7 +38,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
 
 
 def _hook(hook: Obj, path: Path, release: str) -> Errors:
-    errors = _domain(hook.get("name", ""), path.child("name"))
+    errors = domain(hook.get("name", ""), path.child("name"), dots=2, told="three segments separated by dots")
     for i, rule in enumerate(hook.get("rules") or ()):
         errors += matching.rule(rule, path.child("rules").index(i), release)
     for name, allowed in matching.POLICIES.items():
@@ -60,17 +60,6 @@ def _hook(hook: Obj, path: Path, release: str) -> Errors:
     errors += client(hook.get("clientConfig") or {}, path.child("clientConfig"))
     where = path.child("matchConditions")
     return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
-
-
-def _domain(name: str, path: Path) -> Errors:
-    if not name:
-        return [required(path)]
-    texts = dns_subdomain_texts(name)
-    if texts:
-        return [invalid(path, name, ",".join(texts))]
-    if name.count(".") < 2:
-        return [invalid(path, name, "should be a domain with at least three segments separated by dots")]
-    return []
 
 
 def reviews(versions: Sequence[str], path: Path, release: str) -> Errors:

@@ -12,6 +12,7 @@ from typing import Any
 
 from understudy.admission.field import Errors, Path, invalid, not_supported, required
 from understudy.admission.names import (
+    dns_1035_label_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_value_texts,
@@ -165,6 +166,11 @@ def each(texts: Iterable[str], value: Any, path: Path) -> Errors:
     return [invalid(path, value, text) for text in texts]
 
 
+def together(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
+    """One Invalid error with all texts about a value."""
+    return [invalid(path, value, about + ",".join(texts))] if texts else []
+
+
 def label(value: str, path: Path) -> Errors:
     return each(dns_label_texts(value), value, path)
 
@@ -183,6 +189,25 @@ def loose_subdomain(value: str, path: Path) -> Errors:
 
 def qualified(value: str, path: Path) -> Errors:
     return each(qualified_name_texts(value), value, path)
+
+
+def label_1035(value: str, path: Path) -> Errors:
+    return together(dns_1035_label_texts(value), value, path)
+
+
+def kind(value: str, path: Path) -> Errors:
+    """The name of a kind: a label but for its case."""
+    about = "may have mixed case, but should otherwise match: "
+    return together(dns_1035_label_texts(value.lower()), value, path, about)
+
+
+def domain(value: str, path: Path, *, dots: int, told: str) -> Errors:
+    """A subdomain with so many dots in it at least; `told` says so."""
+    if not value:
+        return [required(path)]
+    if texts := dns_subdomain_texts(value):
+        return together(texts, value, path)
+    return [] if value.count(".") >= dots else [invalid(path, value, f"should be a domain with at least {told}")]
 
 
 def domain_path(value: str, path: Path) -> Errors:
