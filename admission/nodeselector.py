@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.field import Errors, Path, forbidden, invalid, required
+from understudy.admission.core.selectors import operands
+from understudy.admission.field import Errors, Path, invalid, required
 from understudy.admission.names import label_value_texts, qualified_name_texts, subdomain_name
 from understudy.apiserver.types import Obj
 
@@ -49,7 +50,7 @@ def validate_term(term: Obj, path: Path, any_values: bool = False) -> Errors:
 
 def _expression(item: Obj, path: Path, any_values: bool) -> Errors:
     key, values = item.get("key", ""), item.get("values") or ()
-    errors = _operator(item.get("operator", ""), len(values), path)
+    errors = _operands(item, path)
     errors += [invalid(path.child("key"), key, text) for text in qualified_name_texts(key)]
     if not any_values:
         where = path.child("values")
@@ -59,19 +60,12 @@ def _expression(item: Obj, path: Path, any_values: bool) -> Errors:
     return errors
 
 
-def _operator(operator: str, values: int, path: Path) -> Errors:
-    where = path.child("values")
-    match operator:
-        case "In" | "NotIn":
-            return [] if values else [required(where, "must be specified when `operator` is 'In' or 'NotIn'")]
-        case "Exists" | "DoesNotExist":
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            return [forbidden(where, text)] if values else []
-        case "Gt" | "Lt":
-            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            return [] if values == 1 else [required(where, text)]
-        case _:
-            return [invalid(path.child("operator"), operator, "not a valid selector operator")]
+def _operands(item: Obj, path: Path) -> Errors:
+    """As of a selector of labels, and there are two more operators."""
+    if item.get("operator") not in ("Gt", "Lt"):
+        return operands(item, path)
+    text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+    return [] if len(item.get("values") or ()) == 1 else [required(path.child("values"), text)]
 
 
 def _field(item: Obj, path: Path) -> Errors:

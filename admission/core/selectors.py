@@ -28,7 +28,7 @@ def requirement(item: Obj, path: Path, *, any_values: bool = False, any_operator
     return errors
 
 
-def operands(item: Obj, path: Path, *, any_operator: bool) -> Errors:
+def operands(item: Obj, path: Path, *, any_operator: bool = False) -> Errors:
     """Whether an expression has values where its operator wants some. `any_operator` leaves unknown ones alone."""
     values, where = item.get("values"), path.child("values")
     match item.get("operator", ""):
