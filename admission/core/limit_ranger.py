@@ -5,7 +5,7 @@ https://kubernetes.io/docs/concepts/policy/limit-range/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from understudy.admission.core import amounts
 from understudy.admission.core.amounts import Amounts
@@ -64,7 +64,7 @@ def check_claim(claim: Obj, ctx: Context) -> None:
     requests = amounts.parsed((claim["spec"].get("resources") or {}).get("requests"))
     for limit_range in _ranges(claim, ctx):
         items = [item for item in _limits(limit_range) if item.get("type") == "PersistentVolumeClaim"]
-        texts = [text for item in items for text in _claim_texts(requests, item)]
+        texts = [text for item in items for text in _texts(item, _OF_CLAIMS, requests, {})]
         _refuse("persistentvolumeclaims", claim, texts)
 
 
@@ -95,29 +95,21 @@ def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:
         for container in containers(spec, "containers", "initContainers"):
             resources = container.get("resources") or {}
             given = amounts.parsed(resources.get("requests")), amounts.parsed(resources.get("limits"))
-            yield from _texts(kind, item, *given)
+            yield from _texts(item, _OF_PODS, *given)
     elif kind == "Pod":
-        yield from _texts(kind, item, *(amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits")))
+        total = (amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits"))
+        yield from _texts(item, _OF_PODS, *total)
 
 
-def _texts(kind: str, item: Obj, requests: Amounts, limits: Amounts) -> Iterator[str]:
-    for name, rule in _RULES.items():
+def _texts(item: Obj, rules: Mapping[str, Rule], requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, rule in rules.items():
         for resource, bound in sorted(amounts.parsed(item.get(name)).items()):
             why = rule(bound, requests.get(resource), limits.get(resource))
-            if why:
-                yield why.format(resource=resource, kind=kind, bound=bound)
-
-
-def _claim_texts(requests: Amounts, item: Obj) -> Iterator[str]:
-    """Claims have no limits: it is what they request that has bounds."""
-    for name, rule in (("min", _at_least), ("max", _request_at_most)):
-        for resource, bound in sorted(amounts.parsed(item.get(name)).items()):
-            why = rule(bound, requests.get(resource), None)
             if why:
                 yield why.format(resource=resource, kind=item["type"], bound=bound)
 
 
-# The rules answer what is wrong, with places for resource, kind and bound; "" if nothing is.
+# (bound, request, limit): what is wrong, with places for resource, kind and bound; "" if nothing is.
 Rule = Callable[[Quantity, Quantity | None, Quantity | None], str]
 _LEAST, _MOST = (f"{which}imum {{resource}} usage per {{kind}} is {{bound}}" for which in ("min", "max"))
 _RATIO = "{resource} max limit to request ratio per {kind} is {bound}"
@@ -167,4 +159,6 @@ def _in_proportion(bound: Quantity, request: Quantity | None, limit: Quantity | 
     return f"{_RATIO}, but provided ratio is {ratio:f}" if found > most else ""
 
 
-_RULES: dict[str, Rule] = {"min": _at_least, "max": _at_most, "maxLimitRequestRatio": _in_proportion}
+_OF_PODS: Mapping[str, Rule] = {"min": _at_least, "max": _at_most, "maxLimitRequestRatio": _in_proportion}
+# Claims have no limits: it is what they request that has bounds.
+_OF_CLAIMS: Mapping[str, Rule] = {"min": _at_least, "max": _request_at_most}
