@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# The last BEGIN before an END counts. A line may end in spaces.
+# The last BEGIN before an END counts. A line may end in spaces. Every line with a colon that follows BEGIN is a header,
+# if need be END itself.
 _BLOCK = re.compile(
     rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
-    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*)"
+    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*+)"
     rb"(?P<data>(?:(?!-----BEGIN )[^\n]*\n)*?)"
     rb"-----END (?P=type)-----[ \t\r]*$",
     re.MULTILINE,
@@ -28,7 +29,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: bytes) -> Iterator[Block]:
-    """Every block of a text."""
+    """Every block of a text, in its order."""
     for found in _BLOCK.finditer(text):
         try:
             data = base64.b64decode(_SPACES.sub(b"", found["data"]), validate=True)

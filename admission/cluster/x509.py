@@ -74,7 +74,8 @@ _UNSUPPORTED = "x509: cannot verify signature: algorithm unimplemented"
 
 @dataclass(frozen=True)
 class Request:
-    """A certificate request: who asks, with which key. `algorithm` and `key_algorithm` are object identifiers."""
+    """A certificate request: who asks, with which key. `signed` and `key` are in DER, `algorithm` and `key_algorithm`
+    are the contents of object identifiers."""
 
     organizations: list[str]
     signed: bytes
@@ -85,6 +86,7 @@ class Request:
 
 
 def parse_request(data: bytes) -> Request:
+    """Of DER. The signature is another matter: `check_signature`."""
     found, rest = der.read(data, _REQUEST)
     if rest:
         raise ValueError("asn1: syntax error: trailing data")
@@ -160,6 +162,7 @@ def _usable(key: bytes) -> bool:
 
 
 def check_signature(request: Request) -> None:
+    """Raises ValueError for a signature that is not made with the request's own key."""
     if request.algorithm not in _SIGNATURES or request.key_algorithm not in _GO_KEYS:
         raise ValueError(_UNSUPPORTED)
     name, expected, digest = _SIGNATURES[request.algorithm]
@@ -194,7 +197,7 @@ def _verified(request: Request, digest: str) -> bool:
 
 
 def parse_certificates(data: bytes) -> int:
-    """How many certificates follow each other."""
+    """How many certificates follow each other in DER."""
     count = 0
     while data:
         data = _after_certificate(data)
@@ -226,6 +229,7 @@ def _after_certificate(data: bytes) -> bytes:
     inner, signed = _element(signed, _SEQUENCE, "malformed signature algorithm identifier")
     if _element(outer, _SEQUENCE, "malformed algorithm identifier")[0] != inner:
         raise ValueError("x509: inner and outer signature algorithm identifiers don't match")
+    # Go calls the subject an issuer, too.
     for missing in ("malformed issuer", "malformed validity", "malformed issuer", "malformed spki"):
         found, signed = _element(signed, _SEQUENCE, missing)
         if missing == "malformed issuer":

@@ -32,6 +32,8 @@ def block(data: bytes, kind: bytes = b"CERTIFICATE REQUEST", head: bytes = b"") 
         (block(b"x").replace(b"\n", b"\r\n"), [("CERTIFICATE REQUEST", False, b"x")]),
         (block(b"x") + block(b"y", b"KEY"), [("CERTIFICATE REQUEST", False, b"x"), ("KEY", False, b"y")]),
         (block(b"x", head=b"A: b\n\n"), [("CERTIFICATE REQUEST", True, b"x")]),
+        (block(b"x", b"A: B"), [("A: B", False, b"x")]),
+        (block(b"", b"A: B"), []),
         (block(b"x").replace(b"eA==", b"e!"), []),
         (block(b"x").replace(b"END CERT", b"END OTHER CERT"), []),
         (b"-----BEGIN X-----\n" + block(b"x"), [("CERTIFICATE REQUEST", False, b"x")]),
@@ -73,6 +75,7 @@ def test_unreadable_requests(data: bytes, text: str) -> None:
 
 def test_signature() -> None:
     """A request that was changed after it was signed is refused."""
+    x509.check_signature(x509.parse_request(REQUEST))
     parsed = x509.parse_request(REQUEST.replace(b"bob", b"eve"))
     with pytest.raises(ValueError, match="x509: ECDSA verification failure"):
         x509.check_signature(parsed)
