@@ -1,4 +1,4 @@
-"""The default classes of volume claims and ingresses, and which claims may grow."""
+"""The default classes of volume claims and ingresses."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.admission.cluster import default_class
-from understudy.admission.core import claim_resize
 from understudy.admission.gates import Gates
-from understudy.apiserver.errors import StatusError
 from understudy.apiserver.kind import Context
 
 Obj = dict[str, Any]
@@ -70,30 +68,3 @@ def test_the_default_ingress_class(annotations: Obj, spec: Obj, chosen: str | No
     found = {"metadata": {"annotations": annotations}, "spec": dict(spec)}
     default_class.of_ingress(found, context(class_("a", 1, INGRESS), class_("b", 2, INGRESS)))
     assert found["spec"].get("ingressClassName") == chosen
-
-
-@pytest.mark.parametrize(
-    ("allowed", "name", "size", "refused"),
-    [
-        (True, "gold", "2Gi", False),
-        (False, "gold", "2Gi", True),
-        (None, "gold", "2Gi", True),
-        (True, "", "2Gi", True),
-        (False, "gold", "1Gi", False),
-    ],
-)
-def test_which_claims_may_grow(allowed: bool | None, name: str, size: str, refused: bool) -> None:
-    """Those of a class that allows its volumes to be expanded."""
-
-    def sized(text: str) -> Obj:
-        return claim(storageClassName=name, resources={"requests": {"storage": text}})
-
-    def lookup(group: str, resource: str, namespace: str, wanted: str) -> Obj | None:
-        return {"allowVolumeExpansion": allowed} if wanted == "gold" else None
-
-    ctx = Context("1.32", Gates.of("1.32"), "v1", lookup=lookup)
-    if refused:
-        with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
-            claim_resize.check(sized(size), sized("1Gi"), ctx)
-    else:
-        claim_resize.check(sized(size), sized("1Gi"), ctx)
