@@ -20,10 +20,10 @@ def struct(value: Any, name: str, release: str) -> Printed:
     return dump(value, name, Schemas.of(release))
 
 
-def field(obj: Obj, json: str, name: str, release: str) -> Printed:
+def field(obj: Obj, key: str, name: str, release: str) -> Printed:
     """A list in a decoded object: what was sent as an empty one is no nil."""
-    value = obj.get(json)
-    if value is None and json in getattr(obj, "empty", ()):
+    value = obj.get(key)
+    if value is None and key in getattr(obj, "empty", ()):
         value = []
     return struct(value, name, release)
 

@@ -15,19 +15,24 @@ def problem(text: str, *, relative: bool = False) -> str:
         return "" if relative else "empty url"
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):
         return "net/url: invalid control character in URL"
-    if not text.startswith("/"):
-        if text.startswith(":"):
-            return "missing protocol scheme"
-        rest = text.partition(":")[2] if _SCHEME.match(text) else ""
-        if not relative and not rest:
-            return "invalid URI for request"
-        if not _SCHEME.match(text) and ":" in text.partition("/")[0]:
-            return "first path segment in URL cannot contain colon"
-        if not rest.startswith("/"):
-            return ""
+    if text.startswith("/"):
+        return _escape_problem(text) or _host_problem(text)
+    if text.startswith(":"):
+        return "missing protocol scheme"
+    rest = text.partition(":")[2] if _SCHEME.match(text) else ""
+    if not relative and not rest:
+        return "invalid URI for request"
+    if not _SCHEME.match(text) and ":" in text.partition("/")[0]:
+        return "first path segment in URL cannot contain colon"
+    return (_escape_problem(text) or _host_problem(text)) if rest.startswith("/") else ""
+
+
+def _escape_problem(text: str) -> str:
     bad = _BAD_ESCAPE.search(text.partition("?")[0])
-    if bad:
-        return f'invalid URL escape "{bad.group()}"'
+    return f'invalid URL escape "{bad.group()}"' if bad else ""
+
+
+def _host_problem(text: str) -> str:
     try:
         parts = urlsplit(text)
     except ValueError:

@@ -46,9 +46,9 @@ def _bool_or_unknown(found: Type) -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """What expressions are compiled against; equal arguments to `device_environment` give equal environments.
+    """What expressions are compiled against. Two are equal if they take the same expressions.
 
-    purpose       tells apart what differs in declarations or results
+    purpose       tells apart those that differ in declarations or results; () is that of device selectors
     wrong_result  says what is wrong with a result's type, "" for a good one
     """
 
@@ -58,11 +58,6 @@ class Environment:
     declarations: Declarations = field(repr=False, compare=False, hash=False)
     purpose: tuple[object, ...] = ()
     wrong_result: Callable[[Type], str] = field(default=_bool_or_unknown, repr=False, compare=False, hash=False)
-
-    @property
-    def estimates_cost(self) -> bool:
-        """1.31 knows no cost limit."""
-        return _version(self.release) >= (1, 32)
 
     @property
     def empty_column(self) -> int:

@@ -93,11 +93,11 @@ def policy_environment(
     """
     return Environment(
         release,
-        frozenset(),
-        False,
-        _declarations(release, params, authorizer, composed),
-        ("policy", returns, params, authorizer, composed),
-        lambda found: _wrong_result(found, returns, release),
+        features=frozenset(),
+        stored=False,
+        declarations=_declarations(release, params, authorizer, composed),
+        purpose=("policy", returns, params, authorizer, composed),
+        wrong_result=lambda found: _wrong_result(found, returns, release),
     )
 
 

@@ -13,7 +13,6 @@ MAX_DOMAIN: Final = 63
 MAX_ID: Final = 32
 MAX_DRIVER: Final = 63
 MAX_VALUE: Final = 64
-MAX_QUANTITY: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)

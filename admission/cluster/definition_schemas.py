@@ -19,9 +19,8 @@ REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "F
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 _META = ("metadata", "kind", "apiVersion")
 _LISTS, _MAPS = ("allOf", "oneOf", "anyOf"), ("properties", "patternProperties", "definitions")
-# What is not supported at all; those that count when they are there but empty.
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
-_POINTERS = ("additionalItems", "$ref")
+_POINTERS = ("additionalItems", "$ref")  # those of them that count when they are there but empty
 # What the root may hold where there is a status subresource, by the names of the Go fields.
 _ROOT = {
     "description": "Description",
@@ -108,6 +107,16 @@ class _Place:
     meta: bool = False
     no_defaults: str = ""
 
+    def of_meta(self, name: str) -> _Place:
+        """The place of what every object has."""
+        why = f"in top-level {name}" if self.root else self.no_defaults
+        return _Place(meta=True, no_defaults=why)
+
+    def of_others(self) -> _Place:
+        """The place of additional properties."""
+        why = "inside additionalProperties applying to object metadata" if self.meta else self.no_defaults
+        return _Place(meta=self.meta, no_defaults=why)
+
 
 @dataclass(frozen=True)
 class _Checker:
@@ -136,21 +145,16 @@ class _Checker:
         return errors + self._extensions(schema, path)
 
     def _properties(self, schema: Obj, path: Path, place: _Place) -> Errors:
-        others, properties, where = schema.get("additionalProperties"), schema.get("properties") or {}, path
+        others, properties = schema.get("additionalProperties"), schema.get("properties") or {}
+        whole = place.root or bool(schema.get("x-kubernetes-embedded-resource"))
         errors: Errors = []
         if others is not None:
             where = path.child("additionalProperties")
             if properties and others is not True:
                 errors.append(forbidden(where, "additionalProperties and properties are mutual exclusive"))
-            inner = replace(place, root=False)
-            if place.meta:
-                inner = replace(inner, no_defaults="inside additionalProperties applying to object metadata")
-            errors += self.check(others if isinstance(others, dict) else None, where, inner)
+            errors += self.check(others if isinstance(others, dict) else None, where, place.of_others())
         for name, part in properties.items():
-            inner = replace(place, root=False)
-            if (place.root or schema.get("x-kubernetes-embedded-resource")) and name in _META:
-                inner = replace(inner, meta=True)
-                inner = replace(inner, no_defaults=f"in top-level {name}") if place.root else inner
+            inner = place.of_meta(name) if whole and name in _META else replace(place, root=False)
             errors += self.check(part, path.child("properties").key(name), inner)
         return errors
 

@@ -81,11 +81,11 @@ def _schema(name: str, spec: Obj, release: str) -> Errors:
     else:
         errors.append(required(path.child("name"), "must reference a priority level"))
     for i, rule in enumerate(spec.get("rules") or ()):
-        errors += _rule(rule, _SPEC.child("rules").index(i), release)
+        errors += _rule(rule, _SPEC.child("rules").index(i))
     return errors
 
 
-def _rule(rule: Obj, path: Path, release: str) -> Errors:
+def _rule(rule: Obj, path: Path) -> Errors:
     subjects, where = rule.get("subjects") or [], path.child("subjects")
     errors: Errors = [] if subjects else [required(where, "subjects must contain at least one value")]
     for i, subject in enumerate(subjects):
@@ -93,9 +93,9 @@ def _rule(rule: Obj, path: Path, release: str) -> Errors:
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         errors.append(required(path, "at least one of resourceRules and nonResourceRules has to be non-empty"))
     for i, found in enumerate(rule.get("resourceRules") or ()):
-        errors += _resources(found, path.child("resourceRules").index(i), release)
+        errors += _resources(found, path.child("resourceRules").index(i))
     for i, found in enumerate(rule.get("nonResourceRules") or ()):
-        errors += _urls(found, path.child("nonResourceRules").index(i), release)
+        errors += _urls(found, path.child("nonResourceRules").index(i))
     return errors
 
 
@@ -146,7 +146,7 @@ def _verbs(rule: Obj, path: Path) -> Errors:
     return [] if set(verbs) <= set(_VERBS) else [not_supported(path, _strings(verbs), _VERBS)]
 
 
-def _resources(rule: Obj, path: Path, release: str) -> Errors:
+def _resources(rule: Obj, path: Path) -> Errors:
     errors = _verbs(rule, path)
     for name, what in (("apiGroups", "api group"), ("resources", "resource")):
         values = rule.get(name) or []
@@ -165,7 +165,7 @@ def _resources(rule: Obj, path: Path, release: str) -> Errors:
     return errors
 
 
-def _urls(rule: Obj, path: Path, release: str) -> Errors:
+def _urls(rule: Obj, path: Path) -> Errors:
     errors, urls, path = _verbs(rule, path), rule.get("nonResourceURLs") or [], path.child("nonResourceURLs")
     if not urls:
         return [*errors, required(path, "nonResourceURLs must contain at least one value")]

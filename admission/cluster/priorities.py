@@ -55,10 +55,9 @@ def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 def only_default(obj: Obj, ctx: Context) -> None:
     """Refuses a second class that pods get by default. Raises StatusError (403)."""
-    name = obj["metadata"].get("name", "")
     if not obj.get("globalDefault"):
         return
     for other in listing(ctx, _GROUP, _RESOURCE):
-        if other.get("globalDefault") and other["metadata"]["name"] != name:
+        if other.get("globalDefault") and other["metadata"]["name"] != obj["metadata"].get("name"):
             text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
-            raise errors.forbidden(_GROUP, _RESOURCE, name, text)
+            raise errors.refused(_GROUP, _RESOURCE, obj["metadata"], text)

@@ -9,7 +9,17 @@ from typing import Any
 import orjson
 
 from understudy.admission.cluster import schema_formats
-from understudy.admission.field import Errors, Path, invalid, not_supported, required, too_long, too_many, type_invalid
+from understudy.admission.field import (
+    Errors,
+    FieldError,
+    Path,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+    type_invalid,
+)
 from understudy.apiserver.gotext import Printed, go_float, go_quote
 from understudy.apiserver.types import Obj
 
@@ -36,7 +46,7 @@ class _Validator:
         inside = place.removeprefix(".")
         return self._path.child(inside) if inside else self._path
 
-    def check(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+    def check(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
         kind = _KINDS.get(type(value), "null")
         if value is None:
             if schema.get("type") and not schema.get("nullable"):
@@ -54,16 +64,16 @@ class _Validator:
         if kind == "object":
             yield from self._object(value, schema, place)
 
-    def _wrong_type(self, wanted: str, kind: str, place: str) -> Any:
+    def _wrong_type(self, wanted: str, kind: str, place: str) -> FieldError:
         return type_invalid(self._at(place), kind, f'{place} in body must be of type {wanted}: "{kind}"')
 
-    def _type(self, value: Any, kind: str, schema: Obj, place: str) -> Iterator[Any]:
+    def _type(self, value: Any, kind: str, schema: Obj, place: str) -> Iterator[FieldError]:
         wanted = schema.get("type")
         whole = kind == "number" and wanted == "integer" and value == int(value)
         if wanted and wanted != kind and not whole and (kind, wanted) != ("integer", "number"):
             yield self._wrong_type(wanted, kind, place)
 
-    def _logic(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+    def _logic(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
         checked = {
             name: [list(self.check(value, part, place)) for part in schema.get(name) or ()]
             for name in ("anyOf", "oneOf", "allOf")
@@ -83,10 +93,10 @@ class _Validator:
         if schema.get("not") is not None and not list(self.check(value, schema["not"], place)):
             yield self._about(f'"{place}" must not validate the schema (not)')
 
-    def _about(self, text: str) -> Any:
+    def _about(self, text: str) -> FieldError:
         return invalid(self._path, "", text)
 
-    def _text(self, value: str, schema: Obj, place: str) -> Iterator[Any]:
+    def _text(self, value: str, schema: Obj, place: str) -> Iterator[FieldError]:
         """Only the first thing that is wrong is told, and the format."""
         most, least, pattern = (schema.get(name) for name in ("maxLength", "minLength", "pattern"))
         if most is not None and len(value) > most:
@@ -99,10 +109,10 @@ class _Validator:
         if form and not schema_formats.fits(value, form):
             yield type_invalid(self._at(place), value, f"{place} in body must be of type {form}: {go_quote(value)}")
 
-    def _wrong(self, value: Any, text: str, place: str) -> Any:
+    def _wrong(self, value: Any, text: str, place: str) -> FieldError:
         return invalid(self._at(place), value, f"{place} in body {text}")
 
-    def _numeric(self, value: float, schema: Obj, place: str) -> Iterator[Any]:
+    def _numeric(self, value: float, schema: Obj, place: str) -> Iterator[FieldError]:
         step, least, most = (schema.get(name) for name in ("multipleOf", "minimum", "maximum"))
         if step and math.fmod(value, step):
             yield self._wrong(value, f"should be a multiple of {_number(step)}", place)
@@ -112,7 +122,7 @@ class _Validator:
                 bound = f"{word} than" if exclusive else f"{word} than or equal to"
                 yield self._wrong(value, f"should be {bound} {_number(limit)}", place)
 
-    def _array(self, value: list[Any], schema: Obj, place: str) -> Iterator[Any]:
+    def _array(self, value: list[Any], schema: Obj, place: str) -> Iterator[FieldError]:
         if isinstance(schema.get("items"), dict):
             for i, item in enumerate(value):
                 yield from self.check(item, schema["items"], f"{place}[{i}]")
@@ -122,13 +132,13 @@ class _Validator:
         if most is not None and len(value) > most:
             yield too_many(self._at(place), len(value), most)
 
-    def _enum(self, value: Any, schema: Obj, place: str) -> Iterator[Any]:
+    def _enum(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
         allowed = schema.get("enum")
         if allowed and value not in allowed:
             texts = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
             yield not_supported(self._at(place), _shown(value), texts)
 
-    def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[Any]:
+    def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[FieldError]:
         least, most = schema.get("minProperties"), schema.get("maxProperties")
         if least is not None and len(value) < least:
             yield self._wrong(len(value), f"should have at least {least} properties", place)

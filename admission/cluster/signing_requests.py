@@ -57,8 +57,6 @@ _SIGNER = _SPEC.child("signerName")
 _SIGNER_LENGTH = SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH + 1 + SUBDOMAIN_LENGTH
 _STATUSES = ("False", "True", "Unknown")
 _DECIDED = (APPROVED, DENIED)
-# They are called as somebody likes.
-METADATA = Metadata(name=lambda name, prefix: [])
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
@@ -90,7 +88,7 @@ def _whole(obj: Obj, old: Obj | None, release: str) -> Errors:
         errors += _signer(signer, release)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST:
-        text = "may not specify a duration less than 600 seconds (10 minutes)"
+        text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
         errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, text))
     errors += _conditions(_conditions_of(obj), _conditions_of(old))
     wrong = _wrong_certificate(obj, old)
@@ -241,9 +239,9 @@ def _certificate_changed(obj: Obj, old: Obj, signs: bool) -> Errors:
 def no_masters(obj: Obj, ctx: Context) -> None:
     """Refuses a client certificate that would make its owner an administrator (CertificateSubjectRestriction).
     Raises StatusError (403)."""
-    spec, name = obj["spec"], obj["metadata"].get("name", "")
+    spec = obj["spec"]
     if spec.get("signerName") != CLIENT_SIGNER:
         return
     if "system:masters" in parsed(_bytes(spec.get("request"))).organizations:
         text = f"use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
-        raise errors.forbidden(GROUP, RESOURCE, name, text)
+        raise errors.refused(GROUP, RESOURCE, obj["metadata"], text)

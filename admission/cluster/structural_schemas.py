@@ -35,8 +35,8 @@ _NOT_IN_LOGIC = (
     ("x-kubernetes-validations", "empty"),
 )
 _POINTERS = ("default", "x-kubernetes-list-type", "x-kubernetes-map-type")
-# What metadata at the root may say besides names.
 _SAME_WHEN_EMPTY = frozenset(("enum", "allOf", "anyOf", "oneOf", "properties"))
+# What metadata at the root may say besides names.
 _METADATA = ("type", "default", "example", "externalDocs")
 
 

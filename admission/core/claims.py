@@ -72,7 +72,7 @@ def _positive(text: str, path: Path) -> Errors:
     return [] if parse(text).value > 0 else [invalid(path, text, "must be greater than zero")]
 
 
-def spec(found: Obj, path: Path, release: str) -> Errors:
+def spec(found: Obj, path: Path) -> Errors:
     """The spec of a claim, or of a template of claims."""
     modes = found.get("accessModes") or []
     errors = [] if modes else [required(path.child("accessModes"), "at least 1 access mode is required")]
@@ -116,7 +116,7 @@ def _data_source(source: Obj, path: Path) -> Errors:
 
 def claim(obj: Obj, ctx: Context) -> Errors:
     """A PersistentVolumeClaim."""
-    return spec(obj["spec"], _SPEC, ctx.release)
+    return spec(obj["spec"], _SPEC)
 
 
 def class_of(obj: Obj) -> str:

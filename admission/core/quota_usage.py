@@ -37,6 +37,7 @@ _OF_PODS = frozenset(
 )
 _OF_SERVICES = frozenset(("count/services", "services", "services.nodeports", "services.loadbalancers"))
 _OF_CLAIMS = ("persistentvolumeclaims", "requests.storage")
+_OF_CLASSES = tuple(f"{_STORAGE_CLASS}{name}" for name in _OF_CLAIMS)
 
 
 def _nowhere(selector: Obj, obj: Obj) -> bool:
@@ -195,8 +196,7 @@ def _of_service(service: Obj, ctx: Context) -> Amounts:
 
 
 def _counts_claims(name: str) -> bool:
-    ends = tuple(f"{_STORAGE_CLASS}{resource}" for resource in _OF_CLAIMS)
-    return name in (*_OF_CLAIMS, "count/persistentvolumeclaims") or name.endswith(ends)
+    return name in (*_OF_CLAIMS, "count/persistentvolumeclaims") or name.endswith(_OF_CLASSES)
 
 
 def _of_claim(claim: Obj, ctx: Context) -> Amounts:

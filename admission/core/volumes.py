@@ -245,7 +245,7 @@ def _ephemeral(source: Obj, path: Path, opts: Options) -> Errors:
     if template is None:
         return [required(here)]
     errors = meta.validate_template(template.get("metadata") or {}, here.child("metadata"), opts.release)
-    return errors + claims.spec(template.get("spec") or {}, here.child("spec"), opts.release)
+    return errors + claims.spec(template.get("spec") or {}, here.child("spec"))
 
 
 def _image(source: Obj, path: Path, opts: Options) -> Errors:

@@ -21,8 +21,8 @@ MOST = 3000  # pods that are looked at when a namespace changes its level
 
 def check_pod(pod: Obj, ctx: Context) -> None:
     """Raises StatusError (403) for a pod that its namespace does not take; warns of one that it would rather not."""
-    found, wrong = _policy(pod, ctx)
-    if found == ANYTHING and not wrong:
+    found = _policy(pod, ctx)
+    if found == ANYTHING:
         return
     checked = _checked(pod["metadata"], pod["spec"], ctx)
     refused = violations(found.enforce, checked, ctx.release)
@@ -47,17 +47,17 @@ def of_template(*path: str) -> dict[str, Any]:
 
     def check(obj: Obj, ctx: Context) -> None:
         template = at(obj, *path)
-        found = ANYTHING if template is None or ctx.subresource else _policy(obj, ctx)[0]
+        found = ANYTHING if template is None or ctx.subresource else _policy(obj, ctx)
         if found.warn.level != PRIVILEGED:
             _warn(found.warn, _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx), ctx)
 
     return {"check_create": check, "check_update": lambda obj, old, ctx: check(obj, ctx)}
 
 
-def _policy(obj: Obj, ctx: Context) -> tuple[Policy, Errors]:
+def _policy(obj: Obj, ctx: Context) -> Policy:
     """Of an object's namespace."""
     namespace = ctx.lookup("", "namespaces", "", obj["metadata"]["namespace"])
-    return policy(at(namespace, "metadata", "labels"))
+    return policy(at(namespace, "metadata", "labels"))[0]
 
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
