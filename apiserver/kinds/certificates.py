@@ -75,7 +75,7 @@ def _only_conditions(request: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool) -> Strategy:
-    """Of the resource or a subresource: who `may` approve, who sign."""
+    """Of updates of the resource or a subresource; `may`: what `signing_requests.update` lets them do."""
     return Strategy(
         prepare_for_update=update_steps(*prepare),
         validate_update=signing_requests.update(**may),

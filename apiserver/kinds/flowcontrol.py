@@ -9,8 +9,8 @@ from understudy.admission.cluster import flow_control
 from understudy.admission.cluster.flow_control import PRESERVE_ZERO
 from understudy.admission.core.pod_defaults import fill, set_absent
 from understudy.admission.meta import CORE
-from understudy.admission.updates import again
-from understudy.apiserver.kind import Context, Conversion, Rules
+from understudy.admission.updates import Check, again
+from understudy.apiserver.kind import Context, Conversion, Rules, Strategy
 from understudy.apiserver.kinds.bootstrap import flows, levels
 from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
 from understudy.apiserver.metadata import ORDER
@@ -98,6 +98,10 @@ def _fixed(objects: Iterable[Obj]) -> dict[str, Obj]:
     return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
 
 
+def _strategy(kind: str, check: Check) -> Strategy:
+    return main(GROUP, "v1", kind, validate=check, validate_update=again(CORE.created, check), generation=True)
+
+
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     schema, level = flow_control.schema(_fixed(flows(""))), flow_control.level(_fixed(levels()))
@@ -109,14 +113,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     return {
         (GROUP, "FlowSchema"): Rules(
             defaults=_default_schema,
-            strategy=main(
-                GROUP,
-                "v1",
-                "FlowSchema",
-                validate=schema,
-                validate_update=again(CORE.created, schema),
-                generation=True,
-            ),
+            strategy=_strategy("FlowSchema", schema),
             status=kept,
             row=_schema_row,
             row_order=_precedence,
@@ -125,14 +122,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             internal="v1",
             conversions={"v1beta3": OLD_LEVEL},
             defaults=_default_level,
-            strategy=main(
-                GROUP,
-                "v1",
-                "PriorityLevelConfiguration",
-                validate=level,
-                validate_update=again(CORE.created, level),
-                generation=True,
-            ),
+            strategy=_strategy("PriorityLevelConfiguration", level),
             status=kept,
             row=_level_row,
         ),
