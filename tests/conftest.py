@@ -8,8 +8,18 @@ import shutil
 import subprocess
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["pytester"]
+
+# How fast a machine is, and what chance has made up, are no failures; in CI the examples are the same each time.
+settings.register_profile(
+    "understudy",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
+)
+settings.load_profile("understudy")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -137,7 +137,7 @@ def server() -> Iterator[Server]:
 
 def asked(server: Server, path: str, body: Any = None) -> Any:
     data = None if body is None else orjson.dumps(body)
-    with urlopen(Request(server.url + path, data, {"Content-Type": "application/json"}), timeout=10) as answer:
+    with urlopen(Request(server.url + path, data, {"Content-Type": "application/json"}), timeout=60) as answer:
         return answer.headers, json.load(answer)
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from typing import Any
 
 import pytest
 
+from tests.apiserver.differences import asking
 from understudy import Server
 
 Obj = dict[str, Any]
@@ -16,14 +15,8 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 def send(server: Server, method: str, path: str, body: Obj) -> int:
-    headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
-    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers, method=method)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code
+    media = "application/merge-patch+json" if method == "PATCH" else "application/json"
+    return asking.send(server, method, path, json.dumps(body).encode(), {"Content-Type": media}).status
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from understudy.apiserver.cli import main
 
 Obj = dict[str, Any]
 pytestmark = pytest.mark.apiserver(controllers=["namespace", "garbage-collector"])
-PATIENCE = 20.0  # seconds that a story's next page may take
+PATIENCE = 60.0  # seconds that a story's next page may take
 
 
 def request(server: Server, method: str, path: str, body: Obj | None = None, media: str = "application/json") -> Obj:

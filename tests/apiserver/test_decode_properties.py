@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.apiserver import protobuf
@@ -82,7 +82,7 @@ def objects(draw: st.DrawFn, struct: Struct, depth: int = 6) -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 def test_the_canonical_form_is_one(kind: str, data: st.DataObject) -> None:
     """Decoding what was encoded changes nothing, and neither does protobuf."""
     struct = KINDS[kind]
@@ -100,7 +100,7 @@ def test_the_canonical_form_is_one(kind: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40)
 def test_any_value_anywhere_is_decoded_or_refused(kind: str, data: st.DataObject) -> None:
     """Whatever stands in a field; the fast decoder and the exact one agree on what it is."""
     struct = KINDS[kind]
@@ -120,7 +120,6 @@ def test_any_value_anywhere_is_decoded_or_refused(kind: str, data: st.DataObject
 
 
 @given(st.binary() | st.text("{}[]:,\"'0123456789.-+eEtrufalsn \\u").map(str.encode))
-@settings(deadline=None)
 def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
     for read in (lambda: decode_json(body, KINDS["/v1/Pod"]), lambda: sniff(body)):
         with suppress(DecodeError):
@@ -128,14 +127,12 @@ def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
 
 
 @given(st.text("{}[]:,\"'&*!|>-?#%@` abyn012\n\t") | st.text())
-@settings(deadline=None)
 def test_any_text_as_yaml_is_decoded_or_refused(text: str) -> None:
     with suppress(DecodeError):
         decode_yaml(text.encode("utf-8", "surrogatepass"), KINDS["/v1/Pod"])
 
 
 @given(st.binary().map(lambda tail: MAGIC + tail) | st.binary().map(lambda message: envelope("v1", "Pod", message)))
-@settings(deadline=None)
 def test_any_bytes_as_protobuf_are_decoded_or_refused(body: bytes) -> None:
     with suppress(DecodeError):
         protobuf.decode(body, KINDS["/v1/Pod"])

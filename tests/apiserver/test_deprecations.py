@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import urllib.error
-import urllib.request
-
 import pytest
 
+from tests.apiserver.differences.asking import send
 from understudy import Server
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io"
@@ -14,15 +12,6 @@ TEXT = (
     "flowcontrol.apiserver.k8s.io/v1beta3 FlowSchema is deprecated in v1.29+, unavailable in v1.32+; "
     "use flowcontrol.apiserver.k8s.io/v1 FlowSchema"
 )
-
-
-def warnings(server: Server, path: str) -> list[str]:
-    try:
-        with urllib.request.urlopen(server.url + path) as answer:
-            return answer.headers.get_all("Warning") or []
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.headers.get_all("Warning") or []
 
 
 @pytest.mark.apiserver(emulated_version="1.31")
@@ -38,4 +27,5 @@ def warnings(server: Server, path: str) -> list[str]:
 )
 def test_warning(apiserver: Server, path: str, told: list[str]) -> None:
     """Every answer about such a version warns, errors too; those that stay do not."""
-    assert warnings(apiserver, path) == [f'299 - "{text}"' for text in told]
+    warnings = send(apiserver, "GET", path).headers.get_all("Warning") or []
+    assert warnings == [f'299 - "{text}"' for text in told]

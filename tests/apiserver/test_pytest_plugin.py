@@ -27,30 +27,22 @@ def project(pytester: pytest.Pytester) -> pytest.Pytester:
     return pytester
 
 
-def test_sync_test(project: pytest.Pytester) -> None:
-    """A plain test gets a server with an address and a kubeconfig."""
+def test_sync_and_async_tests(project: pytest.Pytester) -> None:
+    """A test gets a server with an address and a kubeconfig; it runs beside the event loop of an async test."""
     project.makepyfile("""
-        import json, urllib.request
+        import aiohttp, json, urllib.request
         from pathlib import Path
 
-        def test_it(apiserver):
+        def test_sync(apiserver):
             with urllib.request.urlopen(apiserver.url + "/version") as answer:
                 assert json.load(answer)["minor"] == "32"
             assert apiserver.url in Path(apiserver.kubeconfig).read_text()
-    """)
-    project.runpytest_subprocess().assert_outcomes(passed=1)
 
-
-def test_async_test(project: pytest.Pytester) -> None:
-    """The server runs beside the event loop of an async test."""
-    project.makepyfile("""
-        import aiohttp
-
-        async def test_it(apiserver):
+        async def test_async(apiserver):
             async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
                 assert (await answer.json())["minor"] == "32"
     """)
-    project.runpytest_subprocess().assert_outcomes(passed=1)
+    project.runpytest_subprocess().assert_outcomes(passed=2)
 
 
 def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy import Server
@@ -30,7 +30,7 @@ def exchange(method: str, address: str, body: Any = None) -> tuple[int, Any]:
     raw = body if isinstance(body, bytes) or body is None else json.dumps(body, separators=(",", ":")).encode()
     request = urllib.request.Request(address, raw, {"Content-Type": "application/json"}, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         with error:
@@ -94,7 +94,7 @@ slices = st.fixed_dictionaries(
         ),
     }
 )
-examples = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+examples = settings(max_examples=120)
 
 
 def check(address: str, obj: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.apiserver.decode import DecodeError, decode_yaml, encode, yaml_to_json
@@ -179,7 +179,6 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-@settings(deadline=None)
 def test_what_is_written_is_read_again(value: Any) -> None:
     converted, strict = yaml_to_json(dump_yaml(value).encode())
     assert strict == []

@@ -16,7 +16,7 @@ from understudy import Server
 
 kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed")
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 60.0  # seconds
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
 

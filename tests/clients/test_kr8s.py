@@ -101,10 +101,10 @@ async def test_watch(apiserver: Server, relay: Any, connect: Connect) -> None:
     task = asyncio.create_task(watch())
     for name in ("a", "b", "c"):
         await (await async_objects.ConfigMap(config_map(name), api=direct)).create()
-        assert await asyncio.wait_for(seen.get(), 20) == ("ADDED", name)
+        assert await asyncio.wait_for(seen.get(), 60) == ("ADDED", name)
         relay.cut()
     await first.delete()
-    assert await asyncio.wait_for(seen.get(), 20) == ("DELETED", "first")
+    assert await asyncio.wait_for(seen.get(), 60) == ("DELETED", "first")
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

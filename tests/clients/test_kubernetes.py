@@ -14,7 +14,7 @@ from understudy import Server
 kubernetes = pytest.importorskip("kubernetes", reason="the client `kubernetes` is not installed")
 client, watch = kubernetes.client, kubernetes.watch
 
-PATIENCE = 20.0  # seconds
+PATIENCE = 60.0  # seconds
 
 
 def connected(kubeconfig: object) -> Any:

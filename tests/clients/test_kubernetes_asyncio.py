@@ -77,7 +77,7 @@ async def test_informer(apiserver: Server, api: Any, relay: Any) -> None:
                 pass
 
     async def next_seen() -> tuple[str, str]:
-        return await asyncio.wait_for(seen.get(), 20)
+        return await asyncio.wait_for(seen.get(), 60)
 
     async with await connected(relay.kubeconfig) as through:
         task = asyncio.create_task(inform(client.CoreV1Api(through)))

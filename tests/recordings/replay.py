@@ -23,7 +23,7 @@ from typing import Any
 from .client import KEPT_HEADERS, Connection, Watch
 from .compare import Memory
 
-PATIENCE = 5.0  # seconds beyond a recorded window before an event counts as missing
+PATIENCE = 30.0  # seconds beyond a recorded window before an event counts as missing
 Control = Callable[[str, dict[str, bool]], None]
 
 

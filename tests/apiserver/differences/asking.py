@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from understudy import Server
 
+PATIENCE = 60  # seconds that an answer may take
+
 
 class Answer(NamedTuple):
     status: int
@@ -21,7 +23,7 @@ def send(
     server: Server, method: str, target: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
     """One request on a connection of its own."""
-    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(server.url).netloc, timeout=PATIENCE)
     try:
         connection.request(method, target, body, {**(headers or {})})
         answer = connection.getresponse()

@@ -11,7 +11,7 @@ import pytest
 
 from understudy import Server
 
-from .asking import send
+from .asking import PATIENCE, send
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -27,7 +27,7 @@ def server() -> Iterator[Server]:
 def spoken(server: Server, said: str) -> bytes:
     """What comes back until the server closes."""
     address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as connection:
         connection.sendall(said.encode())
         return b"".join(iter(lambda: connection.recv(65536), b""))
 

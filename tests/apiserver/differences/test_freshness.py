@@ -12,7 +12,7 @@ from understudy.apiserver import freshness, paging
 from understudy.apiserver.errors import StatusError
 from understudy.apiserver.storage.memory import MemoryStore
 
-from .asking import ask
+from .asking import PATIENCE, ask
 
 FUTURE = 99999999
 NOT_THERE = f"Timeout: Too large resource version: {FUTURE}, current: "
@@ -25,12 +25,12 @@ OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}
 async def test_a_write_ends_the_wait() -> None:
     """A read that wants the next version goes on with the write that makes it, not with the one before."""
     store = MemoryStore()
-    waiting = asyncio.create_task(freshness.wait_for(store, str(store.revision + 2), patience=60))
+    waiting = asyncio.create_task(freshness.wait_for(store, str(store.revision + 2), patience=PATIENCE))
     for name in "ab":
         await asyncio.sleep(0)
         assert not waiting.done()
         await store.create(f"/registry/things/{name}", {"metadata": {"name": name}})
-    await asyncio.wait_for(waiting, 10)
+    await asyncio.wait_for(waiting, PATIENCE)
     assert store.watching("/") == 0
 
 
@@ -47,7 +47,7 @@ async def test_versions_that_are_there_wait_for_nothing() -> None:
     store = MemoryStore()
     for version in ("", "0", str(store.revision)):
         with pytest.raises(StopIteration):
-            freshness.wait_for(store, version, patience=60).send(None)
+            freshness.wait_for(store, version, patience=PATIENCE).send(None)
 
 
 @pytest.fixture(scope="module")

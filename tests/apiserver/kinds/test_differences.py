@@ -9,29 +9,21 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.apiserver.differences.asking import send
 from understudy import Server
 
 RECORDED = Path(__file__).parent / "recorded" / "differences.jsonl"
 LINES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
 
 
-def send(server: Server, method: str, path: str, body: Any, media: str = "application/json") -> tuple[int, Any]:
-    request = urllib.request.Request(
-        server.url + path, json.dumps(body).encode(), {"Content-Type": media}, method=method
-    )
-    try:
-        with urllib.request.urlopen(request) as response:
-            return response.status, json.loads(response.read())
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read())
+def sent(server: Server, method: str, path: str, body: Any, media: str = "application/json") -> tuple[int, Any]:
+    answer = send(server, method, path, json.dumps(body).encode(), {"Content-Type": media})
+    return answer.status, json.loads(answer.raw)
 
 
 @pytest.mark.parametrize(
@@ -41,14 +33,14 @@ def send(server: Server, method: str, path: str, body: Any, media: str = "applic
 )
 def test_update(apiserver: Server, line: Any) -> None:
     """What may not change is shown as kube-apiserver shows it."""
-    status, made = send(apiserver, "POST", line["path"], line["object"])
+    status, made = sent(apiserver, "POST", line["path"], line["object"])
     assert status == 201, made
     path = f"{line['path']}/{made['metadata']['name']}{line.get('subresource', '')}"
     if "earlier" in line:
-        send(apiserver, "PATCH", path, line["earlier"], "application/strategic-merge-patch+json")
+        sent(apiserver, "PATCH", path, line["earlier"], "application/strategic-merge-patch+json")
     method, query = ("PUT", "") if line["media"] == "application/json" else ("PATCH", "")
     if "apply" in line["media"]:
         query = "?fieldManager=m&force=true"
-    status, answer = send(apiserver, method, path + query, line["body"], line["media"])
+    status, answer = sent(apiserver, method, path + query, line["body"], line["media"])
     message = re.sub(r"0x[0-9a-f]{6,16}", "<pointer>", answer.get("message", ""))
     assert (status, message) == (line["status"], line["message"])

@@ -85,7 +85,7 @@ def taken(world: Any, writes: list[Any]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> None:
     version, parts = KINDS[kind]
     w = world(version, kind)
@@ -97,7 +97,7 @@ def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> N
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: str, data: st.DataObject) -> None:
     version, parts = KINDS[kind]
     w = world(version, kind)
@@ -113,7 +113,7 @@ def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: st
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_same_apply_again_does_nothing(world: Any, kind: str, data: st.DataObject) -> None:
     version, parts = KINDS[kind]
     w = world(version, kind)
@@ -126,7 +126,7 @@ def test_the_same_apply_again_does_nothing(world: Any, kind: str, data: st.DataO
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_who_stops_applying_leaves_what_others_own(world: Any, kind: str, data: st.DataObject) -> None:
     """But for what is in elements of lists that go."""
     version, parts = KINDS[kind]
@@ -145,7 +145,7 @@ def outside_lists(owners: dict[str, list[str]]) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_changes_are_what_tells_two_values_apart(world: Any, kind: str, data: st.DataObject) -> None:
     version, parts = KINDS[kind]
     w = world(version, kind)
