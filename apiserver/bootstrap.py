@@ -34,6 +34,6 @@ async def fill(api: Api, port: int) -> None:
             convert=lambda obj, source, wanted: obj,
         )
         made = {"uid": metadata.new_uid(), "creationTimestamp": now, "managedFields": owners}
-        fields = metadata.ordered({**obj["metadata"], **made})
+        fields = {**obj["metadata"], **made}
         internal = {**to_internal(kind, version, obj), "metadata": fields}
         await api.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)

@@ -128,7 +128,6 @@ class Deletion:
         return await self._store(entry, obj, options), False
 
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
-        obj["metadata"] = metadata.ordered(obj["metadata"])
         obj["metadata"].pop("resourceVersion", None)
         if obj == entry.value:
             return entry

@@ -7,15 +7,13 @@ import uuid
 from datetime import UTC, datetime
 from random import SystemRandom
 
-from understudy.apiserver.types import Obj
-
 # No vowels and no look-alikes (k8s.io/apimachinery/pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX
 _random = SystemRandom()
 
-# The order of ObjectMeta's fields.
+# The fields of ObjectMeta, as Go declares them.
 ORDER = (
     "name",
     "generateName",
@@ -52,8 +50,3 @@ def timestamp(seconds: float | None = None) -> str:
 def parse_timestamp(text: str) -> float:
     """Seconds since the epoch of a canonical timestamp."""
     return datetime.fromisoformat(text).astimezone(UTC).timestamp()
-
-
-def ordered(metadata: Obj) -> Obj:
-    """The fields in the order of ObjectMeta, so that answers read as the real server's."""
-    return {name: metadata[name] for name in ORDER if name in metadata}

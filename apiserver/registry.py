@@ -17,7 +17,7 @@ from typing import Any
 from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
-from understudy.apiserver import errors, freshness, metadata
+from understudy.apiserver import errors, freshness
 from understudy.apiserver.charging import charge
 from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.kind import Context, Kind, Strategy
@@ -196,7 +196,6 @@ class Registry:
         strategy.warn_create(obj, ctx)
         strategy.canonicalize(obj, ctx)
         strategy.check_create(obj, ctx)
-        obj["metadata"] = metadata.ordered(obj["metadata"])
         return obj
 
     @staticmethod
@@ -347,7 +346,6 @@ class Registry:
         strategy.warn_update(obj, old, ctx)
         strategy.canonicalize(obj, ctx)
         strategy.check_update(obj, old, ctx)
-        obj["metadata"] = metadata.ordered(fields)
 
     @staticmethod
     def emptied(kind: Kind, obj: Obj, old: Obj) -> bool:

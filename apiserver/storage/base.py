@@ -60,23 +60,9 @@ class Entry:
         if not self.revision:
             return self.value
         if self._object is None:
-            metadata = with_resource_version(self.value["metadata"], str(self.revision))
+            metadata = {**self.value["metadata"], "resourceVersion": str(self.revision)}
             self._object = {**self.value, "metadata": metadata}
         return self._object
-
-
-# The fields of ObjectMeta that stand before resourceVersion.
-_BEFORE = ("name", "generateName", "namespace", "selfLink", "uid")
-
-
-def with_resource_version(metadata: Obj, version: str) -> Obj:
-    """`metadata` with resourceVersion in its place among the fields."""
-    out = {name: metadata[name] for name in _BEFORE if name in metadata}
-    out["resourceVersion"] = version
-    for name, value in metadata.items():
-        if name not in out:
-            out[name] = value
-    return out
 
 
 class Event(NamedTuple):
