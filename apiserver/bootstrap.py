@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
+from understudy.apiserver.keys import key_of
 from understudy.apiserver.kinds.bootstrap import initial_objects
 from understudy.apiserver.patch import managedfields
-from understudy.apiserver.registry import key_of
 from understudy.apiserver.types import split_api_version
 from understudy.apiserver.versions import to_internal
 

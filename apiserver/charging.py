@@ -12,7 +12,8 @@ from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import bare, from_internal
 
 if TYPE_CHECKING:
-    from understudy.apiserver.registry import Registry, Write
+    from understudy.apiserver.registry import Registry
+    from understudy.apiserver.strategies import Write
 
 MANAGER = "kube-apiserver"
 

@@ -19,9 +19,9 @@ from understudy.apiserver.errors import StatusError
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.health import PROMETHEUS, Metrics, RequestLabels, health, slis
 from understudy.apiserver.impersonation import ImpersonationError
+from understudy.apiserver.keys import prefix_of
 from understudy.apiserver.openid import OpenID
 from understudy.apiserver.options import check_timeout
-from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.releases import Release
 from understudy.apiserver.rendering import error_reply, render_document, text_reply, warning_headers
 from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info

@@ -11,8 +11,8 @@ from understudy.apiserver.call import Call, Reply
 from understudy.apiserver.kind import Context
 from understudy.apiserver.options import DeleteOptions, write_options
 from understudy.apiserver.pod_conditions import with_condition
-from understudy.apiserver.registry import Write
 from understudy.apiserver.rendering import created_reply
+from understudy.apiserver.strategies import Write
 from understudy.apiserver.types import Obj
 from understudy.apiserver.writes import read_part
 

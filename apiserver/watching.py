@@ -22,9 +22,9 @@ from understudy.apiserver import errors, freshness, protobuf
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call
 from understudy.apiserver.decode import canonical, encode
+from understudy.apiserver.keys import prefix_of
 from understudy.apiserver.negotiation import JSON, Output
 from understudy.apiserver.options import ListOptions, resource_version
-from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.rendering import struct_of
 from understudy.apiserver.selectors import Selector
 from understudy.apiserver.storage.base import CompactedError, Entry, Event, Watch

@@ -14,8 +14,9 @@ from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import WriteOptions, write_options
 from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patching import PATCHERS
-from understudy.apiserver.registry import Transform, Write, strategy_of
+from understudy.apiserver.registry import Transform
 from understudy.apiserver.rendering import form_of, object_reply
+from understudy.apiserver.strategies import Write, strategy_of
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import from_internal, to_internal
 

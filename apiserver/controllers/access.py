@@ -11,9 +11,9 @@ from understudy.apiserver import writes
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Query, User
 from understudy.apiserver.deletion import Deletion
+from understudy.apiserver.keys import prefix_of
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.options import DeleteOptions
-from understudy.apiserver.registry import prefix_of
 from understudy.apiserver.releases import Release
 from understudy.apiserver.requestinfo import request_info
 from understudy.apiserver.storage.base import Entry, Event

@@ -22,7 +22,7 @@ from understudy.apiserver.api import Api
 from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError, account
 from understudy.apiserver.deletion import FOREGROUND, ORPHAN
 from understudy.apiserver.errors import StatusError
-from understudy.apiserver.registry import key_of
+from understudy.apiserver.keys import key_of
 from understudy.apiserver.storage.base import Entry, Event
 from understudy.apiserver.types import Obj, split_api_version
 
