@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from operator import is_
 from typing import Any
 
 from understudy.apiserver.canonical import as_sparse_as
@@ -26,16 +27,19 @@ def in_order(obj: Obj, struct: Struct) -> Obj:
 def _of_struct(struct: Struct) -> Order:
     nested: dict[str, Order] = {}
 
+    @lru_cache(4096)
+    def plan(keys: tuple[str, ...]) -> tuple[bool, tuple[str, ...], tuple[tuple[str, Order], ...]]:
+        """Of what has these fields: whether they are in order, their order, and those to look into."""
+        known = tuple(name for name in struct.fields if name in keys)
+        names = known + tuple(name for name in keys if name not in struct.fields)
+        return names == keys, names, tuple((name, nested[name]) for name in keys if name in nested)
+
     def order(value: Any) -> Any:
-        if not value or (len(value) == 1 and not nested):
+        if not value:
             return value
-        changed = {}
-        for name, item in value.items():
-            if name in nested and (new := nested[name](item)) is not item:
-                changed[name] = new
-        keys = tuple(value)
-        names = _declared(struct, keys)
-        if names == keys and not changed:
+        in_place, names, parts = plan(tuple(value))
+        changed = {name: new for name, of in parts if (new := of(value[name])) is not value[name]} if parts else {}
+        if in_place and not changed:
             return value
         return as_sparse_as(value, {name: changed.get(name, value[name]) for name in names})
 
@@ -45,20 +49,27 @@ def _of_struct(struct: Struct) -> Order:
     return order
 
 
-@lru_cache(65536)
-def _declared(struct: Struct, keys: tuple[str, ...]) -> tuple[str, ...]:
-    known = tuple(name for name in struct.fields if name in keys)
-    return known + tuple(name for name in keys if name not in struct.fields)
-
-
 def _of(shape: Shape) -> Order | None:
     """None for what has nothing to put in order."""
     if isinstance(shape, Struct):
-        return lambda value: _of_struct(shape)(value)  # which may hold itself
+        return _lazily(shape)
     if isinstance(shape, List):
         inner = _of(shape.element)
         return inner and _of_list(inner)
     return _of_map(_of(shape.value)) if isinstance(shape, Map) else None
+
+
+def _lazily(struct: Struct) -> Order:
+    """Structs refer to each other in circles: what puts one in order is made when its first value comes."""
+    made: Order | None = None
+
+    def order(value: Any) -> Any:
+        nonlocal made
+        if made is None:
+            made = _of_struct(struct)
+        return made(value)
+
+    return order
 
 
 def _of_list(inner: Order) -> Order:
@@ -66,14 +77,14 @@ def _of_list(inner: Order) -> Order:
         if not value:
             return value
         items = [inner(item) for item in value]
-        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+        return value if all(map(is_, items, value)) else items
 
     return order
 
 
 def _of_map(inner: Order | None) -> Order:
     def order(value: Any) -> Any:
-        if not value:
+        if not value or (len(value) == 1 and not inner):
             return value
         names = sorted(value)
         changed = {name: new for name in names if (new := inner(value[name])) is not value[name]} if inner else {}
