@@ -1,4 +1,4 @@
-"""Text as Go writes it: quoted strings and printed values, which stand in error texts."""
+"""Text as Go writes it, quoted strings and printed values as they stand in errors; and integers as it reads them."""
 
 from __future__ import annotations
 
@@ -38,6 +38,24 @@ def _escaped(match: re.Match[str]) -> str:
 def go_quote(text: str) -> str:
     """`text` as strconv.Quote writes it (%q)."""
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
+
+
+_INTEGER = re.compile(r"([+-]?)([0-9]+)")
+_LONGEST = 20  # digits that 64 bits may have; Python refuses to read thousands
+
+
+def parse_int(text: str, *, signed: bool = True) -> int:
+    """The integer of 64 bits that strconv.ParseInt reads, or ParseUint. Raises ValueError with their text."""
+    low, high = (-(2**63), 2**63) if signed else (0, 2**64)
+    found = _INTEGER.fullmatch(text)
+    sign, digits = (found[1], found[2].lstrip("0") or "0") if found else ("", "")
+    if not digits or (sign and not signed):
+        why = "invalid syntax"
+    elif len(digits) <= _LONGEST and low <= (number := int(sign + digits)) < high:
+        return number
+    else:
+        why = "value out of range"
+    raise ValueError(f"strconv.Parse{'Int' if signed else 'Uint'}: parsing {go_quote(text)}: {why}")
 
 
 @dataclass(frozen=True, slots=True)

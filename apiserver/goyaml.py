@@ -23,7 +23,7 @@ _WORDS: dict[str, tuple[str, Any]] = {
     **{sign + word: ("!!float", float("inf")) for sign in ("", "+") for word in (".inf", ".Inf", ".INF")},
     **{word: ("!!float", float("-inf")) for word in ("-.inf", "-.Inf", "-.INF")},
 }
-_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]*))", re.ASCII)
+_INTEGER = re.compile(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|0[oO]?([0-7]+)|0[bB]([01]+)|(0|[1-9][0-9]{0,19}))", re.ASCII)
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
 _TIMESTAMP = re.compile(r"\d{4}-\d\d?-\d\d?([Tt ]\d\d?:\d\d?:\d\d?(\.\d+)?(Z|[+-]\d\d:\d\d)?)?", re.ASCII)
 _RESOLVABLE = ("", "!!str", "!!bool", "!!int", "!!float", "!!null", "!!timestamp")

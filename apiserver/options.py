@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.apiserver import errors
 from understudy.apiserver.call import Call, Query
-from understudy.apiserver.gotext import Printed, go_quote
+from understudy.apiserver.gotext import Printed, go_quote, parse_int
 from understudy.apiserver.patch.managedfields import validate_field_manager
 from understudy.apiserver.selectors import SelectorError, parse_fields, parse_labels
 
@@ -22,12 +22,10 @@ STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 
 def integer(text: str) -> int:
     """An int64 as Go parses one. Raises the 400 that says why not."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
-        raise errors.bad_request(f"strconv.ParseInt: parsing {go_quote(text)}: invalid syntax")
-    number = int(text)
-    if not -(2**63) <= number < 2**63:
-        raise errors.bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
-    return number
+    try:
+        return parse_int(text)
+    except ValueError as wrong:
+        raise errors.bad_request(str(wrong)) from wrong
 
 
 def boolean(query: Query, name: str) -> bool | None:
@@ -41,14 +39,10 @@ def resource_version(text: str) -> int:
     """0 for none. Raises 500, with the real text, for what is not a number."""
     if not text:
         return 0
-    if not (text.isascii() and text.isdigit()):
-        why = "invalid syntax"
-    elif (number := int(text)) < 2**64:
-        return number
-    else:
-        why = "value out of range"
-    shown = go_quote(text)
-    raise errors.unknown_error(f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}")
+    try:
+        return parse_int(text, signed=False)
+    except ValueError as wrong:
+        raise errors.unknown_error(f"resourceVersion: Invalid value: {go_quote(text)}: {wrong}") from wrong
 
 
 @dataclass(slots=True)
@@ -224,8 +218,9 @@ def check_timeout(text: str) -> None:
         found = _DURATION_PART.match(rest)
         assert found is not None
         whole, fraction, unit = found[1], found[2] or "", found[3]
-        total += int(whole or 0) * _UNITS.get(unit, 1)
-        if not (whole or fraction) or int(whole or 0) > _LONGEST:
+        amount = int(whole.lstrip("0")[:20] or 0)  # more digits are too many as well
+        total += amount * _UNITS.get(unit, 1)
+        if not (whole or fraction) or amount > _LONGEST:
             wrong = "invalid duration"
         elif not unit:
             wrong = "missing unit in duration"

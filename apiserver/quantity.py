@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache, total_ordering
 
+from understudy.apiserver.gotext import parse_int
+
 WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 WRONG_NUMBER = "unable to parse numeric part of quantity"
 WRONG_SUFFIX = "unable to parse quantity's suffix"
@@ -155,9 +157,11 @@ def _suffix(text: str) -> tuple[int, int, str]:
     if text in _BINARY:
         return 2, _BINARY[text], BINARY_SI
     match = _EXPONENT.fullmatch(text)
-    if not match or not -(2**63) <= int(match[1]) < 2**63:
-        raise QuantityError(WRONG_SUFFIX)
-    return 10, (int(match[1]) + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT  # Go keeps 32 bits
+    try:
+        exponent = parse_int(match[1] if match else "")
+    except ValueError as wrong:
+        raise QuantityError(WRONG_SUFFIX) from wrong
+    return 10, (exponent + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT  # Go keeps 32 bits
 
 
 def parse(text: str) -> Quantity:

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from understudy.admission.field import FieldError, Path, invalid
 from understudy.admission.names import label_value_texts, qualified_name_texts
+from understudy.apiserver.gotext import parse_int
 from understudy.apiserver.types import Obj
 
 _WORDS = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")
@@ -50,11 +51,11 @@ class Requirement:
 
 
 def _integer(text: str) -> int | None:
-    """strconv.ParseInt: an optional sign and digits, 64 bits."""
-    if not re.fullmatch(r"[+-]?[0-9]+", text, re.ASCII):
+    """None for what is no int64."""
+    try:
+        return parse_int(text)
+    except ValueError:
         return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None
 
 
 class _Parser:

@@ -119,7 +119,7 @@ def amount(value: int | str) -> int:
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
-    return int(digits) if digits.isdecimal() else 0
+    return int(digits.lstrip("0")[:20] or 0) if digits.isdecimal() else 0  # Python refuses to read thousands
 
 
 def not_more_than_all(value: int | str, path: Path, release: str) -> Errors:

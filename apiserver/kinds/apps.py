@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -15,14 +14,13 @@ from understudy.admission.meta import Metadata
 from understudy.admission.names import label_name
 from understudy.admission.pod_security import enforcement as pod_security
 from understudy.apiserver.errors import bad_request
-from understudy.apiserver.gotext import go_quote
+from understudy.apiserver.gotext import parse_int
 from understudy.apiserver.kind import Context, Rules, Strategy
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
 from understudy.apiserver.kinds.volumes import default_claim
 from understudy.apiserver.printing import NONE, age, at, containers, labels, name, selector, selector_text
 from understudy.apiserver.types import Obj, split_api_version
 
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 # What the strategies of all workloads have.
 _SHARED: dict[str, Any] = {"warn_update": common.warn_update, **pod_security.of_template("spec", "template")}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
@@ -173,14 +171,10 @@ def _default_controller(controller: Obj, ctx: Context) -> None:
 def _template_generation(daemon_set: Obj) -> int:
     """It is a field of the internal form that v1 has as an annotation. Raises 400 for what is no int64."""
     text = at(daemon_set, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0")
-    if not _INTEGER.fullmatch(text):
-        why = "invalid syntax"
-    elif -(2**63) <= int(text) < 2**63:
-        return int(text)
-    else:
-        why = "value out of range"
-    parsing = f"strconv.ParseInt: parsing {go_quote(text)}: {why}"
-    raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {parsing}')
+    try:
+        return parse_int(text)
+    except ValueError as wrong:
+        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {wrong}') from wrong
 
 
 def _annotate(daemon_set: Obj, generation: int) -> None:

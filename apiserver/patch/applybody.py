@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from math import isinf
 from typing import Any, NoReturn
 
 from understudy.apiserver.decode import DecodeError, yaml_to_json
@@ -55,6 +56,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> Obj:
 def _number(text: str) -> int | float:
     """A number as it comes out of Go's YAML and JSON: whole ones are integers."""
     value = float(text)
+    if isinf(value):
+        raise ValueError(text)  # to YAML it is a string
     return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 

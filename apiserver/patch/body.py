@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from understudy.apiserver.gojson import DecodeError, Node, parse, to_bytes, to_text
+from understudy.apiserver.gotext import parse_int
 from understudy.apiserver.rawjson import RawNumber, RawString, raw
 
 _GO_KINDS = {
@@ -78,8 +79,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(literal: str, number: Number) -> Any:
-    value = int(literal)
-    return value if -(2**63) <= value < 2**63 else number(literal)
+    try:
+        return parse_int(literal)
+    except ValueError:
+        return number(literal)
 
 
 def _no_constant(text: str) -> NoReturn:

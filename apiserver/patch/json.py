@@ -13,7 +13,6 @@ path through a null that the same patch has put there; here that is a patch that
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -21,6 +20,7 @@ from typing import Any, NoReturn
 from understudy.apiserver.errors import bad_request, request_too_large, unprocessable
 from understudy.apiserver.gojson import parse as parse_json
 from understudy.apiserver.gojson import to_text
+from understudy.apiserver.gotext import parse_int
 from understudy.apiserver.patch import body as bodies
 from understudy.apiserver.rawjson import Raw, encode
 from understudy.apiserver.types import Obj
@@ -28,7 +28,6 @@ from understudy.apiserver.types import Obj
 MAX_OPERATIONS = 10000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 _FIELDS = ("op", "path", "from", "value")
-_INDEX = re.compile(r"[+-]?[0-9]+\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +230,10 @@ def _refuse() -> NoReturn:
 def _index(items: list[Any], name: str, size: int | None = None) -> int:
     """The position that `name` means in a list of `size` places."""
     size = len(items) if size is None else size
-    if not _INDEX.match(name):
+    try:
+        index = parse_int(name)
+    except ValueError:
         _refuse()
-    index = int(name)
     if not -size <= index < size:
         _refuse()
     return index % size

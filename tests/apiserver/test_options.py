@@ -29,6 +29,7 @@ def test_timeouts(text: str) -> None:
         ("99999999999999999999", 'time: invalid duration "99999999999999999999"'),
         ("9223372036854775808ns", 'time: invalid duration "9223372036854775808ns"'),
         ("2562048h", 'time: invalid duration "2562048h"'),
+        (f"{'1' * 5000}s", f'time: invalid duration "{"1" * 5000}s"'),
     ],
 )
 def test_timeouts_that_are_none(text: str, told: str) -> None:

@@ -73,6 +73,7 @@ def test_text(text: str, wanted: str) -> None:
         ("1e", WRONG_SUFFIX),
         ("e-10", WRONG_NUMBER),
         (".e-10", WRONG_NUMBER),
+        (f"1e{'1' * 5000}", WRONG_SUFFIX),
     ],
 )
 def test_errors(text: str, error: str) -> None:

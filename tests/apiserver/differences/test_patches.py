@@ -45,6 +45,7 @@ MEDIA = {
 SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 SCHEME = 'in scheme "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 CRD_SCHEME = 'in scheme "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53"'
+LONG = "1" * 5000  # more digits than Python reads
 NAMELESS = "the name of the object (there based on URL) was undeterminable: name must be provided"
 
 
@@ -203,6 +204,15 @@ def test_duplicate_keys_of_an_apply_that_fails(server: Server) -> None:
     )
 
 
+@pytest.mark.parametrize("number", [LONG, "1e400"])
+def test_numbers_that_no_float_holds(server: Server, number: str) -> None:
+    """To YAML they are strings."""
+    sent = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generation": %b}}' % number.encode()
+    code, _, body = patched(server, "apply", THERE, sent)
+    assert code == 500
+    assert body["message"].endswith(".metadata.generation: expected numeric (int or float), got string")
+
+
 def test_utf_16(server: Server) -> None:
     """YAML may be UTF-16, if it says so."""
     body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap"}).encode("utf-16")
@@ -245,6 +255,7 @@ def test_scales_are_objects_too(server: Server, sent: Any) -> None:
 @pytest.mark.parametrize(
     ("form", "body", "why"),
     [
+        ("merge", b'{"data": {"k": %b}}' % LONG.encode(), f"number {LONG} into Go value of type float64"),
         ("json", b'[{"op": 1, "path": {}}]', "number into Go struct field jsonPatchOp.op of type string"),
         ("json", b'[{"op": 1}, 5]', "number into Go struct field jsonPatchOp.op of type string"),
         ("json", b'[5, {"op": 1}]', "number into Go value of type handlers.jsonPatchOp"),

@@ -40,6 +40,14 @@ def test_classes_go_with_their_collection(server: Server) -> None:
     assert ask(server, "GET", f"{CLASSES}/system-cluster-critical")[0] == 404
 
 
+@pytest.mark.parametrize("digits", ["101", "1" * 5000])
+def test_more_than_all(server: Server, digits: str) -> None:
+    """A share is not more than 100 %, however long it is written."""
+    budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": f"{digits}%"}}
+    status, _, answer = ask(server, "POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
+    assert (status, answer["message"].rpartition(": ")[2]) == (422, "must not be greater than 100%")
+
+
 def job(name: str, labels: dict[str, str] | None = None) -> Any:
     spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}
     template = {"metadata": {"labels": labels}, "spec": spec} if labels else {"spec": spec}

@@ -1,0 +1,47 @@
+"""Integers as Go reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.gotext import parse_int
+
+LONG = "1" * 5000
+
+
+@pytest.mark.parametrize(
+    ("text", "signed", "number"),
+    [
+        ("0", True, 0),
+        ("-0", True, 0),
+        ("+7", True, 7),
+        ("007", True, 7),
+        ("0" * 5000 + "7", True, 7),
+        ("9223372036854775807", True, 2**63 - 1),
+        ("-9223372036854775808", True, -(2**63)),
+        ("18446744073709551615", False, 2**64 - 1),
+    ],
+)
+def test_integers(text: str, signed: bool, number: int) -> None:
+    """Signs and leading zeros, and all that 64 bits hold."""
+    assert parse_int(text, signed=signed) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "signed", "told"),
+    [
+        ("", True, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ("1_0", True, 'strconv.ParseInt: parsing "1_0": invalid syntax'),
+        ("\u0663", True, 'strconv.ParseInt: parsing "\u0663": invalid syntax'),
+        ("1\n", True, r'strconv.ParseInt: parsing "1\n": invalid syntax'),
+        ("+1", False, 'strconv.ParseUint: parsing "+1": invalid syntax'),
+        ("9223372036854775808", True, 'strconv.ParseInt: parsing "9223372036854775808": value out of range'),
+        ("18446744073709551616", False, 'strconv.ParseUint: parsing "18446744073709551616": value out of range'),
+        (f"-{LONG}", True, f'strconv.ParseInt: parsing "-{LONG}": value out of range'),
+    ],
+)
+def test_what_is_none(text: str, signed: bool, told: str) -> None:
+    """Syntax and range, in Go's words, however long the text is."""
+    with pytest.raises(ValueError, match="strconv") as error:
+        parse_int(text, signed=signed)
+    assert str(error.value) == told
