@@ -12,7 +12,7 @@ from understudy.admission import creation, meta
 from understudy.admission.field import Errors, Path, invalid
 from understudy.admission.names import path_segment_name
 from understudy.apiserver import errors
-from understudy.apiserver.gotext import Printed
+from understudy.apiserver.gotext import Printed, parse_int
 from understudy.apiserver.kind import Context, Kind, Strategy
 from understudy.apiserver.storage.base import Entry
 from understudy.apiserver.types import Obj
@@ -112,9 +112,10 @@ def check_version(write: Write, obj: Obj, current: Entry) -> None:
 def sent_version(obj: Obj) -> int:
     """The resourceVersion that a client has sent, 0 for none. Raises 500 for what is no number."""
     text = obj["metadata"].get("resourceVersion", "")
-    if text and not (text.isascii() and text.isdigit()):
-        raise errors.unknown_error(f'strconv.ParseUint: parsing "{text}": invalid syntax')
-    return int(text or 0)
+    try:
+        return parse_int(text, signed=False) if text else 0
+    except ValueError as wrong:
+        raise errors.unknown_error(str(wrong)) from wrong
 
 
 def emptied(kind: Kind, obj: Obj, old: Obj) -> bool:

@@ -84,6 +84,13 @@ VERSIONS = [
     pytest.param(
         "there", "", 422, "metadata.resourceVersion: Invalid value: 0x0: must be specified for an update", id="none"
     ),
+    pytest.param(
+        "there",
+        "18446744073709551616",
+        500,
+        'strconv.ParseUint: parsing "18446744073709551616": value out of range',
+        id="a number too large",
+    ),
     pytest.param("there", "x", 500, 'strconv.ParseUint: parsing "x": invalid syntax', id="no number"),
     pytest.param("new", "x", 500, 'strconv.ParseUint: parsing "x": invalid syntax', id="no number, of a new object"),
 ]
