@@ -76,7 +76,6 @@ class Api:
             release=self.release.name,
             gates=self.gates,
             version=target.version,
-            user=call.user.name if call.user else "",
             requester=call.user.info() if call.user else {},
             subresource=target.subresource,
             dry_run="dryRun" in call.query,

@@ -29,8 +29,7 @@ class Context:
     release: str
     gates: Gates
     version: str  # the API version of the request
-    user: str = ""
-    requester: Obj = field(default_factory=dict)  # the same in full: username, uid, groups, extra
+    requester: Obj = field(default_factory=dict)  # as in UserInfo: username, uid, groups, extra
     subresource: str = ""
     dry_run: bool = False
     now: str = ""  # RFC 3339, seconds

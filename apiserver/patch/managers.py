@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from understudy.admission.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
 
 
+@lru_cache(1024)
 def manager_name(field_manager: str, user_agent: str) -> str:
     """The `fieldManager` parameter, or what stands before the first slash of the User-Agent: printable characters
     only, at most 128 bytes. May be "": then an entry says `unknown`."""
@@ -14,7 +17,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
         return field_manager
     name, size = "", 0
     for char in user_agent.split("/")[0]:
-        if not _is_printable(char):
+        if not char.isprintable():
             continue
         size += len(char.encode())
         if size > MAX_BYTES:
@@ -28,20 +31,17 @@ def validate_field_manager(name: str, path: Path, release: str = "1.32") -> Erro
     found: Errors = []
     if len(name.encode()) > MAX_BYTES:
         found.append(too_long(path, MAX_BYTES, release, in_bytes=True))
+    if name.isprintable():
+        return found
     position = 0
     for char in name:
-        if not _is_printable(char):
+        if not char.isprintable():
             found.append(invalid(path, name, f"invalid character {_unicode(char)} (at position {position})"))
         position += len(char.encode())
     return found
 
 
-def _is_printable(char: str) -> bool:
-    """Go's unicode.IsPrint."""
-    return char.isprintable()
-
-
 def _unicode(char: str) -> str:
     """Go's %#U: U+0041 'A', the character only if it can be seen."""
     code = f"U+{ord(char):04X}"
-    return f"{code} '{char}'" if _is_printable(char) else code
+    return f"{code} '{char}'" if char.isprintable() else code
