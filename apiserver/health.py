@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from understudy.apiserver.call import Call, Reply
@@ -107,23 +108,32 @@ BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4,
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
 # "All" or "".
 RequestLabels = tuple[str, str, str, str, str, str, str]
+WATCH = "WATCH"
 LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_run")
 
 
+@dataclass(slots=True)
+class _Series:
+    """Requests of the same labels. `codes`: how many had each; `durations`: how many fell into each bucket."""
+
+    codes: Counter[int] = field(default_factory=Counter)
+    durations: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
+    seconds: float = 0.0  # of all together
+
+
 class Metrics:
-    """Counts requests, cheaply: a dictionary each for codes and durations; text is made only when it is asked for."""
+    """Counts requests, cheaply; text is made only when it is asked for."""
 
     def __init__(self) -> None:
-        self._codes: Counter[tuple[RequestLabels, int]] = Counter()
-        self._durations: defaultdict[RequestLabels, list[int]] = defaultdict(lambda: [0] * (len(BUCKETS) + 1))
-        self._seconds: Counter[RequestLabels] = Counter()  # sums; floats
+        self._series: defaultdict[RequestLabels, _Series] = defaultdict(_Series)
 
     def observe(self, labels: RequestLabels, code: int, seconds: float) -> None:
         """A request was answered after `seconds`. Watches last as long as they like: they are counted, not timed."""
-        self._codes[labels, code] += 1
-        if labels[0] != "WATCH":
-            self._durations[labels][bisect_left(BUCKETS, seconds)] += 1
-            self._seconds[labels] += seconds  # type: ignore[assignment]  # a Counter adds up anything
+        series = self._series[labels]
+        series.codes[code] += 1
+        if labels[0] != WATCH:
+            series.durations[bisect_left(BUCKETS, seconds)] += 1
+            series.seconds += seconds
 
     def text(
         self,
@@ -146,17 +156,18 @@ class Metrics:
         return b"".join(_family(*family) for family in families)
 
     def _totals(self) -> Iterator[str]:
-        for (labels, code), count in sorted(self._codes.items()):
-            yield _sample("apiserver_request_total", {"code": str(code), **_labels(labels)}, count)
+        for labels in sorted(self._series):
+            for code, count in sorted(self._series[labels].codes.items()):
+                yield _sample("apiserver_request_total", {"code": str(code), **_labels(labels)}, count)
 
     def _times(self) -> Iterator[str]:
         name = "apiserver_request_duration_seconds"
-        for labels, counts in sorted(self._durations.items()):
-            pairs, seen = _labels(labels), 0
-            for bound, count in zip((*BUCKETS, "+Inf"), counts, strict=True):
+        for labels in sorted(labels for labels in self._series if labels[0] != WATCH):
+            series, pairs, seen = self._series[labels], _labels(labels), 0
+            for bound, count in zip((*BUCKETS, "+Inf"), series.durations, strict=True):
                 seen += count
                 yield _sample(f"{name}_bucket", {**pairs, "le": str(bound)}, seen)
-            yield _sample(f"{name}_sum", pairs, self._seconds[labels])
+            yield _sample(f"{name}_sum", pairs, series.seconds)
             yield _sample(f"{name}_count", pairs, seen)
 
 
@@ -188,7 +199,7 @@ def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
 
 def _watches(watches: Mapping[tuple[str, str, str], int]) -> Iterator[str]:
     for (group, version, resource), count in sorted(watches.items()):
-        labels = {"group": group, "version": version, "resource": resource, "verb": "WATCH", "component": "apiserver"}
+        labels = {"group": group, "version": version, "resource": resource, "verb": WATCH, "component": "apiserver"}
         yield _sample("apiserver_longrunning_requests", labels, count)
 
 

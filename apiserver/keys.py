@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from understudy.apiserver import errors
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Kind
@@ -21,8 +23,13 @@ _KEYS = {
 
 def prefix_of(kind: Kind, namespace: str = "") -> str:
     """Under which the objects of a kind are kept, all or those of a namespace."""
-    where = _KEYS.get((kind.group, kind.resource), kind.resource)
-    return f"/registry/{where}/{namespace}/" if namespace else f"/registry/{where}/"
+    prefix = _prefix(kind)
+    return f"{prefix}{namespace}/" if namespace else prefix
+
+
+@lru_cache(1024)
+def _prefix(kind: Kind) -> str:
+    return f"/registry/{_KEYS.get((kind.group, kind.resource), kind.resource)}/"
 
 
 def key_of(kind: Kind, namespace: str, name: str) -> str:

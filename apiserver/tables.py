@@ -104,7 +104,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Outpu
     }
 
 
-@lru_cache
+@lru_cache(1024)
 def endpoint(kind: Kind, subresource: str) -> Endpoint:
     """What can be asked of an object, or of a subresource, in Accept. Reviews and bindings come as they are."""
     if subresource == "log":
