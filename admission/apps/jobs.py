@@ -1,13 +1,12 @@
-"""Jobs and cron jobs."""
+"""Jobs."""
 
 from __future__ import annotations
 
-import re
 from copy import deepcopy
 from typing import Any
 
 from understudy.admission import dumped, meta
-from understudy.admission.apps import common, cron, job_policies
+from understudy.admission.apps import common, job_policies
 from understudy.admission.apps.common import SPEC
 from understudy.admission.core import pod_fields, pod_warnings, selectors
 from understudy.admission.core.formats import choice, domain_path, nonnegative
@@ -15,7 +14,6 @@ from understudy.admission.field import Errors, Path, invalid, not_supported, req
 from understudy.admission.gates import Gates
 from understudy.admission.meta import CORE
 from understudy.admission.names import dns_label_texts
-from understudy.apiserver.gotext import Printed
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
 from understudy.apiserver.types import Obj
@@ -26,7 +24,6 @@ OLD_UID_LABEL, OLD_NAME_LABEL = "controller-uid", "job-name"  # from before labe
 MOST_PARALLEL = MOST_FAILED = MANY = 100_000
 MOST_WHEN_MANY = 10_000  # in parallel, or failed, of jobs with many completions
 MANAGER_LENGTH = 63
-CRON_NAME_LENGTH = 52  # the names of a cron job's jobs have a time behind it
 
 _BATCH = "k8s.io/kubernetes/pkg/apis/batch"
 _NUMBERS = (
@@ -40,8 +37,6 @@ _NUMBERS = (
 )
 _MODES = ("NonIndexed", "Indexed")
 _INDEXED_ONLY = "requires indexed completion mode"
-_CRON_PATH = Path("spec", "jobTemplate")
-_JOB_PATH = _CRON_PATH.child("spec")
 
 
 def drop_fields(spec: Obj, old: Obj | None, gates: Gates) -> None:
@@ -165,7 +160,7 @@ def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
 
 
 def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
-    errors = _spec(spec, old, SPEC, ctx)
+    errors = validate_spec(spec, old, SPEC, ctx)
     chosen, where = spec.get("selector"), SPEC.child("selector")
     errors += selectors.validate(chosen, where) if chosen is not None else [required(where)]
     labels = at(spec, "template", "metadata", "labels", default={})
@@ -174,7 +169,7 @@ def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     return errors
 
 
-def _spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Errors:
+def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Errors:
     """A JobSpec, of a job or in a cron job."""
     errors = [error for name in _NUMBERS for error in nonnegative(spec.get(name), path.child(name))]
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
@@ -262,82 +257,3 @@ def warn(spec: Obj, path: Path, ctx: Context) -> None:
             "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
         )
     pod_warnings.template(spec.get("template"), path.child("template"), ctx)
-
-
-def cron_create(obj: Obj, ctx: Context) -> Errors:
-    errors, name = _cron(obj["spec"], None, ctx), obj["metadata"].get("name", "")
-    if len(name) > CRON_NAME_LENGTH:
-        text = f"must be no more than {CRON_NAME_LENGTH} characters"
-        errors.append(invalid(Path("metadata", "name"), name, text))
-    return errors
-
-
-def cron_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return _cron(obj["spec"], old["spec"], ctx)
-
-
-def _cron(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
-    errors = _schedule(spec, old, SPEC.child("schedule"))
-    errors += nonnegative(spec.get("startingDeadlineSeconds"), SPEC.child("startingDeadlineSeconds"))
-    if old is None or old.get("timeZone") != spec.get("timeZone"):
-        errors += _zone(spec.get("timeZone"), SPEC.child("timeZone"))
-    allowed = ("Allow", "Forbid", "Replace")
-    errors += choice(spec.get("concurrencyPolicy", ""), allowed, SPEC.child("concurrencyPolicy"), needed=True)
-    job = at(spec, "jobTemplate", "spec", default={})
-    errors += _spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
-    if job.get("selector") is not None:
-        shown = common.selector_shown(job["selector"], ctx.release)
-        errors.append(invalid(_JOB_PATH.child("selector"), shown, "`selector` will be auto-generated"))
-    if job.get("manualSelector"):
-        errors.append(not_supported(_JOB_PATH.child("manualSelector"), Printed("true"), ["nil", "false"]))
-    for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        errors += nonnegative(spec.get(name), SPEC.child(name))
-    return errors
-
-
-def _schedule(spec: Obj, old: Obj | None, path: Path) -> Errors:
-    schedule = spec.get("schedule", "")
-    if not schedule:
-        return [required(path)]
-    errors: Errors = []
-    try:
-        cron.check(schedule)
-    except cron.ScheduleError as error:
-        errors.append(invalid(path, schedule, str(error)))
-    if "TZ" not in schedule:
-        return errors
-    if old is None or "TZ" not in old.get("schedule", ""):
-        errors.append(invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
-    elif spec.get("timeZone") is not None:
-        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        errors.append(invalid(path, schedule, text))
-    return errors
-
-
-def _zone(name: str | None, path: Path) -> Errors:
-    if name is None:
-        return []
-    if not name:
-        return [invalid(path, name, "timeZone must be nil or non-empty string")]
-    for part in name.split("/"):
-        if part in (".", "..") or part.startswith("-") or not re.fullmatch("[-A-Za-z._0-9+]{1,14}", part):
-            return [invalid(path, name, f"unknown time zone {name}")]
-    errors: Errors = []
-    if name.lower() == "local":
-        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        errors.append(invalid(path, name, text))
-    if not cron.is_zone(name):
-        errors.append(invalid(path, name, f"unknown time zone {name}"))
-    return errors
-
-
-def warn_of_cron(obj: Obj, ctx: Context) -> None:
-    warn(at(obj, "spec", "jobTemplate", "spec", default={}), _JOB_PATH, ctx)
-
-
-def warn_of_zone(obj: Obj, ctx: Context) -> None:
-    if "TZ" in obj["spec"].get("schedule", ""):
-        ctx.warn(
-            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
-            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
-        )

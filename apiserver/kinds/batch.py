@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from understudy.admission.apps import common, job_status, jobs
+from understudy.admission.apps import common, cron_jobs, job_status, jobs
 from understudy.admission.core import pod_defaults, pod_fields
 from understudy.admission.core.pod_defaults import set_absent
 from understudy.admission.field import Path
@@ -215,12 +215,12 @@ def _cron_jobs() -> Rules:
             "CronJob",
             _drop_cron,
             prepare_update=_drop_cron_update,
-            validate=jobs.cron_create,
-            validate_update=in_order(CORE.updated, jobs.cron_update),
-            warn_create=steps(common.warn_of_hostname, jobs.warn_of_cron),
+            validate=cron_jobs.create,
+            validate_update=in_order(CORE.updated, cron_jobs.update),
+            warn_create=steps(common.warn_of_hostname, cron_jobs.warn),
             **pod_security.of_template("spec", "jobTemplate", "spec", "template"),
             warn_update=update_steps(
-                _when_changed(jobs.warn_of_cron), lambda obj, old, ctx: jobs.warn_of_zone(obj, ctx)
+                _when_changed(cron_jobs.warn), lambda obj, old, ctx: cron_jobs.warn_of_zone(obj, ctx)
             ),
             generation=True,
         ),
