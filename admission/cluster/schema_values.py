@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 from typing import Any
 
 import orjson
@@ -126,9 +126,12 @@ class _Validator:
         if isinstance(schema.get("items"), dict):
             for i, item in enumerate(value):
                 yield from self.check(item, schema["items"], f"{place}[{i}]")
-        least, most = schema.get("minItems"), schema.get("maxItems")
+        yield from self._size(value, schema, "Items", place)
+
+    def _size(self, value: Sized, schema: Obj, unit: str, place: str) -> Iterator[FieldError]:
+        least, most = schema.get(f"min{unit}"), schema.get(f"max{unit}")
         if least is not None and len(value) < least:
-            yield self._wrong(len(value), f"should have at least {least} items", place)
+            yield self._wrong(len(value), f"should have at least {least} {unit.lower()}", place)
         if most is not None and len(value) > most:
             yield too_many(self._at(place), len(value), most)
 
@@ -139,19 +142,13 @@ class _Validator:
             yield not_supported(self._at(place), _shown(value), texts)
 
     def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[FieldError]:
-        least, most = schema.get("minProperties"), schema.get("maxProperties")
-        if least is not None and len(value) < least:
-            yield self._wrong(len(value), f"should have at least {least} properties", place)
-        if most is not None and len(value) > most:
-            yield too_many(self._at(place), len(value), most)
+        yield from self._size(value, schema, "Properties", place)
         properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, item in value.items():
             found = properties.get(name, others)
             if isinstance(found, dict):
                 yield from self.check(item, found, f"{place}.{name}" if place or name not in properties else name)
-        missing = [name for name in schema.get("required") or () if name not in value]
-        for name in missing:
-            yield required(self._at(f"{place}.{name}"))
+        yield from (required(self._at(f"{place}.{name}")) for name in schema.get("required") or () if name not in value)
 
 
 def _matches(value: str, pattern: str) -> bool:

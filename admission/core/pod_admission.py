@@ -102,8 +102,7 @@ def _sum(total: dict[str, Quantity], amounts: dict[str, str] | None) -> list[str
 def apply_runtime_class(pod: Obj, ctx: Context) -> None:
     """Takes overhead and placement over from the runtime class. Raises StatusError (403) where they contradict."""
     spec, metadata = pod["spec"], pod["metadata"]
-    chosen = spec.get("runtimeClassName")
-    found = ctx.lookup("node.k8s.io", "runtimeclasses", "", chosen) if chosen is not None else None
+    chosen, found = spec.get("runtimeClassName"), _runtime_class(spec, ctx)
     if chosen is not None and found is None:
         raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(chosen)} not found")
     overhead = at(found, "overhead", "podFixed")
@@ -117,13 +116,14 @@ def apply_runtime_class(pod: Obj, ctx: Context) -> None:
 def check_overhead(pod: Obj, ctx: Context) -> None:
     """A pod has no overhead but that of its runtime class. Raises StatusError (403)."""
     spec = pod["spec"]
-    if not spec.get("overhead"):
-        return
-    chosen = spec.get("runtimeClassName")
-    found = ctx.lookup("node.k8s.io", "runtimeclasses", "", chosen) if chosen is not None else None
-    if at(found, "overhead", "podFixed") is None:
+    if spec.get("overhead") and at(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
         text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
         raise _forbidden(pod["metadata"], text)
+
+
+def _runtime_class(spec: Obj, ctx: Context) -> Obj | None:
+    name = spec.get("runtimeClassName")
+    return None if name is None else ctx.lookup("node.k8s.io", "runtimeclasses", "", name)
 
 
 def _place(spec: Obj, metadata: Obj, scheduling: Obj) -> None:

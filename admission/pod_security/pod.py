@@ -78,11 +78,7 @@ def named(word: str, names: Collection[str]) -> str:
 
 def added_capabilities(pod: Pod, allowed: Collection[str]) -> str:
     """Which containers add which capabilities; "" for none."""
-    found = {name: set(at(s, "capabilities", "add", default=[])) - {*allowed} for name, _, s in pod.containers}
+    found = {name: set(at(s, "capabilities", "add", default=[])).difference(allowed) for name, _, s in pod.containers}
     names = [name for name, added in found.items() if added]
-    added = sorted(set().union(*found.values()))
-    return (
-        f"{named('container', names)} must not include {quoted(added)} in securityContext.capabilities.add"
-        if names
-        else ""
-    )
+    added = quoted(sorted(set().union(*found.values())))
+    return f"{named('container', names)} must not include {added} in securityContext.capabilities.add" if names else ""

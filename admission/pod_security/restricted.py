@@ -66,13 +66,12 @@ def volumes(pod: Pod) -> Violation | None:
 
 
 def root(pod: Pod) -> Violation | None:
-    reason = "runAsNonRoot != true"
-    setters = pod.setting(lambda s: s.get("runAsNonRoot") is False)
-    silent = [] if pod.security.get("runAsNonRoot") else pod.having(lambda s: s.get("runAsNonRoot") is None)
     if pod.relaxed:
         return None
-    if setters:
+    reason = "runAsNonRoot != true"
+    if setters := pod.setting(lambda s: s.get("runAsNonRoot") is False):
         return Violation(reason, f"{' and '.join(setters)} must not set securityContext.runAsNonRoot=false")
+    silent = [] if pod.security.get("runAsNonRoot") else pod.having(lambda s: s.get("runAsNonRoot") is None)
     text = f"pod or {named('container', silent)} must set securityContext.runAsNonRoot=true"
     return Violation(reason, text) if silent else None
 
