@@ -15,6 +15,7 @@ from typing import Any
 
 from understudy.apiserver import errors, freshness
 from understudy.apiserver.charging import charge
+from understudy.apiserver.gotext import parse_int
 from understudy.apiserver.keys import check_name, key_of, prefix_of
 from understudy.apiserver.kind import Kind
 from understudy.apiserver.lists import Listing, Page
@@ -115,8 +116,7 @@ class Registry:
             if await self.store.get(key) is not None:
                 raise self._exists(write, key, obj)
             return Entry(key, obj, 0)
-        version = obj["metadata"].pop("resourceVersion", "")
-        if version.isdigit() and int(version):
+        if _is_version(obj["metadata"].pop("resourceVersion", "")):
             raise errors.unknown_error("resourceVersion should not be set on objects to be created")
         try:
             return await self.store.create(key, obj)
@@ -233,6 +233,14 @@ class Registry:
                 return await self.store.update(current.key, obj, current.revision)
             except RevisionConflictError:
                 continue
+
+
+def _is_version(text: str) -> bool:
+    """What is no number counts for nothing in a new object."""
+    try:
+        return parse_int(text, signed=False) != 0
+    except ValueError:
+        return False
 
 
 def _copied(value: Any) -> Any:

@@ -104,6 +104,15 @@ def test_versions_that_are_put(server: Server, name: str, version: str, status: 
     assert (code, answer["message"].rpartition("is invalid: ")[2]) == (status, message)
 
 
+@pytest.mark.parametrize(
+    ("version", "status"), [("0", 201), ("1", 500), ("x", 201), ("18446744073709551616", 201), ("9" * 5000, 201)]
+)
+def test_versions_that_are_posted(server: Server, version: str, status: int) -> None:
+    """A new object has none; what is no number is not looked at."""
+    body = {"metadata": {"generateName": "posted-", "resourceVersion": version}}
+    assert ask(server, "POST", LEASES, body)[0] == status
+
+
 def test_what_a_put_creates_keeps_its_deletion(server: Server) -> None:
     """Only POST takes out what clients do not say of new objects."""
     deleted = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
