@@ -19,6 +19,7 @@ def of_claim(claim: Obj, ctx: Context) -> None:
 
 
 def of_ingress(ingress: Obj, ctx: Context) -> None:
+    """The class of an ingress; the annotation of old is a choice, too."""
     if ingress["spec"].get("ingressClassName") is None and not _annotated(ingress, ingresses.CLASS_ANNOTATION):
         _choose(ingress["spec"], "ingressClassName", _newest(ctx, "networking.k8s.io", "ingressclasses", _INGRESS))
 

@@ -125,6 +125,7 @@ class _Checker:
     release: str
 
     def check(self, schema: Obj | None, path: Path, place: _Place) -> Errors:
+        """A schema and those inside of it; None has nothing wrong."""
         if schema is None:
             return []
         inner = replace(place, root=False)

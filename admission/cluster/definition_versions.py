@@ -27,15 +27,18 @@ _NO_SCHEMA = {
 
 
 def schema_of(part: Obj, name: str) -> Obj | None:
+    """What a version has under "schema", or a spec under "validation"."""
     found: Obj | None = (part.get(name) or {}).get("openAPIV3Schema")
     return found
 
 
 def has_status(part: Obj) -> bool:
+    """Whether a version, or the spec for all of them, has a status subresource."""
     return (part.get("subresources") or {}).get("status") is not None
 
 
 def validate(version: Obj, spec: Obj, path: Path, release: str) -> Errors:
+    """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += each(_warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning"))

@@ -1,6 +1,6 @@
 """DER, read as Go's encoding/asn1 reads it into its types, with the texts of its errors.
 
-A shape says what is expected: `read(data, Sequence("tbsCertificateRequest", INTEGER, ANY, …))` answers a Value, whose
+A shape says what is expected: `read(data, sequence("tbsCertificateRequest", INTEGER, ANY, …))` answers a Value, whose
 `parts` are those of a sequence. Errors are ValueErrors.
 """
 
@@ -50,6 +50,7 @@ ANY, OPTIONAL = Shape("RawValue", None), Shape("RawValue", None, optional=True)
 
 
 def sequence(name: str, *parts: Shape) -> Shape:
+    """A Go struct: its fields one after the other."""
     return Shape(name, 16, parts)
 
 
@@ -74,6 +75,7 @@ def _structure(text: str) -> ValueError:
 
 
 def header(data: bytes, offset: int) -> Header:
+    """What stands before the content of the element at an offset, which is inside of the data."""
     first = data[offset]
     offset += 1
     tag = first & 0x1F

@@ -93,6 +93,7 @@ def _resources(found: Sequence[str], path: Path, release: str) -> Errors:
 
 
 def conditions(found: Sequence[Obj], path: Path, expressions: Expressions) -> Errors:
+    """The match conditions of a webhook or a policy: named CEL expressions."""
     errors = [too_many(path, len(found), MOST_CONDITIONS)] if len(found) > MOST_CONDITIONS else []
     names: set[str] = set()
     for i, condition in enumerate(found):

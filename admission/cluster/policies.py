@@ -37,6 +37,7 @@ _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
 def policy(obj: Obj, ctx: Context) -> Errors:
+    """A new or changed ValidatingAdmissionPolicy; its status is another matter."""
     spec, release = obj["spec"], ctx.release
     where = _SPEC.child("matchConstraints")
     errors = choice(spec.get("failurePolicy", ""), matching.POLICIES["failurePolicy"], _SPEC.child("failurePolicy"))
@@ -145,6 +146,7 @@ def _annotation(annotation: Obj, name: str, path: Path, expressions: Expressions
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """What the type checker warned of, and conditions."""
     found, path = obj.get("status") or {}, Path("status")
     warnings = (found.get("typeChecking") or {}).get("expressionWarnings") or ()
     errors: Errors = []
@@ -156,6 +158,7 @@ def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def binding(obj: Obj, ctx: Context) -> Errors:
+    """A ValidatingAdmissionPolicyBinding."""
     spec = obj["spec"]
     name, path = spec.get("policyName", ""), _SPEC.child("policyName")
     errors = each(subdomain_name(name, False), name, path) if name else [required(path)]

@@ -47,6 +47,7 @@ class _Validator:
         return self._path.child(inside) if inside else self._path
 
     def check(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
+        """What is wrong with the value at a place."""
         kind = _KINDS.get(type(value), "null")
         if value is None:
             if schema.get("type") and not schema.get("nullable"):

@@ -24,6 +24,7 @@ _FORM = "; desired format: https://host[/path]"
 
 
 def configuration(obj: Obj, ctx: Context) -> Errors:
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     errors: Errors = []
     names: set[str] = set()
     for i, hook in enumerate(obj.get("webhooks") or ()):
@@ -63,6 +64,7 @@ def _hook(hook: Obj, path: Path, release: str) -> Errors:
 
 
 def reviews(versions: Sequence[str], path: Path, release: str) -> Errors:
+    """The versions of reviews that a webhook reads."""
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEWS)}")]
     errors: Errors = []

@@ -18,6 +18,7 @@ def parsed(amounts: Mapping[str, str] | None) -> Amounts:
 
 
 def added(amounts: Amounts, more: Amounts) -> Amounts:
+    """The sums; what only one side has stays as it is."""
     total = dict(amounts)
     for name, amount in more.items():
         total[name] = total[name] + amount if name in total else amount
@@ -25,6 +26,7 @@ def added(amounts: Amounts, more: Amounts) -> Amounts:
 
 
 def greatest(amounts: Amounts, others: Amounts) -> Amounts:
+    """The greater amount of each resource."""
     more = {name: amount for name, amount in others.items() if name not in amounts or amount > amounts[name]}
     return {**amounts, **more}
 

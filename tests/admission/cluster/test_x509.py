@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from cryptography.hazmat.primitives.asymmetric.types import CertificateIssuerPrivateKeyTypes
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import CertificateBuilder, CertificateSigningRequestBuilder, Name, NameAttribute
+from cryptography.x509.oid import NameOID
 
 from understudy.admission.cluster import pem, x509
 
@@ -15,6 +23,16 @@ REQUEST = base64.b64decode(
     "K9YVtxS123PTKFlwhIylMKxxi2mYI6C8kvLCxbvlHSK6AAMAoGCCqGSM49BAMCA0gAMEUCIQC3WObAU5tqhmndKUrbqq8aQKvDNUjf+2dPc8oN"
     "QAAfsAIge4FZcCU1IVIhrbtXn80KNo+43QaLMK71fEt4YGApwOU="
 )
+
+
+SUBJECT = Name([NameAttribute(NameOID.COMMON_NAME, "bob"), NameAttribute(NameOID.ORGANIZATION_NAME, "staff")])
+
+
+def certificate() -> bytes:
+    """A certificate that signs itself, in DER."""
+    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+    builder = CertificateBuilder(SUBJECT, SUBJECT, key.public_key(), 1, now, now + timedelta(days=1))
+    return builder.sign(key, SHA256()).public_bytes(Encoding.DER)
 
 
 def block(data: bytes, kind: bytes = b"CERTIFICATE REQUEST", head: bytes = b"") -> bytes:
@@ -73,6 +91,25 @@ def test_unreadable_requests(data: bytes, text: str) -> None:
         x509.parse_request(data)
 
 
+@pytest.mark.parametrize(
+    "generate",
+    [
+        lambda: rsa.generate_private_key(65537, 2048),
+        lambda: ec.generate_private_key(ec.SECP384R1()),
+        ed25519.Ed25519PrivateKey.generate,
+    ],
+    ids=["RSA", "P384", "Ed25519"],
+)
+def test_keys(generate: Callable[[], CertificateIssuerPrivateKeyTypes]) -> None:
+    """Requests are read, and their signatures checked, with the keys that Go knows."""
+    key = generate()
+    digest = None if isinstance(key, ed25519.Ed25519PrivateKey) else SHA256()
+    request = CertificateSigningRequestBuilder(SUBJECT).sign(key, digest)
+    parsed = x509.parse_request(request.public_bytes(Encoding.DER))
+    x509.check_signature(parsed)
+    assert parsed.organizations == ["staff"]
+
+
 def test_signature() -> None:
     """A request that was changed after it was signed is refused."""
     x509.check_signature(x509.parse_request(REQUEST))
@@ -91,5 +128,19 @@ def test_signature() -> None:
     ],
 )
 def test_authorities(text: bytes, why: str) -> None:
-    """One certificate that can be read is enough; if there is none, the last reason counts."""
+    """What is no certificate is told, the last reason if there are several."""
     assert x509.unfit_authorities(text) == why
+
+
+def test_one_certificate_is_enough() -> None:
+    """Whatever else stands in the text."""
+    good, bad = block(certificate(), b"CERTIFICATE"), block(b"x", b"CERTIFICATE")
+    assert [x509.unfit_authorities(text) for text in (good, good + bad, bad + good)] == [""] * 3
+
+
+def test_certificates_in_a_row() -> None:
+    """They are counted, and have to end where the data does."""
+    whole = certificate()
+    assert [x509.parse_certificates(whole * times) for times in (0, 1, 2)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="x509: malformed certificate"):
+        x509.parse_certificates(whole + b"x")
