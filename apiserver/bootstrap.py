@@ -31,7 +31,7 @@ async def fill(api: Api, port: int) -> None:
             subresource="",
             now=now,
             reset=(("status",), ("spec", "finalizers")),  # what strategies fill in, for namespaces
-            convert=lambda obj, source, wanted: obj,
+            convert=managedfields.unconverted,
         )
         made = {"uid": metadata.new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}

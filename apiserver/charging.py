@@ -60,7 +60,7 @@ async def _store(registry: Registry, write: Write, name: str, request: Request) 
             subresource="status",
             now=request.ctx.now,
             reset=strategy.reset_fields[""],
-            convert=lambda obj, source, wanted: obj if source == wanted else None,
+            convert=managedfields.unconverted,
         )
         return bare({**new, "metadata": {**new["metadata"], "managedFields": owners}})
 

@@ -87,6 +87,11 @@ def generate_name_conflict(group: str, resource: str, name: str, retries: int = 
     )
 
 
+def other_uid(wanted: str, have: str) -> str:
+    """What a conflict says of an object that is not the one that was meant."""
+    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"
+
+
 def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
     message = f"Operation cannot be fulfilled on {qualified(group, resource)} {go_quote(name)}: {why}"
     return StatusError(409, "Conflict", message, _details(group, resource, name))

@@ -254,8 +254,5 @@ def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
     have = current.value["metadata"]["uid"] if current else ""
     if have != uid:
         shown = key.removeprefix("/registry") if write.dry_run else key
-        text = (
-            f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
-            f"Precondition failed: UID in precondition: {uid}, UID in object meta: {have}"
-        )
-        raise errors.conflict(write.kind.group, write.kind.resource, write.name, text)
+        text = f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
+        raise errors.conflict(write.kind.group, write.kind.resource, write.name, text + errors.other_uid(uid, have))

@@ -125,7 +125,7 @@ def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
         subresource="scale",
         now=writer.ctx.now,
         reset=STATUS,
-        convert=_same,
+        convert=managedfields.unconverted,
     )
     return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
 
@@ -144,7 +144,7 @@ def _applying(writer: Writer) -> Callable[[Obj], Obj]:
             subresource="scale",
             now=writer.ctx.now,
             reset=STATUS,
-            convert=_same,
+            convert=managedfields.unconverted,
             duplicates=patch.duplicates,
         )
         for text in patch.warnings:
@@ -152,11 +152,6 @@ def _applying(writer: Writer) -> Callable[[Obj], Obj]:
         return scale
 
     return change
-
-
-def _same(obj: Obj, source: str, wanted: str) -> Obj | None:
-    """A Scale has one version."""
-    return obj if source == wanted else None
 
 
 async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") -> Reply:
@@ -191,5 +186,5 @@ def _check(target: Target, scale: Obj, live: Obj, release: str) -> None:
         raise errors.invalid("autoscaling", "Scale", target.name, found)
     uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {live['metadata']['uid']}"
+        why = errors.other_uid(uid, live["metadata"]["uid"])
         raise errors.conflict(target.kind.group, f"{target.kind.resource}/scale", target.name, why)

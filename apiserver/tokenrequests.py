@@ -65,7 +65,7 @@ def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: 
         subresource="token",
         now=api.context(call, target).now,
         reset=(),
-        convert=lambda obj, source, wanted: obj,
+        convert=managedfields.unconverted,
     )
     return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
 

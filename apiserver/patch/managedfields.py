@@ -57,6 +57,11 @@ NEVER_OWNED = paths_of(
 )
 
 
+def unconverted(obj: Obj, source: str, wanted: str) -> Obj | None:
+    """The conversion of a kind that has one version."""
+    return obj if source == wanted else None
+
+
 def on_update(
     live: Obj | None,
     new: Obj,
@@ -270,5 +275,6 @@ __all__ = [
     "keep_times",
     "manager_name",
     "on_update",
+    "unconverted",
     "validate_field_manager",
 ]
