@@ -55,7 +55,7 @@ CONTENT: dict[str, Obj] = {
     MAPS: {"data": {"k": "v" * 200}},
 }
 GROWTH = 150  # MiB of memory that may come to what is needed at the start
-QUIET = 5.0  # seconds for watchers to catch up, and for the server to let go
+QUIET = 30.0  # seconds for watchers to catch up, and for the server to let go
 
 
 class HTTPError(Exception):
