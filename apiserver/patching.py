@@ -8,6 +8,7 @@ would change).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from understudy.admission.field import Path, invalid
@@ -22,47 +23,52 @@ from understudy.apiserver.rawjson import respelt, sorted_bytes
 from understudy.apiserver.schema import INTERNAL, Schemas, Struct
 from understudy.apiserver.types import GroupVersionKind, Obj
 
-# (live object, what it is, the types of the release, field validation, context) to the patched object
-Patched = Callable[[Obj, GroupVersionKind, Schemas, str, Context], Sent]
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """What is patched: an object of a kind in one of the release's types. `validation` is that of unknown and duplicate
+    fields, whose warnings the context takes."""
+
+    live: Obj
+    kind: GroupVersionKind
+    schemas: Schemas
+    validation: str
+    ctx: Context
 
 
-def json_patch(body: bytes, validation: str) -> Patched:
-    return _document(json, body, validation)
+def json_patch(body: bytes, current: Current) -> Sent:
+    return _document(json, body, current)
 
 
-def merge_patch(body: bytes, validation: str) -> Patched:
-    return _document(merge, body, validation)
+def merge_patch(body: bytes, current: Current) -> Sent:
+    return _document(merge, body, current)
 
 
-def _document(form: Any, body: bytes, validation: str) -> Patched:
+def _document(form: Any, body: bytes, current: Current) -> Sent:
     """JSON and merge patches change the object's text; errors show what they made of it.
 
     The text is decoded as whatever it then says it is: another version of the kind is as good. Where it does not say,
     that is the internal form, to which fields in JSON's spelling are unknown."""
-    patch = form.parse(body, validation != IGNORE)
+    patch = form.parse(body, current.validation != IGNORE)
+    kind, struct = current.kind, current.schemas.kind(*current.kind)
+    result = form.apply(patch, current.live)
 
-    def patched(live: Obj, kind: GroupVersionKind, schemas: Schemas, validation: str, ctx: Context) -> Sent:
-        struct = schemas.kind(*kind)
-        result = form.apply(patch, live)
+    def shown() -> str:
+        in_order = canonical(current.live, struct)[0]  # of Go's fields
+        return encode(form.apply(form.as_written(body), in_order)).decode("utf-8", "surrogateescape")
 
-        def shown() -> str:
-            in_order = canonical(live, struct)[0]  # of Go's fields
-            return encode(form.apply(form.as_written(body), in_order)).decode("utf-8", "surrogateescape")
+    def decode(struct: Struct) -> tuple[Obj, list[str]]:
+        return canonical(result, struct)
 
-        def decode(struct: Struct) -> tuple[Obj, list[str]]:
-            return canonical(result, struct)
-
-        try:
-            sent = schemes.completed(*sniff_value(result), kind._replace(version=INTERNAL))
-            obj, strict = schemes.decoded(schemas, sent, kind, decode, shown)
-        except DecodeError as why:
-            raise _unusable(shown(), str(why)) from None
-        _report(patch.strict_errors + strict, validation, ctx, shown)
-        if sent.version == INTERNAL:
-            sent, obj = kind, _from_internal(obj, struct)
-        return Sent(respelt(obj, encode) if struct.opaque else obj, sent)
-
-    return patched
+    try:
+        sent = schemes.completed(*sniff_value(result), kind._replace(version=INTERNAL))
+        obj, strict = schemes.decoded(current.schemas, sent, kind, decode, shown)
+    except DecodeError as why:
+        raise _unusable(shown(), str(why)) from None
+    _report(patch.strict_errors + strict, current, shown)
+    if sent.version == INTERNAL:
+        sent, obj = kind, _from_internal(obj, struct)
+    return Sent(respelt(obj, encode) if struct.opaque else obj, sent)
 
 
 def _from_internal(obj: Obj, struct: Struct) -> Obj:
@@ -72,39 +78,35 @@ def _from_internal(obj: Obj, struct: Struct) -> Obj:
     return canonical({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
 
 
-def strategic_patch(body: bytes, validation: str) -> Patched:
+def strategic_patch(body: bytes, current: Current) -> Sent:
     """The object's fields are merged as their schema says; errors show the patch. What the result says of its type
     does not matter."""
-    strategic.parse(body, validation != IGNORE)
-
-    def patched(live: Obj, kind: GroupVersionKind, schemas: Schemas, validation: str, ctx: Context) -> Sent:
-        struct = schemas.kind(*kind)
-        patch = strategic.parse(body, validation != IGNORE)
-        result = strategic.apply(patch, live, struct)
-        try:
-            obj, unknown = unstructured.decoded(result, struct)
-        except DecodeError as why:
-            raise _unusable(patch.left(), str(why)) from None
-        _report(patch.strict_errors + unknown, validation, ctx, patch.left)
-        return Sent(respelt(obj, sorted_bytes) if struct.opaque else obj, kind)
-
-    return patched
+    struct = current.schemas.kind(*current.kind)
+    patch = strategic.parse(body, current.validation != IGNORE)
+    result = strategic.apply(patch, current.live, struct)
+    try:
+        obj, unknown = unstructured.decoded(result, struct)
+    except DecodeError as why:
+        raise _unusable(patch.left(), str(why)) from None
+    _report(patch.strict_errors + unknown, current, patch.left)
+    return Sent(respelt(obj, sorted_bytes) if struct.opaque else obj, current.kind)
 
 
-def _report(strict: list[str], validation: str, ctx: Context, shown: Callable[[], str]) -> None:
+def _report(strict: list[str], current: Current, shown: Callable[[], str]) -> None:
     """Unknown and duplicate fields, as field validation wants them to be told of."""
-    if strict and validation == STRICT:
+    if strict and current.validation == STRICT:
         raise _unusable(shown(), f"strict decoding error: {', '.join(strict)}")
-    if validation != IGNORE:
+    if current.validation != IGNORE:
         for text in strict:
-            ctx.warn(text)
+            current.ctx.warn(text)
 
 
 def _unusable(shown: str, why: str) -> errors.StatusError:
     return errors.invalid("", "", "", [invalid(Path("patch"), shown, why)])
 
 
-PATCHERS: dict[str, Callable[[bytes, str], Patched]] = {
+# By media type. All raise 400, 413 and 422; strategic ones 500, too.
+PATCHERS: dict[str, Callable[[bytes, Current], Sent]] = {
     JSON_PATCH: json_patch,
     MERGE_PATCH: merge_patch,
     STRATEGIC_PATCH: strategic_patch,

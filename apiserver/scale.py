@@ -16,7 +16,7 @@ from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import write_options
 from understudy.apiserver.patch import apply, managedfields
 from understudy.apiserver.patch.scale import to_scale, to_workload
-from understudy.apiserver.patching import PATCHERS
+from understudy.apiserver.patching import PATCHERS, Current
 from understudy.apiserver.rendering import form_of, scale_reply
 from understudy.apiserver.types import GroupVersionKind, Obj
 from understudy.apiserver.versions import bare
@@ -88,13 +88,13 @@ async def update_scale(api: Api, call: Call, target: Target) -> Reply:
 
 
 async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
+    """The patch is read when there is a workload to apply it to: a missing one is told of first."""
     media = patch_type(call.headers)
     options = write_options(call, apply=media == APPLY_PATCH)
     writer = Writer(api, call, target, options)
-    patch = _applying(writer) if media == APPLY_PATCH else _patching(writer, media)
 
     def change(live: Obj) -> Obj:
-        scale = patch(live)
+        scale = _applied(writer, live) if media == APPLY_PATCH else _patched(writer, media, live)
         check_namespace(scale, target)
         check_name(scale, target)
         return scale
@@ -102,15 +102,10 @@ async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
     return await _write(writer, change)
 
 
-def _patching(writer: Writer, media: str) -> Callable[[Obj], Obj]:
-    validation = writer.options.field_validation
-    patched = PATCHERS[media](writer.call.body, validation)
-
-    def change(live: Obj) -> Obj:
-        sent = patched(live, GVK, writer.api.schemas, validation, writer.ctx)
-        return _owned(writer, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
-
-    return change
+def _patched(writer: Writer, media: str, live: Obj) -> Obj:
+    current = Current(live, GVK, writer.api.schemas, writer.options.field_validation, writer.ctx)
+    sent = PATCHERS[media](writer.call.body, current)
+    return _owned(writer, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
 
 
 def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
@@ -130,28 +125,24 @@ def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
     return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
 
 
-def _applying(writer: Writer) -> Callable[[Obj], Obj]:
+def _applied(writer: Writer, live: Obj) -> Obj:
     patch = apply.parse(writer.call.body, writer.options.field_validation)
-
-    def change(live: Obj) -> Obj:
-        scale = apply.apply(
-            live,
-            patch.obj,
-            struct=writer.api.schemas.kind(*GVK),
-            api_version=GVK.api_version,
-            manager=writer.options.field_manager,
-            force=bool(writer.options.force),
-            subresource="scale",
-            now=writer.ctx.now,
-            reset=STATUS,
-            convert=managedfields.unconverted,
-            duplicates=patch.duplicates,
-        )
-        for text in patch.warnings:
-            writer.ctx.warn(text)
-        return scale
-
-    return change
+    scale = apply.apply(
+        live,
+        patch.obj,
+        struct=writer.api.schemas.kind(*GVK),
+        api_version=GVK.api_version,
+        manager=writer.options.field_manager,
+        force=bool(writer.options.force),
+        subresource="scale",
+        now=writer.ctx.now,
+        reset=STATUS,
+        convert=managedfields.unconverted,
+        duplicates=patch.duplicates,
+    )
+    for text in patch.warnings:
+        writer.ctx.warn(text)
+    return scale
 
 
 async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") -> Reply:

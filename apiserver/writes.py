@@ -13,7 +13,7 @@ from understudy.apiserver.kind import Context, Strategy
 from understudy.apiserver.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.options import WriteOptions, write_options
 from understudy.apiserver.patch import apply, managedfields
-from understudy.apiserver.patching import PATCHERS
+from understudy.apiserver.patching import PATCHERS, Current
 from understudy.apiserver.registry import Transform
 from understudy.apiserver.rendering import form_of, object_reply
 from understudy.apiserver.strategies import Write, strategy_of
@@ -156,8 +156,8 @@ def _patching(writer: Writer, media: str) -> Transform:
         if current is None:
             raise errors.not_found(target.kind.group, target.kind.resource, target.name)
         live = writer.live(current)
-        patched = PATCHERS[media](writer.call.body, validation)
-        sent = patched(live, target.kind.gvk(target.version), writer.api.schemas, validation, writer.ctx)
+        kind = target.kind.gvk(target.version)
+        sent = PATCHERS[media](writer.call.body, Current(live, kind, writer.api.schemas, validation, writer.ctx))
         obj = writer.defaulted(sent)
         writer.own(live, obj)
         check_namespace(obj, target)
@@ -170,9 +170,9 @@ def _patching(writer: Writer, media: str) -> Transform:
 
 def _applying(writer: Writer) -> Transform:
     target, options = writer.target, writer.options
-    patch = apply.parse(writer.call.body, options.field_validation)
 
     def transform(current: Obj | None) -> Obj:
+        patch = apply.parse(writer.call.body, options.field_validation)
         live = writer.live(current) if current else None
         obj = apply.apply(
             live,

@@ -243,6 +243,13 @@ def test_an_apply_that_changes_nothing_leaves_opaque_parts_as_they_are(server: S
     assert patched(server, "apply", f"{path}/spaced", {**body, "spec": {}})[2]["metadata"]["generation"] == 1
 
 
+@pytest.mark.parametrize("part", ["scale", "status"])
+@pytest.mark.parametrize("form", ["json", "merge", "strategic", "apply"])
+def test_patches_of_what_is_missing(server: Server, form: str, part: str) -> None:
+    """They are not read."""
+    assert patched(server, form, f"/apis/apps/v1/namespaces/default/deployments/missing/{part}", b"{")[0] == 404
+
+
 @pytest.mark.parametrize("sent", [{"apiVersion": None}, {"apiVersion": "autoscaling/__internal"}])
 def test_scales_are_objects_too(server: Server, sent: Any) -> None:
     """One that does not say its version is internal, and so without a name."""
