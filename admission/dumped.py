@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.apiserver.gotext import Printed, go_quote
+from understudy.apiserver.gotext import Printed, go_quote, go_value
 from understudy.apiserver.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
@@ -36,6 +36,23 @@ def difference(before: Any, found: Any, name: str, release: str) -> str:
 
     stored = json.loads(encode(before))  # of empty lists, those that are stored are nil
     return diff(stored, found, name, Schemas.of(release))
+
+
+def untyped(value: Any) -> Any:
+    """A JSON value that has no Go type."""
+    match value:
+        case dict():
+            fields = (f"{go_quote(key)}:{_inside(item)}" for key, item in sorted(value.items()))
+            return Printed(f"map[string]interface {{}}{{{', '.join(fields)}}}")
+        case list():
+            return Printed(f"[]interface {{}}{{{', '.join(map(_inside, value))}}}")
+        case int() if not -(2**63) <= value < 2**63:  # no int64, so Go takes it for a float64
+            return float(value)
+    return value
+
+
+def _inside(value: Any) -> str:
+    return "interface {}(nil)" if value is None else go_value(untyped(value))
 
 
 def strings(values: Sequence[str]) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from understudy.admission import dumped
 from understudy.admission.cluster import schema_values
 from understudy.admission.field import Errors, Path, invalid, required
-from understudy.apiserver.gotext import Printed, go_quote
 from understudy.apiserver.types import Obj
 
 _META = ("apiVersion", "kind", "metadata")
@@ -18,7 +18,7 @@ def validate(schema: Obj, path: Path, release: str, *, root: bool = True) -> Err
     if default is not None:
         where = path.child("default")
         if _pruned(default, schema) != default:
-            errors.append(invalid(where, _shown(default), "must not have unknown fields"))
+            errors.append(invalid(where, dumped.untyped(default), "must not have unknown fields"))
         errors += _embedded(default, schema, where, root) or schema_values.validate(default, schema, where, release)
     if isinstance(schema.get("items"), dict):
         errors += validate(schema["items"], path.child("items"), release, root=False)
@@ -51,21 +51,3 @@ def _pruned(value: Any, schema: Obj | None) -> Any:
         elif open_ended or name in known:
             out[name] = item
     return out
-
-
-def _shown(value: Any) -> Any:
-    """A JSON value in Go syntax."""
-    match value:
-        case dict():
-            fields = (f"{go_quote(key)}:{_text(item)}" for key, item in sorted(value.items()))
-            return Printed(f"map[string]interface {{}}{{{', '.join(fields)}}}")
-        case list():
-            return Printed(f"[]interface {{}}{{{', '.join(map(_text, value))}}}")
-    return value
-
-
-def _text(value: Any) -> str:
-    shown = _shown(value)
-    if isinstance(shown, bool):
-        return str(shown).lower()
-    return go_quote(shown) if isinstance(shown, str) else "interface {}(nil)" if shown is None else str(shown)

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from understudy.admission import dumped
 from understudy.admission.cluster import schema_formats
 from understudy.admission.field import (
     Errors,
@@ -20,7 +21,7 @@ from understudy.admission.field import (
     too_many,
     type_invalid,
 )
-from understudy.apiserver.gotext import Printed, go_float, go_quote
+from understudy.apiserver.gotext import go_quote, go_scalar
 from understudy.apiserver.types import Obj
 
 _KINDS = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
@@ -31,8 +32,23 @@ def validate(value: Any, schema: Obj, path: Path, release: str) -> Errors:
     return list(dict.fromkeys(_Validator(path, release).check(value, schema, "")))
 
 
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else go_float(value)
+def _kind(value: Any) -> str:
+    kind = next((kind for of, kind in _KINDS.items() if isinstance(value, of)), "null")
+    return "number" if kind == "integer" and not -(2**63) <= value < 2**63 else kind
+
+
+def _is_whole(number: float) -> bool:
+    """As go-openapi has it: up to 2**53, and a trifle more than a whole number is one."""
+    if not abs(number) < 2**53:
+        return False
+    whole = math.trunc(number)
+    return number == whole or (number > 1 and (number - whole) / (number + whole) < 1e-9)
+
+
+def _is_multiple(value: float, step: float) -> bool:
+    if isinstance(value, int):
+        return value % step == 0
+    return _is_whole(1 / step * value if step < 1 else value / step)
 
 
 class _Validator:
@@ -48,7 +64,7 @@ class _Validator:
 
     def check(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
         """What is wrong with the value at a place."""
-        kind = _KINDS.get(type(value), "null")
+        kind = _kind(value)
         if value is None:
             if schema.get("type") and not schema.get("nullable"):
                 yield self._wrong_type(schema["type"], kind, place)
@@ -58,7 +74,7 @@ class _Validator:
         if kind == "string":
             yield from self._text(value, schema, place)
         elif kind in ("integer", "number"):
-            yield from self._numeric(value, schema, place)
+            yield from self._numeric(int(value) if kind == "integer" else float(value), schema, place)
         elif kind == "array":
             yield from self._array(value, schema, place)
         yield from self._enum(value, schema, place)
@@ -70,7 +86,7 @@ class _Validator:
 
     def _type(self, value: Any, kind: str, schema: Obj, place: str) -> Iterator[FieldError]:
         wanted = schema.get("type")
-        whole = kind == "number" and wanted == "integer" and value == int(value)
+        whole = kind == "number" and wanted == "integer" and _is_whole(value)
         if wanted and wanted != kind and not whole and (kind, wanted) != ("integer", "number"):
             yield self._wrong_type(wanted, kind, place)
 
@@ -114,14 +130,21 @@ class _Validator:
         return invalid(self._at(place), value, f"{place} in body {text}")
 
     def _numeric(self, value: float, schema: Obj, place: str) -> Iterator[FieldError]:
-        step, least, most = (schema.get(name) for name in ("multipleOf", "minimum", "maximum"))
-        if step and math.fmod(value, step):
-            yield self._wrong(value, f"should be a multiple of {_number(step)}", place)
+        """Where the value is an integer all that it is compared with is made one."""
+        step, least, most = (
+            None if schema.get(name) is None else type(value)(schema[name])
+            for name in ("multipleOf", "minimum", "maximum")
+        )
+        if step is not None and step <= 0:
+            text = f"factor MultipleOf declared for {place} must be positive: {go_scalar(step)}"
+            yield invalid(self._at(place), step, text)
+        elif step is not None and not _is_multiple(value, step):
+            yield self._wrong(value, f"should be a multiple of {go_scalar(step)}", place)
         for limit, sign, word in ((least, 1, "greater"), (most, -1, "less")):
             exclusive = schema.get("exclusiveMinimum" if sign > 0 else "exclusiveMaximum")
             if limit is not None and ((value - limit) * sign < 0 or (exclusive and value == limit)):
                 bound = f"{word} than" if exclusive else f"{word} than or equal to"
-                yield self._wrong(value, f"should be {bound} {_number(limit)}", place)
+                yield self._wrong(value, f"should be {bound} {go_scalar(limit)}", place)
 
     def _array(self, value: list[Any], schema: Obj, place: str) -> Iterator[FieldError]:
         if isinstance(schema.get("items"), dict):
@@ -140,7 +163,7 @@ class _Validator:
         allowed = schema.get("enum")
         if allowed and value not in allowed:
             texts = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
-            yield not_supported(self._at(place), _shown(value), texts)
+            yield not_supported(self._at(place), dumped.untyped(value), texts)
 
     def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[FieldError]:
         yield from self._size(value, schema, "Properties", place)
@@ -156,8 +179,3 @@ def _matches(value: str, pattern: str) -> bool:
     from understudy.admission.cel.regex import compile_pattern  # here, since most schemas have none
 
     return compile_pattern(pattern).search(value) is not None
-
-
-def _shown(value: Any) -> Any:
-    """As Go prints JSON values in a list or map."""
-    return Printed(f"{value}") if isinstance(value, list | dict) else value
