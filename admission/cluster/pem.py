@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 # The last BEGIN before an END counts. A line may end in spaces. Every line with a colon that follows BEGIN is a header,
-# if need be END itself.
+# if need be END itself; after headers there is a line, if need be an empty one.
 _BLOCK = re.compile(
     rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
-    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)*+)"
+    rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)++)?+(?(headers)(?!-----END ))"
     rb"(?P<data>(?:(?!-----BEGIN )[^\n]*\n)*?)"
     rb"-----END (?P=type)-----[ \t\r]*$",
     re.MULTILINE,
