@@ -102,12 +102,6 @@ def test_what_nobody_counts() -> None:
     assert asked("secrets", {}, quota({"configmaps": "0"})) == {}
 
 
-EXCEEDED = (
-    "exceeded quota: q, requested: cpu=1,requests.memory=1Gi, used: cpu=1,requests.memory=512Mi, "
-    "limited: cpu=1500m,requests.memory=1Gi"
-)
-
-
 @pytest.mark.parametrize(
     ("found", "text"),
     [
@@ -129,7 +123,11 @@ def test_refusals(found: Obj, text: str) -> None:
 def test_all_that_is_exceeded_is_told() -> None:
     """Each resource with the amounts that were asked for, used and allowed; those that fit are not shown."""
     hard = {"cpu": "1500m", "requests.memory": "1Gi", "pods": "9"}
-    assert asked("pods", pod(ONE), quota(hard, {"cpu": "1", "requests.memory": "512Mi", "pods": "0"})) == EXCEEDED
+    found = quota(hard, {"cpu": "1", "requests.memory": "512Mi", "pods": "0"})
+    assert asked("pods", pod(ONE), found) == (
+        "exceeded quota: q, requested: cpu=1,requests.memory=1Gi, used: cpu=1,requests.memory=512Mi, "
+        "limited: cpu=1500m,requests.memory=1Gi"
+    )
 
 
 def test_a_status_that_says_nothing_limits_nothing() -> None:
