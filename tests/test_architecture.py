@@ -22,6 +22,7 @@ LOOP = {"aiohttp", "asyncio", "uvloop"}
 LAYERS = [  # from the outermost in: each may import those after it, never one before
     {"apiserver.http"},
     {"apiserver.dispatch"},
+    {"apiserver.routing"},
     {"apiserver.registry"},
     {"admission", "apiserver.patch", "apiserver.storage"},
     {"apiserver.errors", "apiserver.types"},
