@@ -118,6 +118,7 @@ class Rules:
     protected    names of objects that cannot be deleted by name, with the reason
     pending      whether something else than finalizers holds an object that is being deleted
     unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
+    row_conditions  what a table row says of its object beside the cells, as [{"type": "Completed", …}]
     row_order    what the rows of a table are sorted by; None: they are in the list's order
     cached       whether the real server reads it from its watch cache (--watch-cache-sizes), not from etcd
     """
@@ -137,6 +138,7 @@ class Rules:
     protected: Mapping[str, str] = field(default_factory=dict)
     pending: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"
+    row_conditions: Callable[[Obj], list[Obj]] = lambda obj: []
     row_order: Callable[[Obj], Any] | None = None
     cached: bool = True
 

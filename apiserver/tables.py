@@ -66,7 +66,7 @@ def table(
         found = objects[0]["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": found} if found else {}
     rows = [
-        {"cells": row(obj), "object": _included(shown, include, form.target_version)}
+        {"cells": row(obj), **_conditions(kind, obj), "object": _included(shown, include, form.target_version)}
         for obj, shown in zip(objects, versioned, strict=True)
     ]
     return {
@@ -76,6 +76,11 @@ def table(
         "columnDefinitions": definitions if columns else None,
         "rows": rows or _no_rows(definitions),
     }
+
+
+def _conditions(kind: Kind, obj: Obj) -> Obj:
+    found = kind.rules.row_conditions(obj)
+    return {"conditions": found} if found else {}
 
 
 def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Output) -> Obj:

@@ -155,6 +155,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             subresources={"ephemeralcontainers": EPHEMERAL},
             selectable=SELECTABLE,
             row=pod_table.row,
+            row_conditions=pod_table.row_conditions,
             deleted=True,
             grace=delete_grace,
         )

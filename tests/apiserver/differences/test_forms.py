@@ -45,13 +45,30 @@ def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
         ("/api/v1/limitranges", None),
         ("/apis/storage.k8s.io/v1/csistoragecapacities", None),
         ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", None),
-        ("/api/v1/pods", []),
+        ("/api/v1/namespaces/kube-system/pods", []),
         ("/apis/resource.k8s.io/v1beta1/deviceclasses", []),
     ],
 )
 def test_tables_without_rows(server: Server, path: str, rows: list[object] | None) -> None:
     """Kinds without a printer of their own say null, others show an empty list."""
     assert ask(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}")[2]["rows"] == rows
+
+
+@pytest.mark.parametrize(
+    ("phase", "message"),
+    [("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."), ("Running", None)],
+)
+def test_rows_of_finished_pods(server: Server, phase: str, message: str | None) -> None:
+    """They say that the pod is completed, between the cells and the object."""
+    spec = {"containers": [{"name": "c", "image": "i"}]}
+    server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": phase.lower()}, "spec": spec})
+    path = f"/api/v1/namespaces/default/pods/{phase.lower()}"
+    pod = ask(server, "GET", path)[2]
+    ask(server, "PUT", f"{path}/status", {**pod, "status": {**pod["status"], "phase": phase}})
+    (row,) = ask(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}")[2]["rows"]
+    condition = {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    assert row.get("conditions") == ([condition] if message else None)
+    assert list(row) == (["cells", "conditions", "object"] if message else ["cells", "object"])
 
 
 @pytest.mark.parametrize(("version", "numbers"), [("v1", {1: 1, 2: 2}), ("v1beta1", {1: 2, 2: 1})])
