@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
@@ -88,6 +88,33 @@ class Messages(Unsigned, web.WebSocketResponse):
         source.wake()
 
 
+class Alarm:
+    """Calls `ring` when it is time. That time is the same from event to event, so that a timer for each would be the
+    better part of a watch's work."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0.0
+
+    def set(self, at: float) -> None:
+        """`at`: seconds of time.monotonic()."""
+        if self._timer is not None and self._at == at:
+            return
+        self.stop()
+        self._at = at
+        self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0), self._rung)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rung(self) -> None:
+        self._timer = None  # a loop's clock may be early, then it is set again
+        self._ring()
+
+
 async def pump(
     request: web.BaseRequest, source: EventSource, headers: CIMultiDict[str], pumps: Pumps
 ) -> web.StreamResponse:
@@ -123,6 +150,7 @@ def _wants_websocket(request: web.BaseRequest) -> bool:
 async def _pumped(request: web.BaseRequest, source: EventSource, response: Chunks | Messages, pumps: Pumps) -> None:
     woken = asyncio.Event()
     source.wake = woken.set
+    alarm = Alarm(woken.set)
     pumps.add(source, woken)
     try:
         await response.prepare(request)
@@ -133,19 +161,12 @@ async def _pumped(request: web.BaseRequest, source: EventSource, response: Chunk
             elif source.ended:
                 break
             else:
-                await _until(woken, source.due)
+                alarm.set(source.due)
+                await woken.wait()
         if isinstance(response, Chunks):
             await response.write_eof()
     except ConnectionError:
         pass  # the client went away, which is how most watches end
     finally:
+        alarm.stop()
         pumps.discard(source)
-
-
-async def _until(woken: asyncio.Event, due: float) -> None:
-    """Until there may be something to send, or it is time."""
-    try:
-        async with asyncio.timeout(max(due - time.monotonic(), 0)):
-            await woken.wait()
-    except TimeoutError:
-        return
