@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
+from understudy.admission.core.selectors import matches
 from understudy.apiserver import deletion, errors
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
@@ -104,23 +105,7 @@ def _is_no_loss(pod: Obj, budget: Obj) -> bool:
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
-    selector = budget["spec"].get("selector")
-    if selector is None:
-        return False
-    labels = pod["metadata"].get("labels") or {}
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_meets(labels, expression) for expression in selector.get("matchExpressions") or [])
-
-
-def _meets(labels: Obj, expression: Obj) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or []
-    return {
-        "In": value in values,
-        "NotIn": value not in values,
-        "Exists": value is not None,
-        "DoesNotExist": value is None,
-    }[expression["operator"]]
+    return matches(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
 
 def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
