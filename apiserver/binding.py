@@ -9,6 +9,7 @@ from understudy.admission.field import Errors, Path, not_supported, required
 from understudy.apiserver import bodies, errors
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
+from understudy.apiserver.gotext import aggregate
 from understudy.apiserver.options import WriteOptions, write_options
 from understudy.apiserver.pod_conditions import with_condition
 from understudy.apiserver.rendering import created_reply
@@ -38,10 +39,8 @@ async def _assign(api: Api, call: Call, target: Target, binding: Obj, options: W
     """Binds the pod that the binding names."""
     name = binding["metadata"].get("name") or target.name
     node = binding.get("target") or {}
-    found = _binding_errors(node)
-    if found:
-        texts = [str(e) for e in found]
-        raise errors.unknown_error(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+    if found := _binding_errors(node):
+        raise errors.unknown_error(aggregate([str(error) for error in found]))
     if not name:
         raise errors.bad_request("Name parameter required.")
     pods = api.release.kind("", "Pod")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from understudy.apiserver.gotext import go_quote
+from understudy.apiserver.gotext import aggregate, go_quote
 
 if TYPE_CHECKING:
     from understudy.admission.field import FieldError
@@ -125,11 +125,10 @@ def refused(group: str, resource: str, metadata: Obj, why: str) -> StatusError:
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
     """422 with one cause per error; equal texts are said once in the message."""
     texts = list(dict.fromkeys(str(e) for e in errors))
-    said = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
     causes = [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
     message = f"{qualified(group, kind)} {go_quote(name)} is invalid"
     if texts:
-        message += f": {said}"
+        message += f": {aggregate(texts)}"
     details = _details(group, kind, name)
     if causes:
         details["causes"] = causes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -38,6 +39,11 @@ def _escaped(match: re.Match[str]) -> str:
 def go_quote(text: str) -> str:
     """`text` as strconv.Quote writes it (%q)."""
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
+
+
+def aggregate(texts: Sequence[str]) -> str:
+    """Errors as one text (k8s.io/apimachinery/pkg/util/errors, Aggregate)."""
+    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")

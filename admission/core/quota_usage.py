@@ -17,6 +17,7 @@ from understudy.admission.core.pod_fields import affinity_terms
 from understudy.admission.core.resources import HUGE_PAGES, is_extended, is_native
 from understudy.admission.field import Path, invalid
 from understudy.admission.names import label_value_texts
+from understudy.apiserver.gotext import aggregate
 from understudy.apiserver.kind import Context
 from understudy.apiserver.printing import at
 from understudy.apiserver.quantity import DECIMAL_SI, Quantity, parse
@@ -162,8 +163,8 @@ def _of_priority(selector: Obj, name: str) -> bool:
     ]
     if wrong:
         shown = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
-        text = wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]"
-        raise ScopeError(f"error on matching scope {shown}: failed to parse and convert selector: {text}")
+        why = f"failed to parse and convert selector: {aggregate(wrong)}"
+        raise ScopeError(f"error on matching scope {shown}: {why}")
     return {
         "Exists": bool(name),
         "DoesNotExist": not name,

@@ -12,6 +12,7 @@ from understudy.admission.cluster.definitions import CLEANUP, approval
 from understudy.apiserver import metadata
 from understudy.apiserver.api import Api
 from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
+from understudy.apiserver.gotext import aggregate
 from understudy.apiserver.printing import at
 from understudy.apiserver.storage.base import Entry, Event
 from understudy.apiserver.types import Obj
@@ -48,7 +49,7 @@ def _accepted(definition: Obj, others: list[Obj]) -> tuple[Obj, Obj]:
             names[field] = wanted.get(field)
         else:
             texts = [f'"{name}" is already in use' for name in clashes]
-            reason, message = conflict, texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+            reason, message = conflict, aggregate(texts)
     names["categories"] = wanted.get("categories")
     status = "True" if reason == "NoConflicts" else "False"
     condition = {"type": "NamesAccepted", "status": status, "reason": reason, "message": message}
