@@ -16,7 +16,7 @@ from understudy.apiserver.registry import Registry
 from understudy.apiserver.releases import Release
 from understudy.apiserver.requestinfo import RequestInfo
 from understudy.apiserver.schema import Schemas, Struct
-from understudy.apiserver.selectors import FieldTerm, Selector, SelectorError, parse_fields, parse_labels
+from understudy.apiserver.selectors import FieldTerm, Selector
 from understudy.apiserver.types import Obj
 from understudy.apiserver.versions import bare, from_internal, to_internal, typed
 
@@ -113,14 +113,9 @@ class Api:
         return found
 
 
-def selector_of(target: Target, options: ListOptions | None, labels: str = "", fields: str = "") -> Selector:
-    """The selector of a list, a watch or a deletion of a collection. Raises 400."""
-    if options is not None:
-        labels, fields = options.labels, options.fields
-    try:
-        required, terms = parse_labels(labels), parse_fields(fields)
-    except SelectorError as why:
-        raise bad_request(str(why)) from None
+def selector_of(target: Target, options: ListOptions) -> Selector:
+    """The selector of a list, a watch or a deletion of a collection. Raises 400 for what cannot be selected by."""
+    terms = options.fields
     for term in terms:
         _check_label(target, term)
     if target.info.watch_path and target.name:
@@ -128,7 +123,7 @@ def selector_of(target: Target, options: ListOptions | None, labels: str = "", f
         if terms and named not in terms:
             raise bad_request("fieldSelector metadata.name doesn't match requested name")
         terms = terms or (named,)
-    return Selector(required, terms, target.rules.selectable)
+    return Selector(options.labels, terms, target.rules.selectable)
 
 
 def _check_label(target: Target, term: FieldTerm) -> None:

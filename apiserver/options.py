@@ -13,7 +13,7 @@ from understudy.apiserver import errors
 from understudy.apiserver.call import Call, Query
 from understudy.apiserver.gotext import Printed, go_quote, parse_int
 from understudy.apiserver.patch.managedfields import validate_field_manager
-from understudy.apiserver.selectors import SelectorError, parse_fields, parse_labels
+from understudy.apiserver.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
 
 META = "meta.k8s.io"
 EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
@@ -47,8 +47,8 @@ def resource_version(text: str) -> int:
 
 @dataclass(slots=True)
 class ListOptions:
-    labels: str
-    fields: str
+    labels: tuple[Requirement, ...]
+    fields: tuple[FieldTerm, ...]
     watch: bool
     bookmarks: bool
     version: str
@@ -63,9 +63,13 @@ def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
     """`watch_list`: whether the gate WatchList is on. Raises 400 and 422."""
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
+    try:
+        labels, fields = parse_labels(query.get("labelSelector")), parse_fields(query.get("fieldSelector"))
+    except SelectorError as why:
+        raise errors.bad_request(str(why)) from None
     options = ListOptions(
-        labels=query.get("labelSelector"),
-        fields=query.get("fieldSelector"),
+        labels=labels,
+        fields=fields,
         watch=watch,
         bookmarks=bool(boolean(query, "allowWatchBookmarks")),
         version=query.get("resourceVersion"),
@@ -75,10 +79,6 @@ def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
         token=query.get("continue"),
         initial_events=boolean(query, "sendInitialEvents"),
     )
-    try:
-        parse_labels(options.labels), parse_fields(options.fields)
-    except SelectorError as why:
-        raise errors.bad_request(str(why)) from None
     if watch and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
         options.initial_events, options.match = True, NOT_OLDER_THAN
     found = _watch_errors(options, watch_list) if watch else _list_errors(options)

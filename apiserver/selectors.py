@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from understudy.admission.field import FieldError, Path, invalid
 from understudy.admission.names import label_value_texts, qualified_name_texts
-from understudy.apiserver.gotext import parse_int
+from understudy.apiserver.gotext import aggregate, parse_int
 from understudy.apiserver.types import Obj
 
 _WORDS = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")
@@ -167,8 +167,7 @@ def _key_errors(key: str) -> list[FieldError]:
 
 def _check(errors: list[FieldError]) -> None:
     if errors:
-        texts = [str(e) for e in errors]
-        raise SelectorError(texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]")
+        raise SelectorError(aggregate([str(error) for error in errors]))
 
 
 def _requirement(key: str, operator: str, values: list[str]) -> Requirement:
