@@ -20,12 +20,12 @@ import orjson
 from understudy.apiserver.call import User
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.types import Obj
+from understudy.apiserver.users import account_groups, account_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
 ISSUER = "https://kubernetes.default.svc"
-USER, GROUP = "system:serviceaccount", "system:serviceaccounts"
 EXTRA = "authentication.kubernetes.io"
 LEEWAY = 60  # seconds that clocks may differ by
 BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token can be bound to: claim, resource
@@ -71,7 +71,7 @@ class AccountTokens:
             "jti": str(uuid.uuid4()),
             "kubernetes.io": place | {claim: _reference(metadata) for claim, metadata in bound.items()},
             "nbf": now,
-            "sub": f"{USER}:{namespace}:{name}",
+            "sub": account_name(namespace, name),
         }
         head = {"alg": self.jwk["alg"], "kid": self.jwk["kid"]}
         signed = f"{_encoded(orjson.dumps(head))}.{_encoded(orjson.dumps(claims, option=orjson.OPT_SORT_KEYS))}"
@@ -151,8 +151,7 @@ def _user(claims: Obj) -> User:
     for claim in ("node", "pod"):
         for key, value in place.get(claim, {}).items():
             extra[f"{EXTRA}/{claim}-{key}"] = [value]
-    groups = [GROUP, f"{GROUP}:{place['namespace']}"]
-    return User(claims["sub"], groups, place["serviceaccount"]["uid"], extra)
+    return User(claims["sub"], account_groups(place["namespace"]), place["serviceaccount"]["uid"], extra)
 
 
 def _reference(metadata: Obj) -> Obj:

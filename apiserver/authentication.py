@@ -12,9 +12,8 @@ from pathlib import Path
 from understudy.apiserver.accounttokens import TokenError
 from understudy.apiserver.call import User
 from understudy.apiserver.errors import unauthorized
-from understudy.apiserver.impersonation import ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, impersonated
-
-MASTERS = "system:masters"
+from understudy.apiserver.impersonation import impersonated
+from understudy.apiserver.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED
 
 
 class TokenFileError(ValueError):

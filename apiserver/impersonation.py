@@ -10,10 +10,8 @@ from urllib.parse import unquote
 
 from understudy.admission.names import label_name, subdomain_name
 from understudy.apiserver.call import User
+from understudy.apiserver.users import ACCOUNT, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, account_groups
 
-ACCOUNT, ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
-ANONYMOUS = "system:anonymous"
-AUTHENTICATED, UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 PREFIX, GROUP, EXTRA = "impersonate-", "impersonate-group", "impersonate-extra-"
 
 
@@ -52,7 +50,7 @@ def _account_groups(user: str) -> list[str]:
     namespace, _, name = user.removeprefix(ACCOUNT).partition(":")
     if not user.startswith(ACCOUNT) or label_name(namespace, False) or subdomain_name(name, False):
         return []
-    return [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
+    return account_groups(namespace)
 
 
 def _references(groups: Iterable[str], extra: Mapping[str, list[str]], uid: str) -> Iterable[str]:

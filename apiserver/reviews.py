@@ -9,10 +9,10 @@ from understudy.apiserver import binding, bodies, components, errors, metadata
 from understudy.apiserver.accounttokens import ISSUER, TokenError
 from understudy.apiserver.api import Api, Target
 from understudy.apiserver.call import Call, Reply
-from understudy.apiserver.impersonation import AUTHENTICATED
 from understudy.apiserver.options import write_options
 from understudy.apiserver.rendering import value_reply
 from understudy.apiserver.types import Obj
+from understudy.apiserver.users import AUTHENTICATED
 from understudy.apiserver.writes import Writer, check_namespace
 
 Handler = Callable[[Api, Call, Target], Awaitable[Reply]]

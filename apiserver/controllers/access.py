@@ -18,11 +18,11 @@ from understudy.apiserver.releases import Release
 from understudy.apiserver.requestinfo import request_info
 from understudy.apiserver.storage.base import Entry, Event
 from understudy.apiserver.types import Obj
+from understudy.apiserver.users import AUTHENTICATED, MASTERS, account_groups, account_name
 
 AGENT = "kube-controller-manager"
-ACCOUNTS = "system:serviceaccount:kube-system:"
-GROUPS = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"]
-SERVER, SERVER_AGENT = User("system:apiserver", ["system:masters", "system:authenticated"]), "kube-apiserver"
+NAMESPACE = "kube-system"  # of its service accounts
+SERVER, SERVER_AGENT = User("system:apiserver", [MASTERS, AUTHENTICATED]), "kube-apiserver"
 MERGE, APPLY = "application/merge-patch+json", "application/apply-patch+yaml"
 
 
@@ -57,7 +57,7 @@ class Place:
 
 def account(name: str) -> User:
     """One of kube-controller-manager's service accounts."""
-    return User(ACCOUNTS + name, GROUPS)
+    return User(account_name(NAMESPACE, name), [*account_groups(NAMESPACE), AUTHENTICATED])
 
 
 class Access:
