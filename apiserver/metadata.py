@@ -13,25 +13,6 @@ _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX
 _random = SystemRandom()
 
-# The fields of ObjectMeta, as Go declares them.
-ORDER = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
-
 
 def generated_name(base: str) -> str:
     """`base`, shortened so that the name is a label, and five random characters."""

@@ -12,8 +12,7 @@ from understudy.admission.meta import CORE
 from understudy.admission.updates import Check, again
 from understudy.apiserver.kind import Context, Conversion, Rules, Strategy
 from understudy.apiserver.kinds.bootstrap import flows, levels
-from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
-from understudy.apiserver.metadata import ORDER
+from understudy.apiserver.kinds.common import METADATA_RESET, main, status
 from understudy.apiserver.printing import NONE, age, at, name
 from understudy.apiserver.types import Obj
 
@@ -98,6 +97,12 @@ def _fixed(objects: Iterable[Obj]) -> dict[str, Obj]:
     return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
 
 
+def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
+    """A write of the status brings nothing along but who owns what."""
+    owners = {name: value for name, value in obj["metadata"].items() if name == "managedFields"}
+    obj["metadata"] = {name: value for name, value in old["metadata"].items() if name != "managedFields"} | owners
+
+
 def _strategy(kind: str, check: Check) -> Strategy:
     return main(GROUP, "v1", kind, validate=check, validate_update=again(CORE.created, check), generation=True)
 
@@ -106,7 +111,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     schema, level = flow_control.schema(_fixed(flows(""))), flow_control.level(_fixed(levels()))
     kept = status(
-        keep_metadata(*(name for name in ORDER if name != "managedFields")),
+        _keep_all_metadata,
         validate_update=again(flow_control.conditions),
         reset_fields=METADATA_RESET,
     )
