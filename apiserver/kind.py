@@ -24,7 +24,13 @@ from understudy.apiserver.types import GroupVersionKind, Obj
 
 @dataclass(slots=True)
 class Context:
-    """What rules may know of the request they decide on. Synchronous: lookups answer from the store as it is."""
+    """What rules may know of the request they decide on.
+
+    lookup   the object of (group, resource, namespace, name), None where there is none
+    listing  every object of (group, resource, namespace), "" being all namespaces
+
+    Both answer at once, from the store as it is; without one there is nothing.
+    """
 
     release: str
     gates: Gates

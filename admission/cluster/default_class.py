@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from understudy.admission.cluster import ingresses
 from understudy.admission.core.claims import CLASS_ANNOTATION
-from understudy.admission.core.lookups import listing
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
 
@@ -37,7 +36,7 @@ def _newest(ctx: Context, group: str, resource: str, marks: tuple[str, ...]) -> 
     """The name of the newest class with a mark, the first by name if several are; None without one."""
     found = [
         c["metadata"]
-        for c in listing(ctx, group, resource)
+        for c in ctx.listing(group, resource, "")
         if any((c["metadata"].get("annotations") or {}).get(mark) == "true" for mark in marks)
     ]
     newest = max(found, key=lambda metadata: str(metadata["creationTimestamp"]), default=None)

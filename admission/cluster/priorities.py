@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from understudy.admission.core.formats import choice
-from understudy.admission.core.lookups import listing
 from understudy.admission.field import Errors, Path, forbidden, invalid
 from understudy.admission.meta import IMMUTABLE
 from understudy.apiserver import errors
@@ -57,7 +56,7 @@ def only_default(obj: Obj, ctx: Context) -> None:
     """Refuses a second class that pods get by default. Raises StatusError (403)."""
     if not obj.get("globalDefault"):
         return
-    for other in listing(ctx, _GROUP, _RESOURCE):
+    for other in ctx.listing(_GROUP, _RESOURCE, ""):
         if other.get("globalDefault") and other["metadata"]["name"] != obj["metadata"].get("name"):
             text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
             raise errors.refused(_GROUP, _RESOURCE, obj["metadata"], text)

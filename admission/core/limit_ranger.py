@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Mapping
 
 from understudy.admission.core import amounts
 from understudy.admission.core.amounts import Amounts
-from understudy.admission.core.lookups import listing
 from understudy.admission.core.pod_defaults import containers
 from understudy.apiserver import errors
+from understudy.apiserver.gotext import aggregate
 from understudy.apiserver.kind import Context
 from understudy.apiserver.quantity import Quantity, parse
 from understudy.apiserver.types import Obj
@@ -75,7 +75,7 @@ def check_claim_update(claim: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _ranges(obj: Obj, ctx: Context) -> list[Obj]:
-    return list(listing(ctx, "", "limitranges", obj["metadata"]["namespace"]))
+    return list(ctx.listing("", "limitranges", obj["metadata"]["namespace"]))
 
 
 def _limits(limit_range: Obj) -> list[Obj]:
@@ -84,9 +84,7 @@ def _limits(limit_range: Obj) -> list[Obj]:
 
 def _refuse(resource: str, obj: Obj, texts: list[str]) -> None:
     if texts:
-        found = list(dict.fromkeys(texts))
-        said = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
-        raise errors.refused("", resource, obj["metadata"], said)
+        raise errors.refused("", resource, obj["metadata"], aggregate(list(dict.fromkeys(texts))))
 
 
 def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from understudy.admission.core.lookups import listing
 from understudy.admission.core.pod_defaults import containers
 from understudy.admission.core.pod_fields import affinity_terms
 from understudy.apiserver import errors
@@ -47,7 +46,7 @@ def prioritize(pod: Obj, ctx: Context) -> None:
 
 def _default_class(ctx: Context) -> Obj | None:
     """The class that is the global default: that of the lowest value, should there be several."""
-    classes = [c for c in listing(ctx, "scheduling.k8s.io", "priorityclasses") if c.get("globalDefault")]
+    classes = [c for c in ctx.listing("scheduling.k8s.io", "priorityclasses", "") if c.get("globalDefault")]
     return min(classes, key=lambda c: int(c.get("value", 0)), default=None)
 
 

@@ -13,7 +13,6 @@ from typing import Any
 from understudy.admission import dumped
 from understudy.admission.core import cluster_ips
 from understudy.admission.core.cluster_ips import FAMILIES, SPEC
-from understudy.admission.core.lookups import listing
 from understudy.admission.field import Errors, invalid
 from understudy.apiserver import errors
 from understudy.apiserver.kind import Context
@@ -147,7 +146,7 @@ def _addresses(service: Obj, ctx: Context) -> None:
 
 
 def _taken_addresses(ctx: Context) -> set[str]:
-    return {ip for other in listing(ctx, "", "services") for ip in other["spec"].get("clusterIPs") or []}
+    return {ip for other in ctx.listing("", "services", "") for ip in other["spec"].get("clusterIPs") or []}
 
 
 def _free_address(taken: set[str]) -> str:
@@ -181,7 +180,7 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
     spec = service["spec"]
     if not needs_node_ports(spec):
         return
-    taken = {number for other in listing(ctx, "", "services") for number in _node_ports(other["spec"])} - own
+    taken = {number for other in ctx.listing("", "services", "") for number in _node_ports(other["spec"])} - own
     by_port: dict[int, int] = {}
     for i, port in enumerate(spec.get("ports") or []):
         wanted = port.get("nodePort") or 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from understudy.admission.core.lookups import listing
 from understudy.admission.core.pod_defaults import KINDS_OF_CONTAINERS
 from understudy.admission.field import Errors
 from understudy.admission.pod_security.levels import ANYTHING, PRIVILEGED, Policy, Standard, policy
@@ -101,7 +100,7 @@ def _refuse(namespace: Obj, wrong: Errors) -> None:
 
 
 def _warn_of_pods(namespace: str, standard: Standard, ctx: Context) -> None:
-    pods = list(listing(ctx, "", "pods", namespace))
+    pods = list(ctx.listing("", "pods", namespace))
     if len(pods) > MOST:
         ctx.warn(f"new PodSecurity enforce level only checked against the first {MOST} of {len(pods)} existing pods")
     names: dict[str, list[str]] = {}  # of the pods, by what they violate
