@@ -120,7 +120,7 @@ def claim(obj: Obj, ctx: Context) -> Errors:
 
 
 def class_of(obj: Obj) -> str:
-    """The class that a claim names, by the annotation of old or by the field; "" for none."""
+    """The class that a claim or a volume names, by the annotation of old or by the field; "" for none."""
     annotations = obj["metadata"].get("annotations") or {}
     return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
 

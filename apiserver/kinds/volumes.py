@@ -30,11 +30,6 @@ def _phase(volume: Obj) -> str:
     return "Terminating" if deleting else at(volume, "status", "phase", default="")
 
 
-def _class(volume: Obj) -> str:
-    annotations = at(volume, "metadata", "annotations", default={})
-    return str(annotations.get(claims.CLASS_ANNOTATION) or at(volume, "spec", "storageClassName", default=""))
-
-
 def _volume_row(volume: Obj) -> list[Any]:
     spec = volume.get("spec", {})
     claim = spec.get("claimRef")
@@ -45,7 +40,7 @@ def _volume_row(volume: Obj) -> list[Any]:
         spec.get("persistentVolumeReclaimPolicy", ""),
         _phase(volume),
         "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
-        _class(volume),
+        claims.class_of(volume),
         at(spec, "volumeAttributesClassName", default=UNSET),
         at(volume, "status", "reason", default=""),
         age(volume),
@@ -62,7 +57,7 @@ def _claim_row(claim: Obj) -> list[Any]:
         spec.get("volumeName", ""),
         at(status, "capacity", "storage", default="0") if bound else "",
         _modes(status.get("accessModes") or []) if bound else "",
-        _class(claim),
+        claims.class_of(claim),
         at(spec, "volumeAttributesClassName", default=UNSET),
         age(claim),
         at(spec, "volumeMode", default=UNSET),
