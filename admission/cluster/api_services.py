@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 
-from understudy.admission.core.formats import choice, each, port_number_texts
+from understudy.admission.core.formats import choice, each, service_port
 from understudy.admission.field import Errors, Path, invalid, required
 from understudy.admission.meta import Metadata
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts, path_segment_name
@@ -56,9 +56,7 @@ def _backend(spec: Obj) -> Errors:
         return [*errors, invalid(where, True, f"{only} insecureSkipTLSVerify")] if insecure else errors
     path = _SPEC.child("service")
     errors = [required(path.child(name)) for name in ("namespace", "name") if not found.get(name)]
-    texts = port_number_texts(found.get("port", 0))
-    if texts:
-        errors.append(invalid(path.child("port"), found.get("port", 0), f"port is not valid: {', '.join(texts)}"))
+    errors += service_port(found, path)
     if insecure and spec.get("caBundle"):
         errors.append(invalid(where, True, "may not be true if caBundle is present"))
     return errors

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from understudy.admission import dumped
 from understudy.admission.cluster import schema_defaults, schema_lists, structural_schemas
 from understudy.admission.cluster.schema_paths import SchemaPathError, at_path
-from understudy.admission.core.formats import choice
+from understudy.admission.core.formats import choice, message
 from understudy.admission.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.apiserver.types import Obj
 
@@ -197,15 +197,13 @@ def _own(schema: Obj, path: Path, place: _Place) -> Errors:
 
 def _rule(rule: Obj, schema: Obj, path: Path) -> Errors:
     """A rule of x-kubernetes-validations, but for its CEL."""
-    text, message, told = (rule.get(name, "") for name in ("rule", "message", "messageExpression"))
+    text, given, told = (rule.get(name, "") for name in ("rule", "message", "messageExpression"))
     errors: Errors = []
     if not text.strip():
         errors.append(required(path.child("rule"), "rule is not specified"))
-    elif message and not message.strip():
-        errors.append(invalid(path.child("message"), message, "message must be non-empty if specified"))
-    elif _broken(message.strip()):
-        errors.append(invalid(path.child("message"), message, "message must not contain line breaks"))
-    elif _broken(text.strip()) and not message:
+    elif wrong := message(given, path.child("message")):
+        errors += wrong
+    elif _broken(text.strip()) and not given:
         needed = "message must be specified if rule contains line breaks"
         errors.append(required(path.child("message"), needed))
     if told and not told.strip():

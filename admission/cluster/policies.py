@@ -9,7 +9,7 @@ from understudy.admission import conditions, dumped
 from understudy.admission.cluster import matching
 from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
-from understudy.admission.core.formats import choice, each, kind, qualified, together
+from understudy.admission.core.formats import choice, each, kind, message, qualified, together
 from understudy.admission.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.admission.names import (
     dns_1035_label_texts,
@@ -111,7 +111,7 @@ def _decisions(obj: Obj, expressions: Expressions, release: str) -> Errors:
 
 
 def _validation(validation: Obj, path: Path, expressions: Expressions) -> Errors:
-    expression, told, message = (validation.get(n, "") for n in ("expression", "messageExpression", "message"))
+    expression, told = (validation.get(name, "") for name in ("expression", "messageExpression"))
     where = path.child("expression")
     if expression.strip():
         errors = expressions.check(expression, where)
@@ -122,11 +122,7 @@ def _validation(validation: Obj, path: Path, expressions: Expressions) -> Errors
         errors += expressions.check(told, where, ("string",), authorizer=False)
     elif told:
         errors.append(invalid(where, told, "must be non-empty if specified"))
-    where = path.child("message")
-    if message and not message.strip():
-        errors.append(invalid(where, message, "message must be non-empty if specified"))
-    elif re.search(r"[\n\r]", message.strip()):
-        errors.append(invalid(where, message, "message must not contain line breaks"))
+    errors += message(validation.get("message", ""), path.child("message"))
     reason = validation.get("reason")
     return errors + ([] if reason is None else choice(reason, _REASONS, path.child("reason")))
 

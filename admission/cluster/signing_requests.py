@@ -16,6 +16,7 @@ from understudy.apiserver import errors
 from understudy.apiserver.gotext import go_quote
 from understudy.apiserver.kind import Context
 from understudy.apiserver.types import Obj
+from understudy.apiserver.users import MASTERS
 
 METADATA = Metadata(name=lambda name, prefix: [])  # called as somebody likes
 GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
@@ -242,6 +243,6 @@ def no_masters(obj: Obj, ctx: Context) -> None:
     spec = obj["spec"]
     if spec.get("signerName") != CLIENT_SIGNER:
         return
-    if "system:masters" in parsed(_bytes(spec.get("request"))).organizations:
-        text = f"use of {CLIENT_SIGNER} signer with system:masters group is not allowed"
+    if MASTERS in parsed(_bytes(spec.get("request"))).organizations:
+        text = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
         raise errors.refused(GROUP, RESOURCE, obj["metadata"], text)

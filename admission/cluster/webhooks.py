@@ -9,7 +9,7 @@ from understudy.admission import dumped
 from understudy.admission.cluster import matching
 from understudy.admission.cluster.expressions import Expressions
 from understudy.admission.core import selectors
-from understudy.admission.core.formats import choice, domain, each, port_number_texts
+from understudy.admission.core.formats import choice, domain, each, service_port
 from understudy.admission.field import Errors, Path, duplicate, invalid, required
 from understudy.admission.names import dns_1035_label_texts, dns_subdomain_texts
 from understudy.admission.urls import problem
@@ -107,9 +107,7 @@ def _service(service: Obj, path: Path) -> Errors:
     for given, told in (("namespace", "name"), ("name", "namespace")):
         if not service.get(given):
             errors.append(required(path.child(told), f"service {told} is required"))
-    texts = port_number_texts(service.get("port", 0))
-    if texts:
-        errors.append(invalid(path.child("port"), service.get("port", 0), f"port is not valid: {', '.join(texts)}"))
+    errors += service_port(service, path)
     return errors + _service_path(service.get("path") or "/", path.child("path"))
 
 

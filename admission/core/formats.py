@@ -171,6 +171,21 @@ def together(texts: Sequence[str], value: Any, path: Path, about: str = "") -> E
     return [invalid(path, value, about + ",".join(texts))] if texts else []
 
 
+def message(text: str, path: Path) -> Errors:
+    """What people are told stands on one line."""
+    if text and not text.strip():
+        return [invalid(path, text, "message must be non-empty if specified")]
+    broken = {"\n", "\r"} & set(text.strip())
+    return [invalid(path, text, "message must not contain line breaks")] if broken else []
+
+
+def service_port(service: dict[str, Any], path: Path) -> Errors:
+    """The port of a service that the API server itself calls."""
+    port = service.get("port", 0)
+    texts = port_number_texts(port)
+    return [invalid(path.child("port"), port, f"port is not valid: {', '.join(texts)}")] if texts else []
+
+
 def label(value: str, path: Path) -> Errors:
     return each(dns_label_texts(value), value, path)
 
