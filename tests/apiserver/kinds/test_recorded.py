@@ -117,7 +117,7 @@ def test_row(apiserver: Server, line: Any) -> None:
 
 
 def masked_cell(cell: Any) -> Any:
-    if isinstance(cell, str) and re.fullmatch(r"\d+s", cell):
+    if isinstance(cell, str) and re.fullmatch(r"\d+s|\d+y\d+d", cell):
         return "<age>"
     return "<ip>" if isinstance(cell, str) and cell.startswith("10.0.") else cell
 
