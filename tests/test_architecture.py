@@ -48,10 +48,11 @@ def imports(path: Path) -> set[str]:
 
 
 def named(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
-SOURCES = {named(path): path for folder in ("apiserver", "admission") for path in (ROOT / folder).rglob("*.py")}
+PACKAGE = ROOT / "src" / "understudy"
+SOURCES = {named(path): path for folder in ("apiserver", "admission") for path in (PACKAGE / folder).rglob("*.py")}
 
 
 def test_only_the_edge_knows_of_event_loops() -> None:

@@ -1,52 +1,102 @@
-"""What `pip install understudy` brings."""
+"""What `pip install understudy` brings, from every form in which the sources travel."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("apiserver", "admission", "schemas")
+PACKAGE = ROOT / "src" / "understudy"
+LINKS = sorted(path.name for path in ROOT.iterdir() if path.is_symlink())
+BUILT_FROM = ("pyproject.toml", "README.md", "LICENSE")
+DATA = {".py", ".json", ".yaml", ".pyi", ".typed"}
+
+
+def sources() -> Iterator[Path]:
+    """Yield every file that a checkout has for building, caches left out."""
+    yield from (ROOT / name for name in BUILT_FROM)
+    yield from (path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+
+
+def run(*command: str | Path) -> None:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def checkout_without_links(where: Path) -> Path:
+    """Copy the sources as git writes them where links are not made: a link is a text file that holds its target."""
+    for path in sources():
+        target = where / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
+    for name in LINKS:
+        (where / name).write_text(os.readlink(ROOT / name))
+    return where
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of an sdist of the sources, built without the network."""
-    source = tmp_path_factory.mktemp("source")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    ignore = shutil.ignore_patterns("__pycache__", "*.egg-info")
-    for name in (*FOLDERS, "src"):
-        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignore)
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Build the wheel of a checkout without links, of a zip archive and of the sdist, without the network."""
     out = tmp_path_factory.mktemp("dist")
-    done = subprocess.run(
-        [sys.executable, "-m", "build", "--no-isolation", "--outdir", out, source], capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = out.glob("*.whl")
+    plain = checkout_without_links(tmp_path_factory.mktemp("checkout") / "understudy")
+    run(sys.executable, "-m", "build", "--no-isolation", "--sdist", "--wheel", "--outdir", out / "plain", plain)
+
+    archive = tmp_path_factory.mktemp("zip") / "understudy.zip"
+    with zipfile.ZipFile(archive, "w") as zipped:
+        for path in sources():
+            zipped.write(path, Path("understudy") / path.relative_to(ROOT))
+        for name in LINKS:
+            link = zipfile.ZipInfo(f"understudy/{name}")
+            link.external_attr = 0o120777 << 16
+            zipped.writestr(link, os.readlink(ROOT / name))
+    (sdist,) = (out / "plain").glob("*.tar.gz")
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation")
+    run(*pip, "--wheel-dir", out / "zip", archive)
+    run(*pip, "--wheel-dir", out / "sdist", sdist)
+    return {form: next((out / form).glob("*.whl")) for form in ("plain", "zip", "sdist")}
+
+
+@pytest.fixture(params=["plain", "zip", "sdist"])
+def wheel(request: pytest.FixtureRequest, wheels: dict[str, Path]) -> Path:
+    built: Path = wheels[request.param]
     return built
+
+
+def test_links_point_to_the_source_folders() -> None:
+    """Every folder of the package has a link of its name at the top of the checkout, and nothing else is a link."""
+    folders = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")
+    assert folders == LINKS
+    assert all((ROOT / name).resolve() == PACKAGE / name for name in LINKS)
 
 
 def test_wheel_holds_everything(wheel: Path) -> None:
     """Every module, the type marker and every schema file are inside, and nothing else."""
-    wanted = {"understudy/__init__.py", "understudy/py.typed"}
-    for folder in FOLDERS:
-        paths = [path for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".json", ".yaml", ".pyi")]
-        wanted |= {f"understudy/{path.relative_to(ROOT).as_posix()}" for path in paths}
+    expected = {path.relative_to(PACKAGE.parent).as_posix() for path in sources() if path.suffix in DATA}
+    expected -= set(BUILT_FROM)
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert {name for name in names if ".dist-info/" not in name} == wanted
+    assert {name for name in names if ".dist-info/" not in name} == expected
 
 
-def test_wheel_works_by_itself(wheel: Path, tmp_path: Path) -> None:
-    """Unpacked elsewhere, every module can be imported, without a warning."""
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path)
+def test_sdist_holds_the_package_and_no_links(wheels: dict[str, Path]) -> None:
+    """The sdist has real folders only, so that it can be unpacked anywhere."""
+    (sdist,) = wheels["plain"].parent.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        assert [member.name for member in archive if member.issym() or member.islnk()] == []
+        assert any(member.name.endswith("src/understudy/py.typed") for member in archive)
+
+
+def test_installed_modules_can_be_imported(wheel: Path, tmp_path: Path) -> None:
+    """Installed elsewhere, every module can be imported, without a warning."""
+    run(sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", tmp_path, wheel)
     code = (
         "import importlib, pkgutil, sys\n"
         f"sys.path.insert(0, {str(tmp_path)!r})\n"
