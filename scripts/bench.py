@@ -34,8 +34,8 @@ from typing import Any, TypeVar
 import micro
 import uvloop
 
-from understudy.apiserver import protobuf
-from understudy.apiserver.schema import Schemas
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.typeinfo.schema import Schemas
 
 P = TypeVar("P", bound=asyncio.Protocol)
 CONNECTIONS = 4
@@ -422,7 +422,15 @@ def process(*argv: str) -> Iterator[str]:
 
 
 def understudy(*more: str) -> list[str]:
-    return [sys.executable, "-c", "from understudy.apiserver.cli import main; main()", "serve", "--port", "0", *more]
+    return [
+        sys.executable,
+        "-c",
+        "from understudy.apiserver.cmd.cli import main; main()",
+        "serve",
+        "--port",
+        "0",
+        *more,
+    ]
 
 
 def started(argv: list[str]) -> float:

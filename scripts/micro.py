@@ -17,19 +17,22 @@ from typing import Any
 from unittest.mock import patch
 
 from understudy.admission.cel import compiler
-from understudy.admission.cel.environment import device_environment
-from understudy.admission.gates import Gates
-from understudy.apiserver import bootstrap, writes
-from understudy.apiserver.api import Api
-from understudy.apiserver.authentication import Authenticator
-from understudy.apiserver.call import Call, Query
-from understudy.apiserver.decode import decode_json
-from understudy.apiserver.dispatch import Dispatcher
-from understudy.apiserver.kind import Context, Kind
-from understudy.apiserver.registry import Registry
-from understudy.apiserver.releases import Release
+from understudy.admission.cel.checker.environment import device_environment
+from understudy.admission.context import Context
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.endpoints.handlers import write
+from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.encoded import to_internal, typed
+from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.server.director import Dispatcher
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.apiserver.versions import to_internal, typed
+from understudy.machinery.options import Query
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.serializer.json import decode_json
 
 GROUP, VERSION = "resource.k8s.io", "v1beta1"
 CLAIMS = f"/apis/{GROUP}/{VERSION}/namespaces/default/resourceclaims"
@@ -132,7 +135,7 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
     works: dict[str, Callable[[], Any]] = {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}
     for what, work in works.items():
         whole = timing.show(what, work)
-        with patch.object(writes.Writer, "own", lambda *_: None):
+        with patch.object(write.Writer, "own", lambda *_: None):
             without = timing.show(f"{what}, without managed fields", work)
         print(f"{'':52s} {100 * (whole - without) / whole:9.0f} %   for managed fields")
 
@@ -140,7 +143,7 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 async def prepared() -> tuple[Api, Dispatcher]:
     release = Release.of("1.32")
     api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
-    await bootstrap.fill(api, 0)
+    await fill.fill(api, 0)
     return api, Dispatcher(api, Authenticator(None, api.user_of), "http://127.0.0.1:0")
 
 

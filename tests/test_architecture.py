@@ -1,87 +1,151 @@
-"""The shape of the code: who may import whom."""
+"""The shape of the code: who may import whom, and how large a folder may be."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-EDGE = {
-    "apiserver.http",
-    "apiserver.streams",
-    "apiserver.server",
-    "apiserver.listening",
-    "apiserver.controllers",
-    "apiserver.cli",
-}
-WAITING = {"apiserver.freshness"}
-LOOP = {"aiohttp", "asyncio", "uvloop"}
-LAYERS = [  # from the outermost in: each may import those after it, never one before
-    {"apiserver.http"},
-    {"apiserver.dispatch"},
-    {"apiserver.routing"},
-    {"apiserver.registry"},
-    {"admission", "apiserver.patch", "apiserver.storage"},
-    {"apiserver.errors", "apiserver.types"},
+PACKAGE = ROOT / "src" / "understudy"
+
+# From the ground up: a module imports modules of its own floor and of those below.
+FLOORS = [
+    ["schemas"],
+    ["machinery"],
+    ["admission.context", "admission.cel"],
+    ["admission.validation"],
+    ["admission.chain", "admission.plugins"],
+    ["apiserver.storage", "apiserver.authentication", "apiserver.authorization"],
+    ["apiserver.registry"],
+    ["apiserver.kinds"],
+    ["apiserver.endpoints"],
+    ["apiserver.client", "apiserver.controllers"],
+    ["apiserver.server"],
+    ["apiserver.cmd"],
 ]
+# Packages whose module holds a docstring and nothing to import.
+PACKAGES = {"admission", "apiserver"}
+# May use an event loop or HTTP library. Everything else is plain functions (sans-IO).
+EDGE = {"apiserver.server", "apiserver.cmd", "apiserver.controllers", "apiserver.registry.resource_version"}
+LOOP = {"aiohttp", "asyncio", "uvloop"}
+
+# Entries that a folder may have; those named here have one entry for each of a list that the field knows.
+LARGEST_FOLDER = 13
+ONE_ENTRY_EACH = {
+    "admission/validation": "API group",
+    "admission/cel/library": "CEL library",
+    "apiserver/kinds": "API group",
+}
 
 
 @cache
-def imports(path: Path) -> set[str]:
-    """The modules that a source file imports when it runs, sooner or later; those for types alone do not count."""
-    nodes: list[ast.AST] = [ast.parse(path.read_text())]
-    found: set[str] = set()
-    while nodes:
-        node = nodes.pop()
+def imports(path: Path) -> frozenset[str]:
+    """List every name that a source file imports, be it at the top, later, or for type checking only."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
-            found |= {f"{node.module}.{name.name}" for name in node.names}
+            names |= {f"{node.module}.{name.name}" for name in node.names}
         elif isinstance(node, ast.Import):
-            found |= {name.name for name in node.names}
-        elif isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            nodes += node.orelse
-        else:
-            nodes += ast.iter_child_nodes(node)
-    return found
+            names |= {name.name for name in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("understudy."):
+            names.add(node.value)
+    return frozenset(names)
 
 
-def named(path: Path) -> str:
+def module_name(path: Path) -> str:
     return ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
 
 
-PACKAGE = ROOT / "src" / "understudy"
-SOURCES = {named(path): path for folder in ("apiserver", "admission") for path in (PACKAGE / folder).rglob("*.py")}
+SOURCES = {module_name(path): path for path in PACKAGE.rglob("*.py") if path.parent != PACKAGE}
 
 
-def test_only_the_edge_knows_of_event_loops() -> None:
-    """Everything but the edge is plain functions, and the one thing that reads may wait for."""
-    for module in SOURCES.keys() - EDGE - WAITING:
-        assert not {name.split(".")[0] for name in imports(SOURCES[module])} & LOOP, module
+@cache
+def imported_modules(module: str) -> frozenset[str]:
+    """List the modules of this package that a module imports directly."""
+    names = (name.removeprefix("understudy.") for name in imports(SOURCES[module]) if name.startswith("understudy."))
+    found = {name if name in SOURCES else name.rpartition(".")[0] for name in names}
+    return frozenset(found & SOURCES.keys() - {module})
 
 
-def inside(module: str, layer: set[str]) -> bool:
-    return any(module == name or module.startswith(name + ".") for name in layer)
+def is_inside(module: str, folder: str) -> bool:
+    return module == folder or module.startswith(folder + ".")
 
 
-def reached(module: str) -> set[str]:
-    """The modules of ours that importing `module` imports."""
-    seen, todo = set(), [module]
-    while todo:
-        for name in imports(SOURCES[todo.pop()]):
-            name = name.removeprefix("understudy.")
-            found = name if name in SOURCES else name.rpartition(".")[0]
-            if found in SOURCES and found not in seen:
-                seen.add(found)
-                todo.append(found)
-    return seen
+def floor_of(module: str) -> int | None:
+    return next((i for i, floor in enumerate(FLOORS) if any(is_inside(module, folder) for folder in floor)), None)
 
 
-@pytest.mark.parametrize("depth", range(1, len(LAYERS)), ids=lambda depth: "+".join(sorted(LAYERS[depth])))
-def test_arrows_point_one_way(depth: int) -> None:
-    """No module reaches an outer layer, be it over others."""
-    outer = set().union(*LAYERS[:depth])
+def upward_imports() -> Iterator[str]:
+    for module in sorted(SOURCES.keys() - PACKAGES):
+        for name in sorted(imported_modules(module)):
+            above, below = floor_of(name), floor_of(module)
+            if above is not None and below is not None and above > below:
+                yield f"{module} imports {name}"
+
+
+def circles() -> list[list[str]]:
+    """List the sets of modules that import each other, over others included (Tarjan's algorithm)."""
+    index: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    components: list[list[str]] = []
+
+    def visit(module: str) -> None:
+        index[module] = lowest[module] = len(index)
+        stack.append(module)
+        for name in imported_modules(module):
+            if name not in index:
+                visit(name)
+            if name in stack:
+                lowest[module] = min(lowest[module], lowest[name])
+        if lowest[module] == index[module]:
+            start = stack.index(module)
+            components.append(stack[start:])
+            del stack[start:]
+
     for module in SOURCES:
-        if inside(module, LAYERS[depth]):
-            assert not [name for name in reached(module) if inside(name, outer)], module
+        if module not in index:
+            visit(module)
+    return [sorted(component) for component in components if len(component) > 1]
+
+
+def test_every_module_has_a_floor() -> None:
+    """A module outside of every floor would be guarded by nothing."""
+    assert sorted(module for module in SOURCES.keys() - PACKAGES if floor_of(module) is None) == []
+
+
+def test_imports_run_downwards() -> None:
+    """No module imports one of a floor above, not even later or for type checking."""
+    assert list(upward_imports()) == []
+
+
+def test_no_circles() -> None:
+    """No two modules import each other, be it over others."""
+    assert circles() == []
+
+
+def test_only_the_edge_knows_event_loops() -> None:
+    """Everything below the edge is plain functions and coroutines that any loop can run."""
+    inner = [module for module in SOURCES if not any(is_inside(module, folder) for folder in EDGE)]
+    users = [module for module in inner if {name.split(".")[0] for name in imports(SOURCES[module])} & LOOP]
+    assert users == []
+
+
+FOLDERS = sorted({path.parent.relative_to(PACKAGE).as_posix() for path in SOURCES.values()})
+
+
+@pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder not in ONE_ENTRY_EACH])
+def test_folders_are_small(folder: str) -> None:
+    """A folder can be taken in at a glance."""
+    entries = {path.name for path in (PACKAGE / folder).iterdir() if path.suffix == ".py" or path.is_dir()}
+    assert len(entries - {"__init__.py", "__pycache__"}) <= LARGEST_FOLDER
+
+
+def test_exceptions_are_needed() -> None:
+    """A folder that is no exception any more is taken off the list."""
+    sizes = {folder: len(list((PACKAGE / folder).glob("[!_]*"))) for folder in ONE_ENTRY_EACH}
+    assert {folder for folder, size in sizes.items() if size <= LARGEST_FOLDER} == set()

@@ -107,7 +107,7 @@ def test_commands_for_a_fresh_machine() -> None:
 
 def test_flags() -> None:
     """Every flag of `understudy serve` that the README names exists."""
-    argv = [sys.executable, "-c", "from understudy.apiserver.cli import main; main(['serve', '--help'])"]
+    argv = [sys.executable, "-c", "from understudy.apiserver.cmd.cli import main; main(['serve', '--help'])"]
     known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^\| (`-.*?`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     named = [flag for row in rows for flag in re.findall(r"`(-[-\w]+)", row)]

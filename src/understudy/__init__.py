@@ -14,19 +14,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from understudy.admission.gates import UnknownGateError
-    from understudy.admission.validate import Finding, validate
-    from understudy.apiserver.errors import StatusError
-    from understudy.apiserver.manifests import LoadError
-    from understudy.apiserver.server import Server
+    from understudy.apiserver.client.manifests import LoadError
+    from understudy.apiserver.cmd.validator import Finding, validate
+    from understudy.apiserver.server.server import Server
+    from understudy.machinery.errors import StatusError
+    from understudy.machinery.releases.features import UnknownGateError
 
 _HOMES = {
-    "Finding": "understudy.admission.validate",
-    "LoadError": "understudy.apiserver.manifests",
-    "Server": "understudy.apiserver.server",
-    "StatusError": "understudy.apiserver.errors",
-    "UnknownGateError": "understudy.admission.gates",
-    "validate": "understudy.admission.validate",
+    "Finding": "understudy.apiserver.cmd.validator",
+    "LoadError": "understudy.apiserver.client.manifests",
+    "Server": "understudy.apiserver.server.server",
+    "StatusError": "understudy.machinery.errors",
+    "UnknownGateError": "understudy.machinery.releases.features",
+    "validate": "understudy.apiserver.cmd.validator",
 }
 
 __all__ = ["Finding", "LoadError", "Server", "StatusError", "UnknownGateError", "validate"]

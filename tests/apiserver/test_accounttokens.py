@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from understudy import Server
-from understudy.apiserver.accounttokens import ISSUER, AccountTokens, TokenError
+from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 
 ACCOUNT = {"name": "sa", "namespace": "default", "uid": "1"}
 POD, NODE, SECRET = ({"name": name, "uid": f"uid-of-{name}"} for name in ("pod", "node", "secret"))

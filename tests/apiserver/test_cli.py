@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 PATIENCE = 30  # seconds that an answer or the end may take; an end that waits for watches takes 60
-PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cli import main; sys.exit(main())"]
+PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli import main; sys.exit(main())"]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from understudy import Server
-from understudy.apiserver.cli import main
+from understudy.apiserver.cmd.cli import main
 
 Obj = dict[str, Any]
 pytestmark = pytest.mark.apiserver(controllers=["namespace", "garbage-collector"])

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.apiserver.decode import DecodeError, canonical, decode_json, encode, sniff
-from understudy.apiserver.rawjson import RawObject
-from understudy.apiserver.schema import Schemas, Struct
+from understudy.machinery.golang.json_writer import RawObject
+from understudy.machinery.serializer.json import DecodeError, canonical, decode_json, encode, sniff
+from understudy.machinery.typeinfo.schema import Schemas, Struct
 
 SCHEMAS = Schemas.of("1.32")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.apiserver import protobuf
-from understudy.apiserver.decode import DecodeError, canonical, decode_json, decode_yaml, encode, sniff
-from understudy.apiserver.schema import Custom, List, Map, Scalar, Schemas, Shape, Struct
-from understudy.apiserver.wire import MAGIC, envelope
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.json import DecodeError, canonical, decode_json, decode_yaml, encode, sniff
+from understudy.machinery.serializer.protobuf_wire import MAGIC, envelope
+from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Schemas, Shape, Struct
 
 SCHEMAS = Schemas.of("1.32")
 KINDS = {

@@ -8,15 +8,17 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.apiserver.call import Call, Query, Reply
-from understudy.apiserver.discovery import Discovery
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.releases import Release
+from understudy.apiserver.endpoints.discovery.documents import Discovery
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.server.pages import health
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import Query
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
-PAGES = {name: Discovery(Release.of(name), "<address>") for name in ("1.31", "1.32")}
+PAGES = {name: Discovery(Release.of(name), "<address>", pages=list(health.paths())) for name in ("1.31", "1.32")}
 
 
 def ask(path: str, release: str = "1.32", method: str = "GET", query: str = "", **headers: str) -> Reply | None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.godiff import diff
-from understudy.apiserver.schema import Schemas
+from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.validation.diff import diff
 
 SCHEMAS = Schemas.of("1.32")
 CORE = "k8s.io/kubernetes/pkg/apis/core."

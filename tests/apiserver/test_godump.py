@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.decode import decode_json
-from understudy.apiserver.godump import dump, dump_json
-from understudy.apiserver.schema import Schemas
+from understudy.machinery.serializer.json import decode_json
+from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.validation.dump import dump, dump_json
 
 SCHEMAS = Schemas.of("1.32")
 RESOURCE = "k8s.io/kubernetes/pkg/apis/resource."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.gotext import parse_int
+from understudy.machinery.golang.text import parse_int
 
 LONG = "1" * 5000
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.call import Call, Query, Reply
-from understudy.apiserver.health import Metrics, health, slis
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.server.pages.health import Metrics, health, slis
+from understudy.machinery.options import Query
 
 
 def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Reply:

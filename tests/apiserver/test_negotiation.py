@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.call import Query
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.negotiation import (
+from understudy.apiserver.endpoints.negotiation import (
     API,
     APIS,
     JSON,
@@ -28,6 +26,8 @@ from understudy.apiserver.negotiation import (
     wants_pretty,
     watch_output,
 )
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import Query
 
 META = ";v=v1;g=meta.k8s.io"
 V2 = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"

@@ -7,10 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from understudy.apiserver.call import Call, Query, Reply
-from understudy.apiserver.openapi import OpenAPI
-from understudy.apiserver.openapi_v2 import encode, schema
-from understudy.apiserver.releases import Release
+from understudy.apiserver.endpoints.openapi.v2 import encode, schema
+from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.kinds.release import Release
+from understudy.machinery.options import Query
 
 DOCUMENTS = {name: OpenAPI(Release.of(name)) for name in ("1.31", "1.32")}
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.options import check_timeout
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import check_timeout
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import orjson
 import pytest
 
 from understudy import Server
-from understudy.apiserver.ordering import in_order
-from understudy.apiserver.schema import Schemas, Struct
+from understudy.machinery.serializer.ordering import in_order
+from understudy.machinery.typeinfo.schema import Schemas, Struct
 
 POD = Schemas.of("1.32").kind("", "v1", "Pod")
 

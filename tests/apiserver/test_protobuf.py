@@ -10,11 +10,18 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver import protobuf
-from understudy.apiserver.decode import DecodeError, decode_json, encode
-from understudy.apiserver.rawjson import RawObject
-from understudy.apiserver.schema import Schemas
-from understudy.apiserver.wire import MAGIC, envelope, open_envelope, read_watch_frames, tagged, watch_frame
+from understudy.machinery.golang.json_writer import RawObject
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.json import DecodeError, decode_json, encode
+from understudy.machinery.serializer.protobuf_wire import (
+    MAGIC,
+    envelope,
+    open_envelope,
+    read_watch_frames,
+    tagged,
+    watch_frame,
+)
+from understudy.machinery.typeinfo.schema import Schemas
 
 MODULES = {"1.31": "v0.31.3", "1.32": "v0.32.5"}
 SCHEMAS = Schemas.of("1.32")

@@ -167,13 +167,13 @@ def test_importing_the_plugin_is_light() -> None:
         "lark",
         "orjson",
         "ruamel",
-        "understudy.apiserver.server",
+        "understudy.apiserver.server.server",
         "uvloop",
     ]
     code = (
         "import pytest, sys\n"
         "before = set(sys.modules)\n"
-        "import understudy.apiserver.pytest_plugin\n"
+        "import understudy.apiserver.cmd.pytest_plugin\n"
         f"print(sorted((set(sys.modules) - before) & {set(heavy)!r}))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.quantity import (
+from understudy.machinery.quantity import (
     WRONG_FORMAT,
     WRONG_NUMBER,
     WRONG_SUFFIX,

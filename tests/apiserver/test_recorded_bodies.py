@@ -12,9 +12,17 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.decode import DecodeError, canonical, decode_json, decode_yaml, encode, sniff, yaml_to_json
-from understudy.apiserver.godump import dump
-from understudy.apiserver.schema import Schemas, Struct
+from understudy.machinery.serializer.json import (
+    DecodeError,
+    canonical,
+    decode_json,
+    decode_yaml,
+    encode,
+    sniff,
+    yaml_to_json,
+)
+from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.validation.dump import dump
 
 RECORDINGS = Path(__file__).parent.parent / "recordings"
 RELEASES = ("1.31", "1.32")

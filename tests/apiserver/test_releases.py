@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.releases import Release, UnknownReleaseError, names, storage_version_hash
-from understudy.apiserver.types import GroupVersionKind
+from understudy.apiserver.kinds.release import Release, UnknownReleaseError, names, storage_version_hash
+from understudy.machinery.types import GroupVersionKind
 
 
 def test_a_kind_has_what_discovery_says() -> None:

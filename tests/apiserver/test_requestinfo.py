@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.call import Query
-from understudy.apiserver.requestinfo import RequestInfo, RequestInfoError, request_info
+from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError, request_info
+from understudy.machinery.options import Query
 
 NS = "/api/v1/namespaces/other"
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver import binding, deletion, kubelet, reads, reviews, scale, writes
-from understudy.apiserver.call import Query
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.releases import Release
-from understudy.apiserver.requestinfo import request_info
-from understudy.apiserver.routing import Handler, Route, find
+from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
+from understudy.apiserver.endpoints.requestinfo import request_info
+from understudy.apiserver.endpoints.routing import Handler, Route, find
+from understudy.apiserver.endpoints.subresources import binding, connect, scale
+from understudy.apiserver.kinds.release import Release
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import Query
 
 PODS = "/api/v1/namespaces/ns/pods"
 NODES = "/api/v1/nodes"
@@ -25,18 +26,18 @@ def route(method: str, path: str) -> Route | None:
 @pytest.mark.parametrize(
     ("method", "path", "handler"),
     [
-        ("GET", PODS, reads.list_),
-        ("GET", "/api/v1/pods", reads.list_),
-        ("GET", f"{PODS}?watch=1", reads.watch),
-        ("GET", f"{PODS}/x", reads.get),
-        ("POST", PODS, writes.create),
-        ("PUT", f"{PODS}/x", writes.update),
-        ("PATCH", f"{PODS}/x/status", writes.patch),
-        ("DELETE", f"{PODS}/x", deletion.delete),
-        ("DELETE", PODS, deletion.delete_collection),
+        ("GET", PODS, get.list_),
+        ("GET", "/api/v1/pods", get.list_),
+        ("GET", f"{PODS}?watch=1", get.watch),
+        ("GET", f"{PODS}/x", get.get),
+        ("POST", PODS, write.create),
+        ("PUT", f"{PODS}/x", write.update),
+        ("PATCH", f"{PODS}/x/status", write.patch),
+        ("DELETE", f"{PODS}/x", delete.delete),
+        ("DELETE", PODS, delete.delete_collection),
         ("POST", f"{PODS}/x/binding", binding.of_pod),
-        ("POST", f"{PODS}/x/exec", kubelet.run),
-        ("OPTIONS", f"{NODES}/x/proxy/some/path", kubelet.proxy),
+        ("POST", f"{PODS}/x/exec", connect.run),
+        ("OPTIONS", f"{NODES}/x/proxy/some/path", connect.proxy),
         ("GET", SCALE, scale.get_scale),
         ("POST", REVIEWS, reviews.HANDLERS["tokenreviews"]["create"]),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.selectors import Selector, SelectorError, parse_fields, parse_labels
+from understudy.machinery.selectors import Selector, SelectorError, parse_fields, parse_labels
 
 LABELS = {"app": "web", "tier": "", "size": "7"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.storage.base import (
+from understudy.apiserver.storage.interface import (
     CompactedError,
     Entry,
     FutureRevisionError,
@@ -12,7 +12,7 @@ from understudy.apiserver.storage.base import (
     RevisionConflictError,
 )
 from understudy.apiserver.storage.memory import MemoryStore
-from understudy.apiserver.types import Obj
+from understudy.machinery.types import Obj
 
 PREFIX = "/registry/things/"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from understudy.apiserver.streams import Alarm
+from understudy.apiserver.server.watch_stream import Alarm
 
 
 async def test_an_alarm_rings_at_the_last_time_that_was_set() -> None:

@@ -6,12 +6,20 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.call import Call, Query
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Kind
-from understudy.apiserver.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
-from understudy.apiserver.releases import Release
-from understudy.apiserver.tables import check_conversion, endpoint, partial, partial_list, scale_table, table
+from understudy.apiserver.endpoints.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
+from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.responsewriters.tables import (
+    check_conversion,
+    endpoint,
+    partial,
+    partial_list,
+    scale_table,
+    table,
+)
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import Query
 
 TABLE = Output(target="Table", target_version="v1")
 OLD = {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.apiserver import validate_command
+from understudy.apiserver.cmd import validate_command
 
 GOOD = """\
 apiVersion: resource.k8s.io/v1beta1

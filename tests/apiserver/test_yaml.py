@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.decode import DecodeError, decode_yaml, encode, yaml_to_json
-from understudy.apiserver.goyaml import load_yaml
-from understudy.apiserver.schema import Schemas
-from understudy.apiserver.yamlout import dump_yaml
+from understudy.machinery.golang.yaml_reader import load_yaml
+from understudy.machinery.golang.yaml_writer import dump_yaml
+from understudy.machinery.serializer.json import DecodeError, decode_yaml, encode, yaml_to_json
+from understudy.machinery.typeinfo.schema import Schemas
 
 CONFIG_MAP = Schemas.of("1.32").kind("", "v1", "ConfigMap")
 

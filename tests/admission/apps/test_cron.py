@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.admission.apps import cron
+from understudy.admission.validation.batch import cron
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,14 @@ from understudy.admission.cel import compile as compile_selector
 from understudy.admission.cel import compiler as cel_compiler
 from understudy.admission.cel import device_environment
 from understudy.admission.cel.ast import Node, children
-from understudy.admission.cel.build import Builder
 from understudy.admission.cel.errors import Report
-from understudy.admission.cel.macros import MACROS
-from understudy.admission.cel.parser_celpy import SyntaxMismatchError
-from understudy.admission.cel.parser_celpy import parse as parse_with_celpy
-from understudy.admission.cel.syntax import parse as parse_and_explain
-from understudy.admission.cel.syntax import surely_shallow
-from understudy.admission.cel.tokens import scan
+from understudy.admission.cel.parser.build import Builder
+from understudy.admission.cel.parser.macros import MACROS
+from understudy.admission.cel.parser.parser_celpy import SyntaxMismatchError
+from understudy.admission.cel.parser.parser_celpy import parse as parse_with_celpy
+from understudy.admission.cel.parser.syntax import parse as parse_and_explain
+from understudy.admission.cel.parser.syntax import surely_shallow
+from understudy.admission.cel.parser.tokens import scan
 
 ENVIRONMENT = device_environment("1.32")
 LINES = (Path(__file__).parent / "corpus-1.32.jsonl").read_text("utf-8").splitlines()

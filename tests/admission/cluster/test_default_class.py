@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.cluster import default_class
-from understudy.admission.gates import Gates
-from understudy.apiserver.kind import Context
+from understudy.admission.context import Context
+from understudy.admission.plugins import default_class
+from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 STORAGE, OLD_STORAGE = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.admission.cluster.schema_formats import fits
+from understudy.admission.validation.apiextensions.schema_formats import fits
 
 UUID = "123e4567-e89b-42d3-a456-426614174000"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.cluster.schema_values import validate
-from understudy.admission.field import Path
+from understudy.admission.validation.apiextensions.schema_values import validate
+from understudy.machinery.validation.field import Path
 
 NOT_POSITIVE = "factor MultipleOf declared for  must be positive:"
 

@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509 import CertificateBuilder, CertificateSigningRequestBuilder, Name, NameAttribute
 from cryptography.x509.oid import NameOID
 
-from understudy.admission.cluster import pem, x509
+from understudy.machinery.golang.x509 import pem, x509
 
 # Who asks: CN=bob, with a key on P-256.
 REQUEST = base64.b64decode(

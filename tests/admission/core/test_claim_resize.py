@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.core import claim_resize
-from understudy.admission.gates import Gates
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Context
+from understudy.admission.context import Context
+from understudy.admission.plugins import volume_claim_resize
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 
@@ -33,17 +33,17 @@ def claim(class_: str, size: str) -> Obj:
 )
 def test_claims_that_may_change(allowed: bool | None, class_: str, size: str) -> None:
     """Those that do not grow, and those of a class that allows its volumes to be expanded."""
-    claim_resize.check(claim(class_, size), claim(class_, "1Gi"), context(allowed))
+    volume_claim_resize.check(claim(class_, size), claim(class_, "1Gi"), context(allowed))
 
 
 @pytest.mark.parametrize(("allowed", "class_"), [(False, "gold"), (None, "gold"), (True, ""), (True, "lead")])
 def test_claims_that_may_not_grow(allowed: bool | None, class_: str) -> None:
     """Those without a class, and those of a class that does not say that they may."""
     with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
-        claim_resize.check(claim(class_, "2Gi"), claim(class_, "1Gi"), context(allowed))
+        volume_claim_resize.check(claim(class_, "2Gi"), claim(class_, "1Gi"), context(allowed))
 
 
 def test_another_class() -> None:
     """A claim that changes its class does not grow."""
     with pytest.raises(StatusError):
-        claim_resize.check(claim("gold", "2Gi"), claim("", "1Gi"), context(True))
+        volume_claim_resize.check(claim("gold", "2Gi"), claim("", "1Gi"), context(True))

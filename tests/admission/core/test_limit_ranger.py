@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.core import limit_ranger
-from understudy.admission.gates import Gates
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Context
+from understudy.admission.context import Context
+from understudy.admission.plugins import limit_ranger
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 

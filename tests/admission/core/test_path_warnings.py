@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.core.path_warnings import overlapping
+from understudy.admission.validation.core.volumes.path_warnings import overlapping
 
 TOKEN = {"serviceAccountToken": {"path": "t"}}
 BUNDLE = {"clusterTrustBundle": {"signerName": "s", "path": "c/b"}}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.core.quota_usage import usage_of
-from understudy.admission.core.resource_quota import Request, charges
-from understudy.admission.gates import Gates
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Context
+from understudy.admission.context import Context
+from understudy.admission.plugins.resource_quota.charge import Request, charges
+from understudy.admission.plugins.resource_quota.usage import usage_of
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 CTX = Context("1.32", Gates.of("1.32"), "v1")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.core import selectors
+from understudy.admission.validation import label_selectors
 
 
 def term(operator: str, *values: str) -> dict[str, Any]:
@@ -29,4 +29,4 @@ def term(operator: str, *values: str) -> dict[str, Any]:
 )
 def test_matches(selector: dict[str, Any] | None, labels: dict[str, str], met: bool) -> None:
     """No selector matches nothing, an empty one everything."""
-    assert selectors.matches(selector, labels) is met
+    assert label_selectors.matches(selector, labels) is met

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.gates import Gates
-from understudy.apiserver.decode import decode_json, encode
-from understudy.apiserver.kind import Context
-from understudy.apiserver.kinds import resource
-from understudy.apiserver.schema import Schemas
+from understudy.admission.context import Context
+from understudy.apiserver.kinds.resource import resource
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.typeinfo.schema import Schemas
 
 from .objects import ALLOCATION, DEVICES, STATUS, metadata
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.gates import Gates
-from understudy.admission.validate import Validator
-from understudy.apiserver.decode import decode_json, encode
-from understudy.apiserver.kind import Context, Kind
-from understudy.apiserver.kinds import resource
+from understudy.admission.context import Context
+from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.kinds.resource import resource
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.serializer.json import decode_json, encode
 
 from .objects import TERM, objects
 

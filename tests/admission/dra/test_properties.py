@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from understudy.admission import meta
-from understudy.admission.validate import Validator
-from understudy.apiserver.decode import DecodeError, decode_json, encode
-from understudy.apiserver.kind import Kind
+from understudy.admission.validation import objectmeta
+from understudy.apiserver.cmd.validator import Validator
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.serializer.json import DecodeError, decode_json, encode
 
 from .objects import STATUS, objects
 
@@ -106,7 +106,7 @@ def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: 
     ctx, strategy = validator.context(version), kind.rules.strategy
     strategy.prepare_for_update(new, old, ctx)
     assert new == old
-    assert meta.validate_update(new["metadata"], old["metadata"], release=ctx.release) == []
+    assert objectmeta.validate_update(new["metadata"], old["metadata"], release=ctx.release) == []
     errors = strategy.validate_update(new, old, ctx)
     assert [error for error in errors if not error.field.startswith("metadata.n")] == []
 

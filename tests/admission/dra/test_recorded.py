@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.validate import Validator
-from understudy.apiserver.decode import decode_json
+from understudy.apiserver.cmd.validator import Validator
+from understudy.machinery.serializer.json import decode_json
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "validation"
 PATH = re.compile(r"/apis/resource\.k8s\.io/(?P<version>\w+)/(?:namespaces/(?P<namespace>[^/]+)/)?(?P<resource>\w+)\?")

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.gates import Gates
-from understudy.admission.pod_security import enforcement
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Context
+from understudy.admission.context import Context
+from understudy.admission.plugins.pod_security import enforcement
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 PREFIX = "pod-security.kubernetes.io/"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.admission.pod_security.levels import policy
+from understudy.admission.plugins.pod_security.levels import policy
 
 LEVEL, VERSION = "must be one of privileged, baseline, restricted", 'must be "latest" or "v1.x"'
 

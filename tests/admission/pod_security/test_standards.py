@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.pod_security.levels import BASELINE, PRIVILEGED, RESTRICTED, Standard
-from understudy.admission.pod_security.pod import Pod
-from understudy.admission.pod_security.standards import violations
+from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, RESTRICTED, Standard
+from understudy.admission.plugins.pod_security.pod import Pod
+from understudy.admission.plugins.pod_security.standards import violations
 
 Obj = dict[str, Any]
 FINE = {

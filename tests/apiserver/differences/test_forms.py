@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from understudy import Server
-from understudy.apiserver.wire import BYTES, fields, open_envelope
+from understudy.machinery.serializer.protobuf_wire import BYTES, fields, open_envelope
 
 from .asking import ask, send
 

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import pytest
 
 from understudy import Server
-from understudy.apiserver import freshness, paging
-from understudy.apiserver.errors import StatusError
+from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.errors import StatusError
 
 from .asking import PATIENCE, ask
 
 FUTURE = 99999999
 NOT_THERE = f"Timeout: Too large resource version: {FUTURE}, current: "
 ETCD = "etcdserver: mvcc: required revision is a future revision"
-TOKEN = paging.encode("a", 5)
+TOKEN = continue_token.encode("a", 5)
 BEYOND = 2**64
 OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}": value out of range'
 
@@ -25,7 +25,7 @@ OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}
 async def test_a_write_ends_the_wait() -> None:
     """A read that wants the next version goes on with the write that makes it, not with the one before."""
     store = MemoryStore()
-    waiting = asyncio.create_task(freshness.wait_for(store, str(store.revision + 2), patience=PATIENCE))
+    waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), patience=PATIENCE))
     for name in "ab":
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -38,7 +38,7 @@ async def test_patience_ends_the_wait() -> None:
     """Without a write the read is refused in the end, and leaves nothing behind in the store."""
     store = MemoryStore()
     with pytest.raises(StatusError) as refused:
-        await freshness.wait_for(store, "9", patience=0)
+        await resource_version.wait_for(store, "9", patience=0)
     assert (refused.value.code, refused.value.retry_after, store.watching("/")) == (504, 1, 0)
 
 
@@ -47,7 +47,7 @@ async def test_versions_that_are_there_wait_for_nothing() -> None:
     store = MemoryStore()
     for version in ("", "0", str(store.revision)):
         with pytest.raises(StopIteration):
-            freshness.wait_for(store, version, patience=PATIENCE).send(None)
+            resource_version.wait_for(store, version, patience=PATIENCE).send(None)
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from understudy import Server
-from understudy.apiserver.wire import BYTES, fields
+from understudy.machinery.serializer.protobuf_wire import BYTES, fields
 
 MAPS = "/api/v1/namespaces/default/configmaps?watch=1"
 PROTOBUF = "application/vnd.kubernetes.protobuf;stream=watch"

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.kinds import pod_table
 from understudy.apiserver.kinds.batch import rules as batch
-from understudy.apiserver.kinds.nodes import rules as nodes
-from understudy.apiserver.kinds.pods import delete_grace
-from understudy.apiserver.printing import human_duration
+from understudy.apiserver.kinds.core import pod_table
+from understudy.apiserver.kinds.core.nodes import rules as nodes
+from understudy.apiserver.kinds.core.pods import delete_grace
+from understudy.apiserver.kinds.printers import human_duration
 
 CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
 

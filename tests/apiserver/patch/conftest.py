@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.decode import canonical
-from understudy.apiserver.patch import apply, managedfields, merge
-from understudy.apiserver.patch.fieldset import each, path_text
-from understudy.apiserver.schema import Schemas, Struct
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.machinery.patch import merge_patch
+from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.patch.apply.field_set import each, path_text
+from understudy.machinery.serializer.json import canonical
+from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.types import Obj, split_api_version
 
 SCHEMAS = Schemas.of("1.32")
 
@@ -57,18 +58,18 @@ class World:
 
     def create(self, manager: str, obj: Obj) -> Obj:
         new = self.form({"kind": self.kind, "metadata": {}} | obj, "")
-        new["metadata"]["managedFields"] = managedfields.on_update(None, new, manager=manager, **self._request("", ""))
+        new["metadata"]["managedFields"] = managed_fields.on_update(None, new, manager=manager, **self._request("", ""))
         return self.stored(new)
 
     def update(self, manager: str, edit: Obj, subresource: str = "", api_version: str = "") -> Obj:
         """A merge patch of the object."""
         assert self.live is not None
         live = self.form(self.live, api_version)
-        new = self.form(merge.apply(merge.Patch(copy.deepcopy(edit), []), live), api_version)
+        new = self.form(merge_patch.apply(merge_patch.Patch(copy.deepcopy(edit), []), live), api_version)
         sent = (edit.get("metadata") or {}).get("managedFields")
         if sent is not None:
             new["metadata"]["managedFields"] = sent
-        new["metadata"]["managedFields"] = managedfields.on_update(
+        new["metadata"]["managedFields"] = managed_fields.on_update(
             live, new, manager=manager, **self._request(subresource, api_version)
         )
         return self.stored(new)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch import apply
+from understudy.machinery.errors import StatusError
+from understudy.machinery.patch.apply import apply
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.patch.fieldset import (
+from understudy.machinery.patch.apply.field_set import (
     FieldSetError,
     Set,
     difference,

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch import json as json_patch
-from understudy.apiserver.rawjson import encode
+from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.patch import json_patch
 
 OBJECT = {"s": "a<b", "n": 1, "o": {"x": "1", "y": None}, "l": ["a", "b", "c"], "d/e~f": True}
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.field import Path
-from understudy.apiserver.patch.managedfields import keep_times, manager_name, validate_field_manager
+from understudy.machinery.patch.apply.managed_fields import keep_times, manager_name, validate_field_manager
+from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
 SENT = MINE | {"time": "2020-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}}

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch import merge
+from understudy.machinery.errors import StatusError
+from understudy.machinery.patch import merge_patch
 
 CASES = [
     ({"a": "b"}, {"a": "c"}, {"a": "c"}),
@@ -30,13 +30,13 @@ CASES = [
 @pytest.mark.parametrize(("current", "patch", "result"), CASES)
 def test_merging(current: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
     before = json.dumps(current)
-    assert merge.apply(merge.parse(json.dumps(patch).encode()), current) == result
+    assert merge_patch.apply(merge_patch.parse(json.dumps(patch).encode()), current) == result
     assert json.dumps(current) == before
 
 
 def test_objects_that_were_merged_are_sorted() -> None:
-    patch = merge.Patch({"a": {"z": {"q": 1, "p": None, "o": 2}}}, [])
-    assert json.dumps(merge.apply(patch, {"b": {"y": 1, "x": 2}, "a": {"d": 1, "c": 2}})) == (
+    patch = merge_patch.Patch({"a": {"z": {"q": 1, "p": None, "o": 2}}}, [])
+    assert json.dumps(merge_patch.apply(patch, {"b": {"y": 1, "x": 2}, "a": {"d": 1, "c": 2}})) == (
         '{"a": {"c": 2, "d": 1, "z": {"o": 2, "q": 1}}, "b": {"y": 1, "x": 2}}'
     )
 
@@ -54,20 +54,20 @@ BODIES = [
 @pytest.mark.parametrize(("body", "validate", "message"), BODIES)
 def test_bodies_that_are_no_patch(body: str, validate: bool, message: str) -> None:
     with pytest.raises(StatusError) as caught:
-        merge.parse(body.encode(), validate)
+        merge_patch.parse(body.encode(), validate)
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
 def test_without_field_validation_a_list_replaces_the_document() -> None:
-    assert merge.apply(merge.parse(b'[{"a":null}]', validate=False), {"a": 1}) == [{}]
+    assert merge_patch.apply(merge_patch.parse(b'[{"a":null}]', validate=False), {"a": 1}) == [{}]
 
 
 def test_duplicate_keys_are_strict_errors_and_the_last_wins() -> None:
-    patch = merge.parse(b'{"metadata":{"labels":{"a":"1","a":"2"}},"data":[{"b":1,"b":2}]}')
+    patch = merge_patch.parse(b'{"metadata":{"labels":{"a":"1","a":"2"}},"data":[{"b":1,"b":2}]}')
     assert patch.content == {"metadata": {"labels": {"a": "2"}}, "data": [{"b": 2}]}
     assert patch.strict_errors == ['duplicate field "metadata.labels.a"', 'duplicate field "data[0].b"']
 
 
 def test_integers_that_go_cannot_hold_are_floats() -> None:
-    patch = merge.parse(b'{"a":9223372036854775807,"b":9223372036854775808,"c":1e2}')
+    patch = merge_patch.parse(b'{"a":9223372036854775807,"b":9223372036854775808,"c":1e2}')
     assert json.dumps(patch.content) == '{"a": 9223372036854775807, "b": 9.223372036854776e+18, "c": 100.0}'

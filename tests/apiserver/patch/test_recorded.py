@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.decode import canonical
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch import apply, managedfields, merge, strategic
-from understudy.apiserver.patch import json as json_patch
-from understudy.apiserver.schema import Schemas, Struct
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.machinery.errors import StatusError
+from understudy.machinery.patch import json_patch, merge_patch, strategic
+from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.serializer.json import canonical
+from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.types import Obj, split_api_version
 
 NOW = "2024-01-02T03:04:05Z"
 
@@ -41,7 +41,7 @@ def test_patches(item: dict[str, Any]) -> None:
         if item["form"] == "strategic":
             result = strategic.apply(strategic.parse(body), current, struct)
         elif item["form"] == "merge":
-            result = merge.apply(merge.parse(body), current)
+            result = merge_patch.apply(merge_patch.parse(body), current)
         else:
             result = json_patch.apply(json_patch.parse(body), current)
         outcome = 200, told_apart(canonical(result, struct)[0])
@@ -61,7 +61,7 @@ def told_apart(obj: Obj) -> Obj:
 @pytest.mark.parametrize("item", recorded("owners"))
 def test_owners(item: dict[str, Any]) -> None:
     live, new = item["live"], item["new"]
-    owners = managedfields.on_update(
+    owners = managed_fields.on_update(
         live,
         new,
         struct=struct_of(new),

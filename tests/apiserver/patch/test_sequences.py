@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.apiserver.decode import canonical
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch.fieldset import difference, each, intersection, path_text
-from understudy.apiserver.patch.owners import decode
-from understudy.apiserver.patch.typed import changes, type_of
-from understudy.apiserver.patch.values import fields_of
-from understudy.apiserver.types import Obj
+from understudy.machinery.errors import StatusError
+from understudy.machinery.patch.apply.field_set import difference, each, intersection, path_text
+from understudy.machinery.patch.apply.fields_of import fields_of
+from understudy.machinery.patch.apply.managers import decode
+from understudy.machinery.patch.apply.typed import changes, type_of
+from understudy.machinery.serializer.json import canonical
+from understudy.machinery.types import Obj
 
 # No empty lists and maps: they are owned, although nothing is stored.
 Parts = dict[str, st.SearchStrategy[Any]]

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.apiserver.decode import decode_json
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.patch import strategic
-from understudy.apiserver.schema import Schemas
+from understudy.machinery.errors import StatusError
+from understudy.machinery.patch import strategic
+from understudy.machinery.serializer.json import decode_json
+from understudy.machinery.typeinfo.schema import Schemas
 
 SCHEMAS = Schemas.of("1.32")
 POD = SCHEMAS.kind("", "v1", "Pod")

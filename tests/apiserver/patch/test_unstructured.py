@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from understudy.apiserver.decode import DecodeError
-from understudy.apiserver.patch.unstructured import decoded
-from understudy.apiserver.schema import Schemas
+from understudy.machinery.patch.unstructured import decoded
+from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.typeinfo.schema import Schemas
 
 SCHEMAS = Schemas.of("1.32")
 CONTROLLER = SCHEMAS.kind("", "v1", "ReplicationController")

@@ -11,8 +11,8 @@ words what is wrong with it. Names and functions come from `environment`, `decla
 runs the stages.
 """
 
+from understudy.admission.cel.checker.environment import Environment, device_environment
 from understudy.admission.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it
-from understudy.admission.cel.environment import Environment, device_environment
 from understudy.admission.cel.errors import EvaluationError
 
 __all__ = ["Compiled", "Environment", "EvaluationError", "compile", "device_environment"]

@@ -9,17 +9,19 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from understudy.admission.cel import cost, evaluator, syntax
 from understudy.admission.cel.ast import Node
-from understudy.admission.cel.build import Builder
-from understudy.admission.cel.checker import check
-from understudy.admission.cel.environment import Environment
+from understudy.admission.cel.checker.checker import check
+from understudy.admission.cel.checker.environment import Environment
+from understudy.admission.cel.checker.validators import validate
+from understudy.admission.cel.cost import cost
 from understudy.admission.cel.errors import EvaluationError, Report
-from understudy.admission.cel.macros import MACROS
-from understudy.admission.cel.syntax import surely_shallow
-from understudy.admission.cel.tokens import scan
+from understudy.admission.cel.parser import syntax
+from understudy.admission.cel.parser.build import Builder
+from understudy.admission.cel.parser.macros import MACROS
+from understudy.admission.cel.parser.syntax import surely_shallow
+from understudy.admission.cel.parser.tokens import scan
+from understudy.admission.cel.runtime import evaluator
 from understudy.admission.cel.types import Type
-from understudy.admission.cel.validators import validate
 
 MAX_COST = 2**64 - 1
 
@@ -53,7 +55,7 @@ class Compiled:
         """
         if self.program is None:
             raise EvaluationError(f"expression did not compile: {self.error}")
-        from understudy.admission.cel.device import as_bool, device_value
+        from understudy.admission.cel.runtime.device import as_bool, device_value
 
         return as_bool(self.program({"device": device_value(device)}))
 
@@ -124,7 +126,7 @@ def parse(expression: str, report: Report) -> Node | None:
 
 
 def _quick(tokens: Any, builder: Builder) -> Node | None:
-    from understudy.admission.cel import parser_celpy
+    from understudy.admission.cel.parser import parser_celpy
 
     try:
         return parser_celpy.parse(tokens, builder)

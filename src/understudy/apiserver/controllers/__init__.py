@@ -17,15 +17,15 @@ import logging
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
-from understudy.apiserver.api import Api
 from understudy.apiserver.controllers import definitions, flow_schemas
 from understudy.apiserver.controllers.access import Controller, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.storage.base import Watch
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.storage.interface import Watch
+from understudy.machinery.errors import StatusError
 
 KNOWN: dict[str, Callable[[Api], Controller]] = {
     "namespace": NamespaceController,

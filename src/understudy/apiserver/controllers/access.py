@@ -7,18 +7,18 @@ from typing import Protocol
 
 import orjson
 
-from understudy.apiserver import writes
-from understudy.apiserver.api import Api, Target
-from understudy.apiserver.call import Call, Query, User
-from understudy.apiserver.deletion import Deletion
-from understudy.apiserver.keys import prefix_of
-from understudy.apiserver.kind import Kind
-from understudy.apiserver.options import DeleteOptions
-from understudy.apiserver.releases import Release
-from understudy.apiserver.requestinfo import request_info
-from understudy.apiserver.storage.base import Entry, Event
-from understudy.apiserver.types import Obj
-from understudy.apiserver.users import AUTHENTICATED, MASTERS, account_groups, account_name
+from understudy.apiserver.endpoints.handlers import write
+from understudy.apiserver.endpoints.handlers.delete import Deletion
+from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.requestinfo import request_info
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.options import DeleteOptions, Query
+from understudy.machinery.types import Obj
+from understudy.machinery.users import AUTHENTICATED, MASTERS, User, account_groups, account_name
 
 AGENT = "kube-controller-manager"
 NAMESPACE = "kube-system"  # of its service accounts
@@ -93,7 +93,7 @@ class Access:
     async def patch(self, place: Place, body: Obj, subresource: str = "") -> None:
         """A merge patch. Raises StatusError."""
         call, target = self._request("PATCH", place, subresource, body, MERGE)
-        await writes.patch(self.api, call, target)
+        await write.patch(self.api, call, target)
 
     async def apply(self, place: Place, body: Obj, subresource: str, manager: str) -> None:
         """A patch of what `manager` wants, whoever else wants something else. Raises StatusError."""
@@ -101,12 +101,12 @@ class Access:
         head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}
         query = f"fieldManager={manager}&force=true"
         call, target = self._request("PATCH", place, subresource, head | body, APPLY, query)
-        await writes.patch(self.api, call, target)
+        await write.patch(self.api, call, target)
 
     async def update(self, place: Place, body: Obj, subresource: str = "") -> None:
         """Raises StatusError."""
         call, target = self._request("PUT", place, subresource, body)
-        await writes.update(self.api, call, target)
+        await write.update(self.api, call, target)
 
     async def delete(self, place: Place, uid: str, propagation: str) -> None:
         """Raises StatusError: 404, 409 for another uid."""

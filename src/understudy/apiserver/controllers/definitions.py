@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from understudy.admission.cluster.definitions import CLEANUP, approval
-from understudy.apiserver import metadata
-from understudy.apiserver.api import Api
+from understudy.admission.validation.apiextensions.definitions import CLEANUP, approval
 from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.gotext import aggregate
-from understudy.apiserver.printing import at
-from understudy.apiserver.storage.base import Entry, Event
-from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import versioned
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.registry.encoded import versioned
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery import clock
+from understudy.machinery.golang.text import aggregate
+from understudy.machinery.types import Obj, at
 
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -128,7 +127,7 @@ class DefinitionController:
             await self._access.update(place, {**definition, "status": status}, "status")
 
     def _status(self, definition: Obj) -> Obj:
-        now, group = metadata.timestamp(), definition["spec"].get("group")
+        now, group = clock.timestamp(), definition["spec"].get("group")
         others = [
             other
             for other in self._registry.listing(GROUP, RESOURCE)

@@ -5,12 +5,11 @@ Source: k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
 from __future__ import annotations
 
-from understudy.apiserver import metadata
-from understudy.apiserver.api import Api
 from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.printing import at
-from understudy.apiserver.storage.base import Entry, Event
-from understudy.apiserver.types import Obj
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery import clock
+from understudy.machinery.types import Obj, at
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
@@ -48,7 +47,7 @@ class FlowSchemaController:
         condition = _dangling(level, exists)
         found = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
         if not found or any(found[0].get(name) != value for name, value in condition.items()):
-            status = {"conditions": [{**condition, "lastTransitionTime": metadata.timestamp()}]}
+            status = {"conditions": [{**condition, "lastTransitionTime": clock.timestamp()}]}
             await self._access.apply(place, {"status": status}, "status", MANAGER)
 
 

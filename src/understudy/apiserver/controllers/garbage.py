@@ -18,13 +18,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.apiserver.api import Api
 from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError, account
-from understudy.apiserver.deletion import FOREGROUND, ORPHAN
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.keys import key_of
-from understudy.apiserver.storage.base import Entry, Event
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.endpoints.handlers.delete import FOREGROUND, ORPHAN
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.registry.keys import key_of
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj, split_api_version
 
 # They are nobody's owner and are too many (k8s.io/kubernetes/pkg/controller/garbagecollector/config).
 IGNORED = "/registry/events/"

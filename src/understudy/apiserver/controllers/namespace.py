@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from understudy.apiserver import metadata
-from understudy.apiserver.api import Api
 from understudy.apiserver.controllers.access import Access, Place, account
-from understudy.apiserver.errors import StatusError
-from understudy.apiserver.kind import Kind
-from understudy.apiserver.storage.base import Entry, Event
-from understudy.apiserver.types import Obj
-from understudy.apiserver.versions import versioned
+from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.registry.encoded import versioned
+from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery import clock
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj
 
 FINALIZER = "kubernetes"
 NAMESPACES = "/registry/namespaces/"
@@ -129,7 +129,7 @@ class _Emptying:
     def conditions(self, before: list[Obj]) -> list[Obj] | None:
         """What status.conditions become; None: what they are."""
         wrong = self._wrong()
-        now = metadata.timestamp()
+        now = clock.timestamp()
         said = {condition["type"]: condition for condition in before}
         for type_, reason, message in CONDITIONS:
             status = "True" if type_ in wrong else "False"

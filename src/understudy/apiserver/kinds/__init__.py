@@ -4,32 +4,27 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from understudy.apiserver.kind import Rules
 from understudy.apiserver.kinds import (
+    admissionregistration,
+    apiextensions,
     apps,
-    autoscaling,
     batch,
     certificates,
     coordination,
-    core,
-    events,
-    extensions,
-    flowcontrol,
     networking,
-    nodes,
-    pods,
     policy,
     rbac,
-    resource,
     scheduling,
-    services,
     storage,
-    volumes,
-    webhooks,
 )
+from understudy.apiserver.kinds.autoscaling import v2
+from understudy.apiserver.kinds.core import events, nodes, pods, services, small_kinds, volumes
+from understudy.apiserver.kinds.flowcontrol import flowcontrol
+from understudy.apiserver.kinds.resource import resource
+from understudy.apiserver.registry.kind import Rules
 
 FAMILIES = (
-    core,
+    small_kinds,
     pods,
     nodes,
     services,
@@ -37,7 +32,7 @@ FAMILIES = (
     events,
     apps,
     batch,
-    autoscaling,
+    v2,
     policy,
     rbac,
     networking,
@@ -45,8 +40,8 @@ FAMILIES = (
     scheduling,
     coordination,
     certificates,
-    extensions,
-    webhooks,
+    apiextensions,
+    admissionregistration,
     flowcontrol,
 )
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from understudy.admission.apps import common, statuses, workloads
-from understudy.admission.apps.workloads import TEMPLATE_GENERATION
-from understudy.admission.core import pod_defaults, volume_warnings
-from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.field import Path
-from understudy.admission.meta import Metadata
-from understudy.admission.names import label_name
-from understudy.admission.pod_security import enforcement as pod_security
-from understudy.apiserver.errors import bad_request
-from understudy.apiserver.gotext import parse_int
-from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.admission.context import Context
+from understudy.admission.plugins.pod_security import enforcement as pod_security
+from understudy.admission.validation.apps import common, statuses, workloads
+from understudy.admission.validation.apps.workloads import TEMPLATE_GENERATION
+from understudy.admission.validation.core.volumes import volume_warnings
+from understudy.admission.validation.objectmeta import Metadata
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
-from understudy.apiserver.kinds.volumes import default_claim
-from understudy.apiserver.printing import NONE, age, at, containers, labels, name, selector, selector_text
-from understudy.apiserver.types import Obj, split_api_version
+from understudy.apiserver.kinds.core import pod_defaults
+from understudy.apiserver.kinds.core.pod_disabled_fields import drop_template_fields, drop_template_fields_on_create
+from understudy.apiserver.kinds.core.volumes import default_claim
+from understudy.apiserver.kinds.printers import NONE, age, containers, labels, name, selector, selector_text
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.errors import bad_request
+from understudy.machinery.golang.text import parse_int
+from understudy.machinery.types import Obj, at, set_absent, split_api_version
+from understudy.machinery.validation.field import Path
+from understudy.machinery.validation.names import label_name
 
 # What the strategies of all workloads have.
 _SHARED: dict[str, Any] = {"warn_update": common.warn_update, **pod_security.of_template("spec", "template")}
@@ -265,8 +267,8 @@ def _deployments() -> Rules:
             "v1",
             "Deployment",
             _first_generation,
-            common.drop_on_create,
-            prepare_update=update_steps(common.drop_fields, _count_deployment),
+            drop_template_fields_on_create,
+            prepare_update=update_steps(drop_template_fields, _count_deployment),
             validate=workloads.deployment,
             validate_update=workloads.deployment_update,
             **_WARNED,
@@ -283,8 +285,8 @@ def _replica_sets() -> Rules:
             "apps",
             "v1",
             "ReplicaSet",
-            common.drop_on_create,
-            prepare_update=common.drop_fields,
+            drop_template_fields_on_create,
+            prepare_update=drop_template_fields,
             validate=workloads.replica_set,
             validate_update=workloads.replica_set_update,
             generation=True,
@@ -303,8 +305,8 @@ def _daemon_sets() -> Rules:
             "v1",
             "DaemonSet",
             _start_counting,
-            common.drop_on_create,
-            prepare_update=update_steps(common.drop_fields, _count_template),
+            drop_template_fields_on_create,
+            prepare_update=update_steps(drop_template_fields, _count_template),
             validate=workloads.daemon_set,
             validate_update=workloads.daemon_set_update,
             generation=True,
@@ -322,8 +324,8 @@ def _stateful_sets() -> Rules:
             "apps",
             "v1",
             "StatefulSet",
-            lambda obj, ctx: workloads.drop_stateful(obj, None, ctx),
-            prepare_update=workloads.drop_stateful,
+            lambda obj, ctx: drop_stateful_set_fields(obj, None, ctx),
+            prepare_update=drop_stateful_set_fields,
             validate=workloads.stateful_set,
             validate_update=workloads.stateful_set_update,
             validate_metadata=Metadata(name=label_name).created,
@@ -342,8 +344,8 @@ def _controllers() -> Rules:
             "",
             "v1",
             "ReplicationController",
-            common.drop_on_create,
-            prepare_update=common.drop_fields,
+            drop_template_fields_on_create,
+            prepare_update=drop_template_fields,
             validate=workloads.controller,
             validate_update=workloads.controller_update,
             generation=True,
@@ -358,3 +360,19 @@ def _controllers() -> Rules:
 
 def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
     return status(*prepare, validate_update=statuses.checked(counts))
+
+
+def drop_stateful_set_fields(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
+    """Fields of a stateful set whose gates are off and that the stored one does not have."""
+    spec, before = stateful_set["spec"], (old or {}).get("spec") or {}
+    for gate, field in _GATED.items():
+        if not ctx.gates[gate] and before.get(field) is None:
+            spec.pop(field, None)
+    used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
+    if not ctx.gates["MaxUnavailableStatefulSet"] and not used:
+        (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
+    drop_template_fields(stateful_set, old, ctx)
+
+
+# The gate that a field of a stateful set's spec belongs to.
+_GATED = {"StatefulSetAutoDeletePVC": "persistentVolumeClaimRetentionPolicy", "StatefulSetStartOrdinal": "ordinals"}

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from understudy.admission.apps import common, cron_jobs, job_status, jobs
-from understudy.admission.core import pod_defaults, pod_fields
-from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.field import Path
-from understudy.admission.meta import CORE
-from understudy.admission.pod_security import enforcement as pod_security
-from understudy.admission.updates import in_order
-from understudy.apiserver.kind import Context, Rules
+from understudy.admission.context import Context
+from understudy.admission.plugins.pod_security import enforcement as pod_security
+from understudy.admission.validation.apps import common
+from understudy.admission.validation.batch import cron_jobs, job_status, jobs
+from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
-from understudy.apiserver.printing import (
+from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.printers import (
     NONE,
     age,
-    at,
     containers,
     human_duration,
     instant,
@@ -26,7 +24,10 @@ from understudy.apiserver.printing import (
     since,
     true_false,
 )
-from understudy.apiserver.types import Obj
+from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.validation.field import Path
 
 UID_LABELS = (jobs.UID_LABEL, jobs.OLD_UID_LABEL)
 NAME_LABELS = (jobs.NAME_LABEL, jobs.OLD_NAME_LABEL)
@@ -148,19 +149,19 @@ def _label(job: Obj, ctx: Context) -> None:
 
 
 def _drop(job: Obj, ctx: Context) -> None:
-    jobs.drop_fields(job["spec"], None, ctx.gates)
+    drop_job_fields(job["spec"], None, ctx.gates)
 
 
 def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
-    jobs.drop_fields(job["spec"], old["spec"], ctx.gates)
+    drop_job_fields(job["spec"], old["spec"], ctx.gates)
 
 
 def _drop_cron(cron: Obj, ctx: Context) -> None:
-    pod_fields.drop_spec(at(cron, *_POD_OF_CRON), None, ctx.gates)
+    pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), None, ctx.gates)
 
 
 def _drop_cron_update(cron: Obj, old: Obj, ctx: Context) -> None:
-    pod_fields.drop_spec(at(cron, *_POD_OF_CRON), at(old, *_POD_OF_CRON), ctx.gates)
+    pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), at(old, *_POD_OF_CRON), ctx.gates)
 
 
 def _warn(job: Obj, ctx: Context) -> None:
@@ -227,3 +228,22 @@ def _cron_jobs() -> Rules:
         status=status(),
         row=_cron_job_row,
     )
+
+
+def drop_job_fields(spec: Obj, old: Obj | None, gates: Gates) -> None:
+    """Fields of a job's spec whose gates are off and that the stored job does not have."""
+    before = old or {}
+    guards = {
+        "JobManagedBy": ["managedBy"] if old is None else [],
+        "JobSuccessPolicy": ["successPolicy"],
+        "JobBackoffLimitPerIndex": ["backoffLimitPerIndex", "maxFailedIndexes"],
+        "JobPodReplacementPolicy": ["podReplacementPolicy"],
+    }
+    for gate, names in guards.items():
+        for field in [] if gates[gate] else names:
+            if before.get(field) is None:
+                spec.pop(field, None)
+    if old is None and not gates["JobBackoffLimitPerIndex"] and spec.get("podFailurePolicy"):
+        policy = spec["podFailurePolicy"]
+        policy["rules"] = [rule for rule in policy.get("rules") or () if rule.get("action") != "FailIndex"]
+    pod_disabled_fields.drop_spec(at(spec, "template", "spec"), at(before, "template", "spec"), gates)

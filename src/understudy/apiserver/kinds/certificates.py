@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from understudy.admission.cluster import signing_requests
-from understudy.admission.cluster.signing_requests import APPROVED, DENIED, GROUP
-from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.admission.context import Context
+from understudy.admission.validation import certificates
+from understudy.admission.validation.certificates import APPROVED, DENIED, GROUP
 from understudy.apiserver.kinds.common import Update, keep, restore, update_steps
-from understudy.apiserver.printing import NONE, age, at, field, human_duration, name
-from understudy.apiserver.types import Obj
+from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at
 
 # What the server says of the requester; a client cannot.
 REQUESTER = ("username", "uid", "groups", "extra")
@@ -78,7 +79,7 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
     """Of updates of the resource or a subresource; `may`: what `signing_requests.update` lets them do."""
     return Strategy(
         prepare_for_update=update_steps(*prepare),
-        validate_update=signing_requests.update(**may),
+        validate_update=certificates.update(**may),
         reset_fields={"": reset},
     )
 
@@ -91,9 +92,9 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
             strategy=replace(
                 main,
                 prepare_for_create=_requested_by,
-                validate=signing_requests.create,
-                validate_metadata=signing_requests.METADATA.created,
-                check_create=signing_requests.no_masters,
+                validate=certificates.create,
+                validate_metadata=certificates.METADATA.created,
+                check_create=certificates.no_masters,
             ),
             status=_strategy(
                 keep("spec"), _keep_decisions, _times, reset=(("spec",), ("status", "conditions")), signs=True

@@ -10,9 +10,10 @@ from copy import deepcopy
 from functools import lru_cache
 from typing import Any
 
-from understudy.apiserver.kind import Context, Strategy
-from understudy.apiserver.schema import Custom, Schemas, Shape, Struct
-from understudy.apiserver.types import Obj
+from understudy.admission.context import Context
+from understudy.apiserver.registry.kind import Strategy
+from understudy.machinery.typeinfo.schema import Custom, Schemas, Shape, Struct
+from understudy.machinery.types import Obj
 
 Create = Callable[[Obj, Context], None]
 Update = Callable[[Obj, Obj, Context], None]
@@ -125,3 +126,7 @@ def main(
 def status(*prepare: Update, **rules: Any) -> Strategy:
     """The strategy of a status subresource: the spec stays."""
     return Strategy(prepare_for_update=update_steps(keep("spec"), *prepare), **{"reset_fields": SPEC_RESET, **rules})
+
+
+def new_object(api_version: str, kind: str, name: str, *, metadata: Obj | None = None, **fields: Any) -> Obj:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **(metadata or {})}, **fields}

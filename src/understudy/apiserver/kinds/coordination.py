@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from understudy.admission.cluster import leases
-from understudy.admission.meta import PLAIN
-from understudy.admission.updates import again, in_order
-from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.printing import at, field, row
-from understudy.apiserver.types import Obj
+from understudy.admission.context import Context
+from understudy.admission.validation import coordination
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.objectmeta import PLAIN
+from understudy.apiserver.kinds.printers import field, row
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at
 
 # Fields of coordinated leader election.
 GATED = ("strategy", "preferredHolder")
@@ -26,8 +27,8 @@ LEASE = Strategy(
     prepare_for_update=_drop,
     create_on_update=True,
     validate_metadata=PLAIN.created,
-    validate=leases.create,
-    validate_update=in_order(PLAIN.updated, again(leases.create)),
+    validate=coordination.create,
+    validate_update=in_order(PLAIN.updated, again(coordination.create)),
     unconditional_update=False,
 )
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cluster import default_class, ingresses, network_policies
-from understudy.admission.core import endpoints
-from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.meta import CORE
-from understudy.admission.updates import again, in_order
-from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.admission.context import Context
+from understudy.admission.plugins import default_class
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.core import endpoints
+from understudy.admission.validation.networking import ingresses, network_policies
+from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status
-from understudy.apiserver.printing import NONE, UNSET, addresses, age, at, field, name, row, selector, shortened
-from understudy.apiserver.types import Obj
+from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at, set_absent
 
 NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
 

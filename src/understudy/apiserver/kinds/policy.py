@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from understudy.admission.cluster import disruption
-from understudy.admission.updates import again, unasked
-from understudy.apiserver.kind import Rules
+from understudy.admission.validation import policy
+from understudy.admission.validation.compose import again, unasked
 from understudy.apiserver.kinds.common import main, status
-from understudy.apiserver.printing import field, row
-from understudy.apiserver.types import Obj
+from understudy.apiserver.kinds.printers import field, row
+from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.types import Obj
 
 
 def _text(budget: Obj, key: str) -> str:
@@ -24,12 +24,12 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "PodDisruptionBudget",
                 validate_metadata=unasked,
-                validate=disruption.create,
-                validate_update=again(disruption.create),
+                validate=policy.create,
+                validate_update=again(policy.create),
                 generation=True,
                 unconditional_update=False,
             ),
-            status=status(validate_update=disruption.status_update, unconditional_update=False),
+            status=status(validate_update=policy.status_update, unconditional_update=False),
             row=row(
                 lambda budget: _text(budget, "minAvailable"),
                 lambda budget: _text(budget, "maxUnavailable"),

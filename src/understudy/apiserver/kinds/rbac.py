@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cluster import access
-from understudy.admission.cluster.access import GROUP
-from understudy.admission.meta import Metadata
-from understudy.admission.names import path_segment_name
-from understudy.admission.updates import Check, Update, again, in_order
-from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.printing import age, created_at, name
-from understudy.apiserver.types import Obj
+from understudy.admission.context import Context
+from understudy.admission.validation import rbac
+from understudy.admission.validation.compose import Check, Update, again, in_order
+from understudy.admission.validation.objectmeta import Metadata
+from understudy.admission.validation.rbac import GROUP
+from understudy.apiserver.kinds.printers import age, created_at, name
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.names import path_segment_name
 
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
@@ -49,14 +50,14 @@ def _strategy(validate: Check, *changes: Update) -> Strategy:
 
 
 def _bindings(validate: Check) -> Rules:
-    return Rules(defaults=_default_binding, strategy=_strategy(validate, access.same_role), row=_binding_row)
+    return Rules(defaults=_default_binding, strategy=_strategy(validate, rbac.same_role), row=_binding_row)
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
-        (GROUP, "Role"): Rules(strategy=_strategy(access.role), row=created_at),
-        (GROUP, "ClusterRole"): Rules(strategy=_strategy(access.cluster_role), row=created_at),
-        (GROUP, "RoleBinding"): _bindings(access.BINDING),
-        (GROUP, "ClusterRoleBinding"): _bindings(access.CLUSTER_BINDING),
+        (GROUP, "Role"): Rules(strategy=_strategy(rbac.role), row=created_at),
+        (GROUP, "ClusterRole"): Rules(strategy=_strategy(rbac.cluster_role), row=created_at),
+        (GROUP, "RoleBinding"): _bindings(rbac.BINDING),
+        (GROUP, "ClusterRoleBinding"): _bindings(rbac.CLUSTER_BINDING),
     }

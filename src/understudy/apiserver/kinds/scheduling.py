@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cluster import priorities
-from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.meta import CORE
-from understudy.admission.updates import in_order
-from understudy.apiserver.kind import Context, Rules, Strategy
-from understudy.apiserver.printing import age, name
-from understudy.apiserver.types import Obj
+from understudy.admission.context import Context
+from understudy.admission.validation import scheduling
+from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.printers import age, name
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, set_absent
 
 
 def _defaults(priority: Obj, ctx: Context) -> None:
@@ -34,13 +34,13 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     strategy = Strategy(
         prepare_for_create=_first_generation,
-        validate=priorities.create,
-        validate_update=in_order(CORE.updated, priorities.changes),
-        check_create=priorities.only_default,
-        check_update=lambda obj, old, ctx: priorities.only_default(obj, ctx),
+        validate=scheduling.create,
+        validate_update=in_order(CORE.updated, scheduling.changes),
+        check_create=scheduling.only_default,
+        check_update=lambda obj, old, ctx: scheduling.only_default(obj, ctx),
     )
     row = _short_row if release == "1.31" else _row
-    protected = dict.fromkeys(priorities.SYSTEM, "this is a system priority class and cannot be deleted")
+    protected = dict.fromkeys(scheduling.SYSTEM, "this is a system priority class and cannot be deleted")
     return {
         ("scheduling.k8s.io", "PriorityClass"): Rules(
             defaults=_defaults, strategy=strategy, row=row, protected=protected

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.cluster import storage
-from understudy.admission.core.pod_defaults import set_absent
-from understudy.admission.meta import CORE
-from understudy.admission.updates import again, in_order
-from understudy.apiserver.kind import Context, Rules, Strategy
+from understudy.admission.context import Context
+from understudy.admission.validation import storage
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
-from understudy.apiserver.printing import NONE, UNSET, age, at, count, created_at, field, name, row
-from understudy.apiserver.types import Obj
+from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at, set_absent
 
 GROUP = "storage.k8s.io"
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")

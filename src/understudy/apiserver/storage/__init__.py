@@ -1,0 +1,1 @@
+"""The store behind the registry: its interface, and the one in memory."""

@@ -19,7 +19,7 @@ from operator import attrgetter
 
 from sortedcontainers import SortedDict
 
-from understudy.apiserver.storage.base import (
+from understudy.apiserver.storage.interface import (
     CompactedError,
     Entry,
     Event,
@@ -29,7 +29,7 @@ from understudy.apiserver.storage.base import (
     RevisionConflictError,
     Watch,
 )
-from understudy.apiserver.types import Obj
+from understudy.machinery.types import Obj
 
 # Writes that are remembered at most; when there are more, the older half is compacted.
 LOG_LIMIT = 100_000

@@ -9,13 +9,7 @@ from collections.abc import Callable, Mapping
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.time import duration_in_range, timestamp_in_range
-from understudy.admission.cel.values import (
-    Value,
-    equal,
-    in_range,
-    map_key,
-    unsigned_in_range,
-)
+from understudy.admission.cel.values import Value, equal, in_range, map_key, unsigned_in_range
 
 DECLARATIONS = ""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from understudy.admission.cel import regex
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.values import Value
+from understudy.machinery.golang import regexp
 
 DECLARATIONS = """
 find
@@ -19,16 +19,16 @@ findAll
 
 def _find(text: str, pattern: str) -> str:
     try:
-        match = regex.compile_pattern(pattern).search(text)
-    except regex.PatternError as error:
+        match = regexp.compile_pattern(pattern).search(text)
+    except regexp.PatternError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
     return match.group() if match else ""
 
 
 def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
     try:
-        compiled = regex.compile_pattern(pattern)
-    except regex.PatternError as error:
+        compiled = regexp.compile_pattern(pattern)
+    except regexp.PatternError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
     found = [match.group() for match in compiled.finditer(text)]
     return found if limit < 0 else found[:limit]

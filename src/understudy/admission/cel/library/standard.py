@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-from understudy.admission.cel import regex
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.time import show_duration, show_timestamp, to_duration, to_timestamp
@@ -20,6 +19,7 @@ from understudy.admission.cel.values import (
     type_of,
     unsigned_in_range,
 )
+from understudy.machinery.golang import regexp
 
 DECLARATIONS = """
 !_
@@ -289,8 +289,8 @@ def text_of_double(value: float) -> str:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return regex.compile_pattern(pattern).search(text) is not None
-    except regex.PatternError as error:
+        return regexp.compile_pattern(pattern).search(text) is not None
+    except regexp.PatternError as error:
         raise EvaluationError(str(error)) from None
 
 

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
-from understudy.admission.urls import problem
+from understudy.machinery.golang.urls import problem
 
 DECLARATIONS = """
 getEscapedPath

@@ -1,1 +1,0 @@
-"""Workloads, jobs and what scales them: what may stand in their specs."""

@@ -1,0 +1,1 @@
+"""The type checker of CEL: declarations, environments, and validators of checked expressions."""

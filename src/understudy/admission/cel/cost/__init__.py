@@ -1,0 +1,1 @@
+"""The estimated cost of a CEL expression, as cel-go computes it."""

@@ -1,0 +1,160 @@
+"""Worst-case cost of a checked expression, in the units of cel-go's estimator (about one simple operation each).
+
+Two sources of knowledge meet here: how big things can get (of literals, of results, and of everything reachable
+from `device`, whose maps and strings are limited by the API) and what each function costs per unit of size. Rules of
+upstream are `checker/cost.go` (the language) and `k8s.io/apiserver/pkg/cel/library/cost.go` (the Kubernetes libraries,
+in `function_cost.py`). Numbers saturate at 2^64-1, which is how "unknown size" exceeds every limit.
+"""
+
+from __future__ import annotations
+
+from understudy.admission.cel.ast import (
+    ACCUMULATOR,
+    Call,
+    Const,
+    Fold,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+)
+from understudy.admission.cel.cost.function_cost import function_cost
+from understudy.admission.cel.cost.ranges import FREE, ONE, Item, Path, Range, exactly
+from understudy.admission.cel.cost.sizes import device_size
+
+_LIST, _MAP, _MESSAGE = exactly(10), exactly(30), exactly(40)
+
+
+def estimate(root: Node) -> int:
+    """The largest possible cost of one evaluation."""
+    return _Estimator().cost(root).max
+
+
+class _Estimator:
+    def __init__(self) -> None:
+        self._paths: dict[Node, Path] = {}
+        self._sizes: dict[Node, Range] = {}
+        self._ranges: dict[str, list[Node]] = {}
+
+    def cost(self, node: Node) -> Range:
+        """The cost of evaluating a node, everything inside included."""
+        match node:
+            case Const():
+                return FREE
+            case Ident():
+                return self._ident(node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListExpr():
+                return self._sum(node.elements) + _LIST
+            case MapExpr():
+                parts = [part for entry in node.entries for part in (entry.key, entry.value)]
+                return self._sum(parts) + _MAP
+            case StructExpr():
+                return self._sum([field.value for field in node.fields]) + _MESSAGE
+            case Fold():
+                return self._fold(node)
+        return FREE
+
+    def _sum(self, nodes: list[Node]) -> Range:
+        total = FREE
+        for node in nodes:
+            total += self.cost(node)
+        return total
+
+    def _ident(self, node: Ident) -> Range:
+        name = node.name.removeprefix(".")
+        ranges = self._ranges.get(name)
+        if ranges:
+            over = ranges[-1]
+            kind = over.type.kind if over.type else ""
+            if kind in ("list", "map"):
+                self._paths[node] = (*self._paths.get(over, ()), "@items" if kind == "list" else "@keys")
+        else:
+            self._paths[node] = (name,)
+        return ONE
+
+    def _select(self, node: Select) -> Range:
+        total = self.cost(node.operand)
+        if node.test_only:
+            return total
+        kind = node.operand.type.kind if node.operand.type else ""
+        if kind in ("map", "struct", "param"):
+            total += ONE
+        self._paths[node] = (*self._paths.get(node.operand, ()), node.field)
+        return total
+
+    def _call(self, node: Call) -> Range:
+        costs = [self.cost(arg) for arg in node.args]
+        args = [self._item(arg) for arg in node.args]
+        if not node.overloads:
+            return FREE
+        before, target = FREE, None
+        if node.target is not None:
+            before = self.cost(node.target)
+            target = self._item(node.target)
+        lowest, highest, result = 2**64 - 1, 0, None
+        for overload in node.overloads:
+            own, size = self._function(node.function, overload, target, args, costs)
+            lowest, highest = min(lowest, own.min), max(highest, own.max)
+            if size is not None:
+                result = size if result is None else result | size
+            if overload in _INDEXED:
+                self._paths[node] = (*self._paths.get(node.args[0], ()), _INDEXED[overload])
+        if result is not None:
+            self._sizes[node] = result
+        return before + Range(lowest, highest)
+
+    def _function(
+        self, name: str, overload: str, target: Item | None, args: list[Item], costs: list[Range]
+    ) -> tuple[Range, Range | None]:
+        """Cost of one call including its arguments, and the size of its result if that is known."""
+        if overload in ("logical_and", "logical_or"):
+            return Range(costs[0].min, (costs[0] + costs[1]).max), None
+        if overload == "conditional":
+            return costs[0] + (costs[1] | costs[2]), args[1].size | args[2].size
+        arguments = FREE
+        for cost in costs:
+            arguments += cost
+        own, size = function_cost(name, overload, target, args)
+        return own + arguments, size
+
+    def _fold(self, node: Fold) -> Range:
+        total = self.cost(node.iter_range) + self.cost(node.accu_init)
+        stack = self._ranges.setdefault(node.iter_var, [])
+        stack.append(node.iter_range)
+        loop = self.cost(node.condition)
+        step = self.cost(node.step)
+        stack.pop()
+        total += self.cost(node.result)
+        count = self._item(node.iter_range).size
+        self._sizes[node] = count
+        return total + count * (step + loop)
+
+    def _item(self, node: Node) -> Item:
+        path = self._paths.get(node, ())
+        if path and path[0] == ACCUMULATOR:
+            path = ()
+        computed = self._sizes.get(node) or _literal_size(node)
+        assert node.type is not None
+        return Item(node, node.type, path, computed, device_size(path) if path else None)
+
+
+_INDEXED = {"index_list": "@items", "index_map": "@values"}
+
+
+def _literal_size(node: Node) -> Range | None:
+    match node:
+        case Const(value=str() | bytes() as text):
+            return exactly(len(text))
+        case Const():
+            return exactly(1)
+        case ListExpr():
+            return exactly(len(node.elements))
+        case MapExpr():
+            return exactly(len(node.entries))
+    return None

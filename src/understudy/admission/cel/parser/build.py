@@ -1,0 +1,183 @@
+"""What every parser does once it knows the shape: literals, macros, balanced `&&`, reserved names.
+
+Parsers read the source in their own ways and call a `Builder`, so that these rules exist once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from understudy.admission.cel.ast import Call, Const, Ident, Missing, Node, UnsignedInt
+from understudy.admission.cel.errors import Report
+from understudy.admission.cel.parser.macros import Macro, MacroError, MacroKey
+from understudy.admission.cel.parser.tokens import Token
+
+RESERVED = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "null",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+
+_INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
+
+
+class Builder:
+    """Makes nodes for one source text; what is wrong with a node goes to `report`."""
+
+    def __init__(self, report: Report, macros: Mapping[MacroKey, Macro]) -> None:
+        self.report = report
+        self._macros = macros
+
+    def call(self, pos: int, function: str, args: list[Node], target: Node | None = None) -> Node:
+        """A call, or what the macro of that name and arity makes of it. `pos` is the opening parenthesis."""
+        macro = self._macros.get((function, len(args), target is not None))
+        if macro is not None:
+            try:
+                expanded = macro(pos, target, args)
+            except MacroError as error:
+                self.report.add(error.pos, str(error))
+                return Missing(error.pos)
+            if expanded is not None:
+                return expanded
+        return Call(pos, function, args, target)
+
+    def ident(self, token: Token, *, leading_dot: int | None) -> Node:
+        """A name used as a variable."""
+        if self.reserved(token, leading_dot):
+            return Missing(token.pos)
+        return Ident(token.pos, token.text if leading_dot is None else f".{token.text}")
+
+    def reserved(self, token: Token, leading_dot: int | None) -> bool:
+        """Report a name that may not be a variable or function."""
+        if token.text not in RESERVED:
+            return False
+        self.report.add(token.pos if leading_dot is None else leading_dot, f"reserved identifier: {token.text}")
+        return True
+
+    def logical(self, function: str, terms: Sequence[Node], ops: Sequence[int]) -> Node:
+        """`a && b && c` as a balanced tree, which keeps long chains shallow."""
+
+        def tree(low: int, high: int) -> Node:
+            middle = (low + high + 1) // 2
+            left = terms[middle] if middle == low else tree(low, middle - 1)
+            right = terms[middle + 1] if middle == high else tree(middle + 1, high)
+            return Call(ops[middle], function, [left, right])
+
+        return terms[0] if len(terms) == 1 else tree(0, len(ops) - 1)
+
+    def literal(self, kind: str, text: str, pos: int, sign: str = "") -> Node:
+        """A literal token of the given kind; `pos` is that of the sign if there is one."""
+        match kind:
+            case "NUM_INT":
+                value = _integer(sign + text)
+                if not _INT_MIN <= value <= _INT_MAX:
+                    return self._bad(pos, "invalid int literal")
+                return Const(pos, value)
+            case "NUM_UINT":
+                value = _integer(text[:-1])
+                if value > _UINT_MAX:
+                    return self._bad(pos, "invalid uint literal")
+                return Const(pos, UnsignedInt(value))
+            case "NUM_FLOAT":
+                number = float(sign + text)
+                return self._bad(pos, "invalid double literal") if math.isinf(number) else Const(pos, number)
+            case "STRING":
+                return self._string(pos, text)
+            case "BYTES":
+                return Const(pos, unescape_bytes(text[1:])) if _bytes_ok(text) else self._bad(pos, _UNESCAPE)
+        return Const(pos, {"true": True, "false": False, "null": None}[text])
+
+    def _string(self, pos: int, text: str) -> Node:
+        try:
+            return Const(pos, unescape(text))
+        except ValueError:
+            return self._bad(pos, _UNESCAPE)
+
+    def _bad(self, pos: int, message: str) -> Node:
+        self.report.add(pos, message)
+        return Missing(pos)
+
+
+_UNESCAPE = "unable to unescape string"
+
+
+def _integer(text: str) -> int:
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if digits.startswith("0x"):
+        return sign * int(digits[2:], 16)
+    digits = digits.lstrip("0")
+    # Python refuses to read more than 4300 digits; anything beyond 20 is out of range anyway.
+    return sign * int(digits[:21] or "0")
+
+
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE = re.compile(r"\\([xX]..|u....|U........|[0-3]..|.)", re.DOTALL)
+
+
+def _body(text: str) -> tuple[str, bool]:
+    """The characters between the quotes, newlines normalized, and whether backslashes are plain characters."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    raw = text[0] in "rR"
+    text = text[1:] if raw else text
+    quotes = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
+    return text[quotes:-quotes], raw
+
+
+def unescape(text: str) -> str:
+    """The value of a string literal, quotes and prefix included. ValueError for a code point beyond Unicode."""
+    body, raw = _body(text)
+    if raw or "\\" not in body:
+        return body
+    return _ESCAPE.sub(lambda match: _code_point(match[1]), body)
+
+
+def _code_point(escape: str) -> str:
+    if len(escape) == 1:
+        return _ESCAPES.get(escape, escape)
+    code = int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)
+    # Upstream encodes a lone surrogate as U+FFFD.
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
+
+
+def _bytes_ok(text: str) -> bool:
+    body, raw = _body(text[1:])
+    return raw or not any(match[1][0] in "uU" for match in _ESCAPE.finditer(body) if len(match[1]) > 1)
+
+
+def unescape_bytes(text: str) -> bytes:
+    """The value of a bytes literal without its `b`; numeric escapes are single octets."""
+    body, raw = _body(text)
+    if raw:
+        return body.encode()
+    out, last = bytearray(), 0
+    for match in _ESCAPE.finditer(body):
+        out += body[last : match.start()].encode()
+        last = match.end()
+        escape = match[1]
+        if len(escape) == 1:
+            out += _ESCAPES.get(escape, escape).encode()
+        else:
+            out.append((int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)) & 0xFF)
+    return bytes(out + body[last:].encode())

@@ -1,0 +1,128 @@
+"""The operators that decide which of their operands count: `&&`, `||`, `?:`, `or`, `orValue`, selection from optionals.
+
+They get their operands as programs, not as values, because an error in one of them may not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.runtime.field_access import item, optional_field
+from understudy.admission.cel.values import NONE, Optional, Value
+
+Scope = dict[str, Value]
+Program = Callable[[Scope], Value]
+
+
+# The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
+
+
+class _Held:
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+
+def attempt(program: Program, scope: Scope) -> Value:
+    try:
+        return program(scope)
+    except EvaluationError as error:
+        return _Held(error)
+
+
+def unwrapped(value: Value) -> Value:
+    if type(value) is _Held:
+        raise value.error
+    return value
+
+
+def _and(left: Program, right: Program) -> Program:
+    return _absorbing(left, right, decisive=False)
+
+
+def _or(left: Program, right: Program) -> Program:
+    return _absorbing(left, right, decisive=True)
+
+
+def _absorbing(left: Program, right: Program, *, decisive: bool) -> Program:
+    """`&&` (False decides) and `||` (True decides): an error counts only if no side decides."""
+
+    def run(scope: Scope) -> Value:
+        one = attempt(left, scope)
+        if one is decisive:
+            return one
+        other = attempt(right, scope)
+        if other is decisive:
+            return other
+        for side in (one, other):
+            if type(side) is _Held:
+                raise side.error
+        if one is (not decisive) and other is (not decisive):
+            return not decisive
+        raise EvaluationError("no such overload")
+
+    return run
+
+
+def _conditional(condition: Program, yes: Program, no: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        chosen = condition(scope)
+        if chosen is True:
+            return yes(scope)
+        if chosen is False:
+            return no(scope)
+        raise EvaluationError("no such overload")
+
+    return run
+
+
+def _not_strictly_false(operand: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        value = attempt(operand, scope)
+        return value is not False
+
+    return run
+
+
+def _or_else(*, value: bool) -> Callable[[Program, Program], Program]:
+    """`a.or(b)` and `a.orValue(b)`: the right side is looked at only if the left is empty."""
+
+    def make(left: Program, right: Program) -> Program:
+        def run(scope: Scope) -> Value:
+            one = left(scope)
+            if not isinstance(one, Optional):
+                raise EvaluationError("no such overload")
+            if one is NONE:
+                return right(scope)
+            return one.value if value else one
+
+        return run
+
+    return make
+
+
+def _optional_select(operand: Program, field: Program) -> Program:
+    def run(scope: Scope) -> Value:
+        return optional_field(operand(scope), field(scope))
+
+    return run
+
+
+def _index(operand: Program, key: Program) -> Program:
+    return lambda scope: item(operand(scope), key(scope))
+
+
+SPECIAL: Mapping[str, Callable[..., Program]] = {
+    "_&&_": _and,
+    "_||_": _or,
+    "_?_:_": _conditional,
+    "@not_strictly_false": _not_strictly_false,
+    "__not_strictly_false__": _not_strictly_false,
+    "or": _or_else(value=False),
+    "orValue": _or_else(value=True),
+    "_?._": _optional_select,
+    "_[?_]": _optional_select,
+    "_[_]": _index,
+}

@@ -1,0 +1,61 @@
+"""The `device` variable: a device of a ResourceSlice as expressions see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.quantity import Quantity
+from understudy.admission.cel.library.semver import Semver
+from understudy.admission.cel.runtime.field_access import DefaultMap
+from understudy.admission.cel.values import Value, type_name
+
+
+def device_value(device: Mapping[str, Any]) -> Value:
+    """The value of `device`. Names without a domain belong to the driver's."""
+    driver = str(device.get("driver", ""))
+    attributes: DefaultMap = DefaultMap()
+    for name, attribute in (device.get("attributes") or {}).items():
+        domain, id_ = _split(name, driver)
+        attributes.setdefault(domain, {})[id_] = _attribute(name, attribute)
+    capacity: DefaultMap = DefaultMap()
+    for name, amount in (device.get("capacity") or {}).items():
+        domain, id_ = _split(name, driver)
+        amount = amount["value"] if isinstance(amount, Mapping) else amount
+        capacity.setdefault(domain, {})[id_] = Quantity.parse(str(amount))
+    return {"driver": driver, "attributes": attributes, "capacity": capacity}
+
+
+def _split(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, id_ = name.partition("/")
+    return (domain, id_) if slash else (driver, name)
+
+
+def _attribute(name: str, attribute: Mapping[str, Any]) -> Value:
+    for kind in ("int", "bool", "string"):
+        if attribute.get(kind) is not None:
+            return attribute[kind]
+    if attribute.get("version") is not None:
+        try:
+            return Semver.parse(attribute["version"])
+        except EvaluationError as error:
+            raise EvaluationError(f"attribute {name}: parse semantic version: {error}") from None
+    raise EvaluationError(f"attribute {name}: unsupported attribute value")
+
+
+def as_bool(result: Value) -> bool:
+    """The verdict of a program; anything but a bool is an error."""
+    if isinstance(result, bool):
+        return result
+    name = type_name(result)
+    reason = _NO_BOOL.get(name, f"unsupported type conversion from '{name}' to bool")
+    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
+
+
+_NO_BOOL = {
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "string": "unsupported native conversion from string to 'bool'",
+    "kubernetes.Semver": "type conversion error from 'Semver' to 'bool'",
+}

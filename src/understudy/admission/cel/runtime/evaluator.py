@@ -1,0 +1,335 @@
+"""Evaluation: a checked tree becomes one Python closure per node, and the program is the outermost of them.
+
+Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` absorb an error on one side if the other side
+decides; so do `all` and `exists`, which are folds over them. A call whose overload the checker could not settle (an
+attribute may be of any type) chooses by the run-time types of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from understudy.admission.cel.ast import (
+    Call,
+    Const,
+    Fold,
+    Ident,
+    ListExpr,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+    qualified_name,
+)
+from understudy.admission.cel.checker.declarations import Declarations, Overload
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.runtime.control_flow import SPECIAL, Program, Scope, attempt, unwrapped
+from understudy.admission.cel.runtime.dispatch import guard
+from understudy.admission.cel.runtime.field_access import field as field_of
+from understudy.admission.cel.runtime.field_access import has, message, optional_entry
+from understudy.admission.cel.values import NONE, Value, map_key, map_keys, type_name
+from understudy.machinery.golang import regexp
+
+_LIBRARIES = tuple(
+    "standard operators time url regex lists optional quantity strings sets network format semver".split()  # noqa: SIM905
+)
+_CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
+
+
+class PlanError(Exception):
+    """The expression is well-typed but cannot be turned into a program; the text is cel-go's."""
+
+
+@cache
+def functions() -> Mapping[str, Callable[..., Value]]:
+    """What is behind every overload, by its id."""
+    found: dict[str, Callable[..., Value]] = {}
+    for name in _LIBRARIES:
+        found |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
+    return found
+
+
+def plan(root: Node, declarations: Declarations) -> Program:
+    """The program of a checked tree. Raises `PlanError`, as upstream does for constants that cannot be converted."""
+    return _Planner(declarations).plan(root)
+
+
+class _Planner:
+    def __init__(self, declarations: Declarations) -> None:
+        self._declarations = declarations
+        self._constants: dict[Node, Value] = {}
+        self._accumulators: set[str] = set()
+
+    def plan(self, node: Node) -> Program:
+        """The closure of a node."""
+        match node:
+            case Const(value=value):
+                self._constants[node] = value
+                return lambda _scope: value
+            case Ident():
+                return self._ident(node.name, node)
+            case Select():
+                return self._select(node)
+            case Call():
+                return self._call(node)
+            case ListExpr():
+                return self._list(node)
+            case MapExpr():
+                return self._map(node)
+            case StructExpr():
+                return self._struct(node)
+            case Fold():
+                return self._fold(node)
+        raise PlanError(f"unsupported expression: {type(node).__name__}")
+
+    # names and fields
+
+    def _ident(self, name: str, node: Node) -> Program:
+        name = name.removeprefix(".")
+        declared = self._declarations.variables.get(name)
+        if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
+            if name in _NO_VALUES or name.startswith("kubernetes."):
+                raise PlanError(f"reference to undefined type: {name}")
+            value = declared.params[0] if declared.params else declared
+            return lambda scope: scope.get(name, value)
+        if name == "google.protobuf.NullValue.NULL_VALUE":
+            return lambda _scope: 0
+        if name in self._accumulators:
+            return lambda scope: unwrapped(scope[name])
+        return lambda scope: scope[name]
+
+    def _select(self, node: Select) -> Program:
+        name = qualified_name(node)
+        if name is not None and name.removeprefix(".") in self._declarations.variables:
+            return self._ident(name, node)
+        operand, field = self.plan(node.operand), node.field
+        if node.test_only:
+            return lambda scope: has(operand(scope), field)
+        return lambda scope: field_of(operand(scope), field)
+
+    # calls
+
+    def _call(self, node: Call) -> Program:
+        special = SPECIAL.get(node.function)
+        if special is not None:
+            parts = [self.plan(part) for part in ([node.target] if node.target else []) + node.args]
+            return special(*parts)
+        self._check_pattern(node)
+        arguments = ([node.target] if node.target else []) + node.args
+        parts = [self.plan(part) for part in arguments]
+        call = self._dispatch(node)
+        if node.function in _CONVERSIONS and arguments[0] in self._constants:
+            return self._folded(node, call, self._constants[arguments[0]])
+        if len(parts) == 1:
+            (only,) = parts
+            return lambda scope: call(only(scope))
+        if len(parts) == 2:
+            left, right = parts
+            return lambda scope: call(left(scope), right(scope))
+        return lambda scope: call(*[part(scope) for part in parts])
+
+    def _folded(self, node: Node, call: Callable[..., Value], argument: Value) -> Program:
+        """Conversions of constants happen at once, and their errors are errors of the program."""
+        try:
+            value = call(argument)
+        except EvaluationError as error:
+            raise PlanError(str(error)) from None
+        self._constants[node] = value
+        return lambda _scope: value
+
+    def _check_pattern(self, node: Call) -> None:
+        """A constant pattern is compiled at once."""
+        if node.function not in ("matches", "find", "findAll"):
+            return
+        pattern = node.args[0] if node.target is not None else node.args[1]
+        if isinstance(pattern, Const) and isinstance(pattern.value, str):
+            try:
+                regexp.compile_pattern(pattern.value)
+            except regexp.PatternError as error:
+                raise PlanError(str(error)) from None
+
+    def _dispatch(self, node: Call) -> Callable[..., Value]:
+        declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
+        known = functions()
+        chosen = [(_guards(declared[id_]), known[id_]) for id_ in node.overloads if id_ in known]
+        name = node.function
+        if len(chosen) == 1 and _is_settled(node, declared[node.overloads[0]]):
+            return chosen[0][1]
+
+        def call(*args: Value) -> Value:
+            for fits, function in chosen:
+                if fits(*args):
+                    return function(*args)
+            raise EvaluationError(no_such_overload(name, args))
+
+        return call
+
+    # aggregates
+
+    def _list(self, node: ListExpr) -> Program:
+        parts = [(self.plan(element), index in node.optional) for index, element in enumerate(node.elements)]
+        if not node.optional:
+            plain = [part for part, _ in parts]
+            return lambda scope: [part(scope) for part in plain]
+
+        def build(scope: Scope) -> Value:
+            out = []
+            for part, optional in parts:
+                value = part(scope)
+                if not optional:
+                    out.append(value)
+                elif (inner := optional_entry(value)) is not NONE:
+                    out.append(inner.value)
+            return out
+
+        return build
+
+    def _map(self, node: MapExpr) -> Program:
+        parts = [(self.plan(entry.key), self.plan(entry.value), entry.optional) for entry in node.entries]
+
+        def build(scope: Scope) -> Value:
+            out: dict[Any, Value] = {}
+            for key, value, optional in parts:
+                name, found = map_key(key(scope)), value(scope)
+                if optional:
+                    found = optional_entry(found)
+                    if found is NONE:
+                        out.pop(name, None)
+                        continue
+                    found = found.value
+                out[name] = found
+            return out
+
+        return build
+
+    def _struct(self, node: StructExpr) -> Program:
+        parts = [(field.name, self.plan(field.value)) for field in node.fields]
+        name = node.name
+        fields = self._declarations.fields.get(name, {})
+
+        def build(scope: Scope) -> Value:
+            values = {field: part(scope) for field, part in parts}
+            return message(name, values, fields)
+
+        return build
+
+    # comprehensions
+
+    def _fold(self, node: Fold) -> Program:
+        range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
+        self._accumulators.add(node.accu_var)
+        condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
+        accu, variable = node.accu_var, node.iter_var
+        is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
+
+        def run(scope: Scope) -> Value:
+            values = range_(scope)
+            kind = type(values)
+            if kind is not list and not isinstance(values, dict):
+                raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
+            inner = dict(scope)
+            value = attempt(init, scope)
+            for element in values if kind is list else list(map_keys(values)):
+                inner[accu] = value
+                inner[variable] = element
+                if not is_constant_true and not condition(inner):
+                    break
+                value = attempt(step, inner)
+            inner[accu] = value
+            if variable in scope:
+                inner[variable] = scope[variable]
+            else:
+                inner.pop(variable, None)
+            return result(inner)
+
+        return run
+
+
+# Type names that upstream can check but has no run-time value for.
+_NO_VALUES = frozenset(
+    ["duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
+    + [
+        f"google.protobuf.{name}"
+        for name in [
+            "Any",
+            "BoolValue",
+            "BytesValue",
+            "DoubleValue",
+            "FloatValue",
+            "Int32Value",
+            "Int64Value",
+            "ListValue",
+            "StringValue",
+            "Struct",
+            "UInt32Value",
+            "UInt64Value",
+            "Value",
+        ]
+    ]
+)
+
+_GO_TYPES = {
+    bool: "types.Bool",
+    bytes: "types.Bytes",
+    float: "types.Double",
+    int: "types.Int",
+    str: "types.String",
+    type(None): "types.Null",
+}
+
+
+# Kinds of types whose values are of that type at run time, whatever happens.
+_CERTAIN = frozenset(["bool", "bytes", "double", "int", "string", "uint", "struct", "opaque"])
+
+
+def _is_settled(node: Call, overload: Overload) -> bool:
+    """Whether the checker has proved that the arguments fit, so that nothing is left to test at run time."""
+    arguments = ([node.target] if node.target else []) + node.args
+    return all(
+        guard(wanted) is None or (arg.type is not None and arg.type.kind in _CERTAIN)
+        for wanted, arg in zip(overload.args, arguments, strict=True)
+    )
+
+
+@cache
+def _guards(overload: Overload) -> Callable[..., bool]:
+    tests = [guard(arg) for arg in overload.args]
+
+    def fits(*args: Value) -> bool:
+        return len(args) == len(tests) and all(test is None or test(arg) for test, arg in zip(tests, args, strict=True))
+
+    return fits
+
+
+def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
+    """Upstream's words for arguments of the wrong run-time types; they differ between its own and other functions."""
+    if name == "size":
+        return "no such overload: size"
+    if hasattr(args[0], "cel_type") and name in ("_<_", "_<=_", "_>_", "_>=_"):
+        return f"no such overload: {name}"
+    if name.startswith(("_", "@", "!", "-")) or name in _TERSE:
+        return "no such overload"
+    return f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})"
+
+
+_TERSE = frozenset(
+    [
+        "contains",
+        "endsWith",
+        "matches",
+        "startsWith",
+        "getDate",
+        "getDayOfMonth",
+        "getDayOfWeek",
+        "getDayOfYear",
+        "getFullYear",
+        "getHours",
+        "getMilliseconds",
+        "getMinutes",
+        "getMonth",
+        "getSeconds",
+    ]
+)

@@ -1,1 +1,0 @@
-"""Kinds about the cluster itself: access, storage, networking, extensions."""

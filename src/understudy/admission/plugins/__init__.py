@@ -1,0 +1,1 @@
+"""Admission plugins, one module or folder each, under upstream's names."""

@@ -1,0 +1,162 @@
+"""LimitRanger: limit ranges fill in what containers do not ask for, and hold pods and volume claims to bounds.
+
+https://kubernetes.io/docs/concepts/policy/limit-range/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from understudy.admission.context import Context
+from understudy.admission.plugins.resource_quota import amounts
+from understudy.admission.plugins.resource_quota.amounts import Amounts
+from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.machinery import errors
+from understudy.machinery.golang.text import aggregate
+from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.types import Obj
+
+ANNOTATION = "kubernetes.io/limit-ranger"
+_MAX_MILLI = (2**63 - 1) // 1000  # amounts above are compared in wholes
+_NONE = parse("0")
+
+
+def fill(pod: Obj, ctx: Context) -> None:
+    """Gives containers the limits and requests that are the namespace's defaults, and says so in an annotation."""
+    for limit_range in _ranges(pod, ctx):
+        items = [item for item in _limits(limit_range) if item.get("type") == "Container"]
+        defaults = {
+            "requests": {name: text for item in items for name, text in (item.get("defaultRequest") or {}).items()},
+            "limits": {name: text for item in items for name, text in (item.get("default") or {}).items()},
+        }
+        said = [
+            f"{', '.join(names)} {which.removesuffix('s')} for {called} {container.get('name', '')}"
+            for kind, called in (("containers", "container"), ("initContainers", "init container"))
+            for container in containers(pod["spec"], kind)
+            for which, wanted in defaults.items()
+            if (names := _complete(container, which, wanted))
+        ]
+        if said:
+            annotations = pod["metadata"].get("annotations") or {}
+            text = f"LimitRanger plugin set: {'; '.join(said)}"
+            pod["metadata"]["annotations"] = dict(sorted({**annotations, ANNOTATION: text}.items()))
+
+
+def _complete(container: Obj, which: str, wanted: dict[str, str]) -> list[str]:
+    """Adds to a container's requests or limits what they lack; answers the names."""
+    resources = container.get("resources") or {}
+    given = resources.get(which) or {}
+    names = sorted(wanted.keys() - given.keys())
+    if names:
+        container["resources"] = {**resources, which: dict(sorted({**wanted, **given}.items()))}
+    return names
+
+
+def check_pod(pod: Obj, ctx: Context) -> None:
+    """Raises StatusError (403) with everything that a limit range does not allow."""
+    for limit_range in _ranges(pod, ctx):
+        texts = [text for item in _limits(limit_range) for text in _pod_texts(pod["spec"], item, ctx)]
+        _refuse("pods", pod, texts)
+
+
+def check_claim(claim: Obj, ctx: Context) -> None:
+    """Raises StatusError (403) for a volume claim that asks for less or more than it may."""
+    requests = amounts.parsed((claim["spec"].get("resources") or {}).get("requests"))
+    for limit_range in _ranges(claim, ctx):
+        items = [item for item in _limits(limit_range) if item.get("type") == "PersistentVolumeClaim"]
+        texts = [text for item in items for text in _texts(item, _OF_CLAIMS, requests, {})]
+        _refuse("persistentvolumeclaims", claim, texts)
+
+
+def check_claim_update(claim: Obj, old: Obj, ctx: Context) -> None:
+    """As check_claim, unless the claim is going."""
+    if "deletionTimestamp" not in old["metadata"]:
+        check_claim(claim, ctx)
+
+
+def _ranges(obj: Obj, ctx: Context) -> list[Obj]:
+    return list(ctx.listing("", "limitranges", obj["metadata"]["namespace"]))
+
+
+def _limits(limit_range: Obj) -> list[Obj]:
+    return limit_range["spec"].get("limits") or []
+
+
+def _refuse(resource: str, obj: Obj, texts: list[str]) -> None:
+    if texts:
+        raise errors.refused("", resource, obj["metadata"], aggregate(list(dict.fromkeys(texts))))
+
+
+def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:
+    kind = item.get("type", "")
+    if kind == "Container":
+        for container in containers(spec, "containers", "initContainers"):
+            resources = container.get("resources") or {}
+            given = amounts.parsed(resources.get("requests")), amounts.parsed(resources.get("limits"))
+            yield from _texts(item, _OF_PODS, *given)
+    elif kind == "Pod":
+        total = (amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits"))
+        yield from _texts(item, _OF_PODS, *total)
+
+
+def _texts(item: Obj, rules: Mapping[str, Rule], requests: Amounts, limits: Amounts) -> Iterator[str]:
+    for name, rule in rules.items():
+        for resource, bound in sorted(amounts.parsed(item.get(name)).items()):
+            why = rule(bound, requests.get(resource), limits.get(resource))
+            if why:
+                yield why.format(resource=resource, kind=item["type"], bound=bound)
+
+
+# (bound, request, limit): what is wrong, with places for resource, kind and bound; "" if nothing is.
+Rule = Callable[[Quantity, Quantity | None, Quantity | None], str]
+_LEAST, _MOST = (f"{which}imum {{resource}} usage per {{kind}} is {{bound}}" for which in ("min", "max"))
+_RATIO = "{resource} max limit to request ratio per {kind} is {bound}"
+
+
+def _comparable(*found: Quantity | None) -> list[int]:
+    """In thousandths, or in wholes where one is too large for that; what is not given is 0."""
+    given = [_NONE if amount is None else amount for amount in found]
+    wholes = [amount.scaled(0) for amount in given]
+    return wholes if max(wholes) > _MAX_MILLI else [amount.scaled(-3) for amount in given]
+
+
+def _at_least(bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    least, requested, limited = _comparable(bound, request, limit)
+    if request is None:
+        return f"{_LEAST}.  No request is specified"
+    if requested < least:
+        return f"{_LEAST}, but request is {request}"
+    return f"{_LEAST}, but limit is {limit}" if limit is not None and limited < least else ""
+
+
+def _at_most(bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    most, requested, limited = _comparable(bound, request, limit)
+    if limit is None:
+        return f"{_MOST}.  No limit is specified"
+    if limited > most:
+        return f"{_MOST}, but limit is {limit}"
+    return f"{_MOST}, but request is {request}" if request is not None and requested > most else ""
+
+
+def _request_at_most(bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    most, requested = _comparable(bound, request)
+    if request is None:
+        return f"{_MOST}.  No request is specified"
+    return f"{_MOST}, but request is {request}" if requested > most else ""
+
+
+def _in_proportion(bound: Quantity, request: Quantity | None, limit: Quantity | None) -> str:
+    _, requested, limited = _comparable(bound, request, limit)
+    if not requested:
+        return f"{_RATIO}, but no request is specified or request is 0"
+    if not limited:
+        return f"{_RATIO}, but no limit is specified or limit is 0"
+    ratio = limited / requested
+    fine = bound.scaled(0) <= _MAX_MILLI
+    most, found = (bound.scaled(-3), ratio * 1000) if fine else (bound.scaled(0), ratio)
+    return f"{_RATIO}, but provided ratio is {ratio:f}" if found > most else ""
+
+
+_OF_PODS: Mapping[str, Rule] = {"min": _at_least, "max": _at_most, "maxLimitRequestRatio": _in_proportion}
+# Claims have no limits: it is what they request that has bounds.
+_OF_CLAIMS: Mapping[str, Rule] = {"min": _at_least, "max": _request_at_most}

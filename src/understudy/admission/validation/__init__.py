@@ -1,0 +1,1 @@
+"""Whether an object is valid: one entry for each API group, and what they share (upstream: `apis/GROUP/validation`)."""

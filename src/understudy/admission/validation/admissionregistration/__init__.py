@@ -1,0 +1,1 @@
+"""Validation of admissionregistration.k8s.io: webhook configurations, admission policies and their bindings."""

@@ -1,0 +1,55 @@
+"""CEL in admission policies and in the conditions of webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from understudy.machinery.validation.field import Errors, Path, internal, invalid
+
+if TYPE_CHECKING:
+    from understudy.admission.cel.checker.policy_environments import Composed
+    from understudy.admission.cel.compiler import Compiled
+
+
+@dataclass(frozen=True)
+class Expressions:
+    """What expressions may name: `params`, and a policy's own variables (None: it has none)."""
+
+    release: str
+    params: bool = False
+    composed: Composed | None = None
+
+    def check(
+        self,
+        expression: str,
+        path: Path,
+        returns: Sequence[str] = ("bool",),
+        *,
+        authorizer: bool = True,
+        shown: str | None = None,
+    ) -> Errors:
+        """What is wrong with an expression; `shown` is what the error says that it is."""
+        compiled = self._compile(expression, returns, authorizer)
+        if compiled.error is None:
+            return []
+        if compiled.error_kind == "internal":
+            return [internal(path, compiled.error)]
+        return [invalid(path, expression if shown is None else shown, compiled.error)]
+
+    def with_variable(self, name: str, expression: str) -> Expressions:
+        """Those after a variable, whatever it is called."""
+        from understudy.admission.cel.checker.policy_environments import variable_type
+
+        found = self._compile(expression, (), True).type
+        return replace(self, composed=(*(self.composed or ()), (name, variable_type(found))))
+
+    def _compile(self, expression: str, returns: Sequence[str], authorizer: bool) -> Compiled:
+        from understudy.admission import cel  # here, since most objects have no expressions
+        from understudy.admission.cel.checker.policy_environments import policy_environment
+
+        environment = policy_environment(
+            self.release, returns=tuple(returns), params=self.params, authorizer=authorizer, composed=self.composed
+        )
+        return cel.compile(expression, environment)

@@ -1,0 +1,108 @@
+"""Which requests a webhook or a policy is about: operations, resources, selectors and CEL conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.admission.validation import label_selectors
+from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.admission.validation.formats import choice, each, qualified
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
+from understudy.machinery.validation.names import path_segment_name
+
+MOST_CONDITIONS = 64
+POLICIES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
+
+_OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
+_SCOPES = ("*", "Cluster", "Namespaced")
+_OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
+
+
+def resources(found: Obj | None, path: Path, release: str) -> Errors:
+    """Which requests a policy or a binding is about."""
+    if found is None:
+        return []
+    errors = choice(found.get("matchPolicy"), POLICIES["matchPolicy"], path.child("matchPolicy"))
+    for name in ("namespaceSelector", "objectSelector"):
+        errors += label_selectors.validate(found.get(name), path.child(name))
+    for name in ("resourceRules", "excludeResourceRules"):
+        for i, item in enumerate(found.get(name) or ()):
+            errors += _named(item, path.child(name).index(i), release)
+    return errors
+
+
+def _named(item: Obj, path: Path, release: str) -> Errors:
+    """A rule that may name objects."""
+    names, where = item.get("resourceNames") or [], path.child("resourceNames")
+    errors: Errors = []
+    for i, name in enumerate(names):
+        errors += each(path_segment_name(name, False), name, where.index(i))
+        if name in names[:i]:
+            errors.append(duplicate(where.index(i), name))
+    return errors + rule(item, path, release)
+
+
+def rule(rule: Obj, path: Path, release: str) -> Errors:
+    """Operations on resources."""
+    found, where = rule.get("operations") or [], path.child("operations")
+    errors = [] if found else [required(where)]
+    if len(found) > 1 and "*" in found:
+        shown = bad_values.struct(found, f"[]{_OPERATION}", release)
+        errors.append(invalid(where, shown, "if '*' is present, must not specify other operations"))
+    for i, operation in enumerate(found):
+        errors += choice(operation, _OPERATIONS, where.index(i))
+    for name, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
+        values, where = rule.get(name) or [], path.child(name)
+        errors += [] if values else [required(where)]
+        if len(values) > 1 and "*" in values:
+            shown = bad_values.struct(values, "[]string", release)
+            errors.append(invalid(where, shown, f"if '*' is present, must not specify other {what}"))
+    versions = enumerate(rule.get("apiVersions") or ())
+    errors += [required(path.child("apiVersions").index(i)) for i, version in versions if not version]
+    errors += _resources(rule.get("resources") or [], path.child("resources"), release)
+    return errors + ([] if rule.get("scope") is None else choice(rule["scope"], _SCOPES, path.child("scope")))
+
+
+def _resources(found: Sequence[str], path: Path, release: str) -> Errors:
+    errors = [] if found else [required(path)]
+    whole: set[str] = set()  # resources all of whose subresources are meant
+    everywhere: set[str] = set()  # subresources of all resources
+    plain = False
+    for i, text in enumerate(found):
+        resource, slash, sub = text.partition("/")
+        if not text:
+            errors.append(required(path.index(i)))
+        elif not slash:
+            plain = text != "*"
+        if not slash:
+            continue
+        for present, hidden in ((f"{resource}/*", resource in whole), (f"*/{sub}", sub in everywhere)):
+            if hidden:
+                errors.append(invalid(path.index(i), text, f"if '{present}' is present, must not specify {text}"))
+        whole |= {resource} if sub == "*" else set()
+        everywhere |= {sub} if resource == "*" else set()
+    shown = bad_values.struct(found, "[]string", release)
+    if len(found) > 1 and "*/*" in found:
+        errors.append(invalid(path, shown, "if '*/*' is present, must not specify other resources"))
+    if "*" in found and plain:
+        text = "if '*' is present, must not specify other resources without subresources"
+        errors.append(invalid(path, shown, text))
+    return errors
+
+
+def conditions(found: Sequence[Obj], path: Path, expressions: Expressions) -> Errors:
+    """The match conditions of a webhook or a policy: named CEL expressions."""
+    errors = [too_many(path, len(found), MOST_CONDITIONS)] if len(found) > MOST_CONDITIONS else []
+    names: set[str] = set()
+    for i, condition in enumerate(found):
+        name, where = condition.get("name", ""), path.index(i).child("name")
+        expression, inside = condition.get("expression", "").strip(), path.index(i).child("expression")
+        errors += expressions.check(expression, inside) if expression else [required(inside)]
+        errors += qualified(name, where) if name else [required(where)]
+        if name in names:
+            errors.append(duplicate(where, name))
+        if name:
+            names.add(name)
+    return errors

@@ -1,0 +1,197 @@
+"""Validating admission policies and their bindings."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from understudy.admission.context import Context
+from understudy.admission.validation import conditions, label_selectors
+from understudy.admission.validation.admissionregistration import matching
+from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.admission.validation.formats import choice, each, kind, message, qualified, together
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
+from understudy.machinery.validation.names import (
+    dns_1035_label_texts,
+    dns_subdomain_texts,
+    path_segment_name,
+    size,
+    subdomain_name,
+)
+
+MOST_ANNOTATIONS = 20
+ANNOTATION_LENGTH = 5 * 1024  # bytes of an expression
+
+_SPEC = Path("spec")
+_GO = "k8s.io/kubernetes/pkg/apis/admissionregistration"
+_REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
+_ACTIONS, _NOT_FOUND_ACTIONS = ("Audit", "Deny", "Warn"), ("Deny", "Allow")
+_IDENTIFIER = re.compile("[_a-zA-Z][_a-zA-Z0-9]*")
+_RESERVED = re.compile(
+    "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|"
+    "while"
+)
+_EXCLUSIVE = "name and selector are mutually exclusive"
+
+
+def policy(obj: Obj, ctx: Context) -> Errors:
+    """A new or changed ValidatingAdmissionPolicy; its status is another matter."""
+    spec, release = obj["spec"], ctx.release
+    where = _SPEC.child("matchConstraints")
+    errors = choice(spec.get("failurePolicy", ""), matching.POLICIES["failurePolicy"], _SPEC.child("failurePolicy"))
+    if spec.get("paramKind") is not None:
+        errors += _param_kind(spec["paramKind"], _SPEC.child("paramKind"))
+    if spec.get("matchConstraints") is None:
+        errors.append(required(where))
+    else:
+        errors += matching.resources(spec["matchConstraints"], where, release)
+        if not spec["matchConstraints"].get("resourceRules"):
+            errors.append(required(where.child("resourceRules")))
+    expressions = Expressions(release, params=spec.get("paramKind") is not None)
+    errors += matching.conditions(spec.get("matchConditions") or [], _SPEC.child("matchConditions"), expressions)
+    for i, variable in enumerate(spec.get("variables") or ()):
+        expressions, wrong = _variable(variable, _SPEC.child("variables").index(i), expressions)
+        errors += wrong
+    return errors + _decisions(obj, expressions, release)
+
+
+def _param_kind(found: Obj, path: Path) -> Errors:
+    errors, name = _api_version(found.get("apiVersion", ""), path.child("apiVersion")), found.get("kind", "")
+    return errors + (kind(name, path.child("kind")) if name else [required(path.child("kind"))])
+
+
+def _api_version(text: str, path: Path) -> Errors:
+    if not text:
+        return [required(path)]
+    if text.count("/") > 1:
+        return [invalid(path, text, f"unexpected GroupVersion string: {text}")]
+    group, _, version = text.rpartition("/")
+    errors: Errors = []
+    for part, texts in ((group, dns_subdomain_texts), (version, dns_1035_label_texts)):
+        errors += together(texts(part), part, path) if part else []
+    return errors if version else [*errors, invalid(path, text, "version must be specified")]
+
+
+def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expressions, Errors]:
+    """What is wrong with a variable; and the expressions that may name it."""
+    name, expression, errors = variable.get("name", ""), variable.get("expression", ""), []
+    if expressions.composed is None:
+        expressions = replace(expressions, composed=())
+    if not name.strip():
+        errors.append(required(path.child("name"), "name is not specified"))
+    elif not _IDENTIFIER.fullmatch(name) or _RESERVED.fullmatch(name):
+        errors.append(invalid(path.child("name"), name, "name is not a valid CEL identifier"))
+    if not expression.strip():
+        return expressions, [*errors, required(path.child("expression"), "expression is not specified")]
+    errors += expressions.check(expression, path.child("expression"), ())
+    return expressions.with_variable(name, expression), errors
+
+
+def _decisions(obj: Obj, expressions: Expressions, release: str) -> Errors:
+    """What a policy says of a request: validations and audit annotations."""
+    validations, annotations = (obj["spec"].get(name) or [] for name in ("validations", "auditAnnotations"))
+    if not validations and not annotations:
+        text = "validations or auditAnnotations must contain at least one item"
+        return [required(_SPEC.child(name), text) for name in ("validations", "auditAnnotations")]
+    errors: Errors = []
+    for i, validation in enumerate(validations):
+        errors += _validation(validation, _SPEC.child("validations").index(i), expressions)
+    path = _SPEC.child("auditAnnotations")
+    if len(annotations) > MOST_ANNOTATIONS:
+        shown = bad_values.struct(annotations, f"[]{_GO}.AuditAnnotation", release)
+        errors.append(invalid(path, shown, f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"))
+    keys = [annotation.get("key", "") for annotation in annotations]
+    for i, annotation in enumerate(annotations):
+        errors += _annotation(annotation, obj["metadata"].get("name", ""), path.index(i), expressions)
+        if keys[i] in keys[:i]:
+            errors.append(duplicate(path.index(i).child("key"), keys[i]))
+    return errors
+
+
+def _validation(validation: Obj, path: Path, expressions: Expressions) -> Errors:
+    expression, told = (validation.get(name, "") for name in ("expression", "messageExpression"))
+    where = path.child("expression")
+    if expression.strip():
+        errors = expressions.check(expression, where)
+    else:
+        errors = [required(where, "expression is not specified")]
+    where = path.child("messageExpression")
+    if told.strip():
+        errors += expressions.check(told, where, ("string",), authorizer=False)
+    elif told:
+        errors.append(invalid(where, told, "must be non-empty if specified"))
+    errors += message(validation.get("message", ""), path.child("message"))
+    reason = validation.get("reason")
+    return errors + ([] if reason is None else choice(reason, _REASONS, path.child("reason")))
+
+
+def _annotation(annotation: Obj, name: str, path: Path, expressions: Expressions) -> Errors:
+    key, expression, where = annotation.get("key", ""), annotation.get("valueExpression", ""), path.child("key")
+    if name:
+        errors = qualified(f"{name}/{key}", where)
+    else:
+        errors = [invalid(where, key, "requires metadata.name be non-empty")]
+    trimmed, where = expression.strip(), path.child("valueExpression")
+    if not trimmed:
+        return [*errors, required(where, "valueExpression is not specified")]
+    if size(trimmed) > ANNOTATION_LENGTH:
+        return [*errors, required(where, f"must not exceed {ANNOTATION_LENGTH} bytes in length")]
+    return errors + expressions.check(trimmed, where, ("string", "null_type"), shown=expression)
+
+
+def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """What the type checker warned of, and conditions."""
+    found, path = obj.get("status") or {}, Path("status")
+    warnings = (found.get("typeChecking") or {}).get("expressionWarnings") or ()
+    errors: Errors = []
+    for i, warning in enumerate(warnings):
+        where = path.child("typeChecking", "expressionWarnings").index(i)
+        errors += [] if warning.get("warning") else [required(where.child("warning"))]
+        errors += [] if warning.get("fieldRef", "").strip() else [required(where.child("fieldRef"))]
+    return errors + conditions.validate(found.get("conditions") or [], path.child("conditions"), ctx.release)
+
+
+def binding(obj: Obj, ctx: Context) -> Errors:
+    """A ValidatingAdmissionPolicyBinding."""
+    spec = obj["spec"]
+    name, path = spec.get("policyName", ""), _SPEC.child("policyName")
+    errors = each(subdomain_name(name, False), name, path) if name else [required(path)]
+    if spec.get("paramRef") is not None:
+        errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
+    misspelt = ctx.release == "1.31"  # so it stands in the release
+    where = _SPEC.child("matchResouces" if misspelt else "matchResources")
+    errors += matching.resources(spec.get("matchResources"), where, ctx.release)
+    return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), ctx.release)
+
+
+def _param_ref(ref: Obj, path: Path) -> Errors:
+    name, selector, action = ref.get("name", ""), ref.get("selector"), ref.get("parameterNotFoundAction")
+    errors = each(path_segment_name(name, False), name, path.child("name")) if name else []
+    both = bool(name) and selector is not None
+    errors += [forbidden(path.child("name"), _EXCLUSIVE)] if both else []
+    errors += label_selectors.validate(selector, path.child("selector"))
+    errors += [forbidden(path.child("selector"), _EXCLUSIVE)] if both else []
+    if not name and selector is None:
+        errors.append(required(path, "one of name or selector must be specified"))
+    if not action:
+        return [*errors, required(path.child("parameterNotFoundAction"))]
+    if action in _NOT_FOUND_ACTIONS:
+        return errors
+    return [*errors, not_supported(path.child("parameterNotFoundAction"), action, _NOT_FOUND_ACTIONS)]
+
+
+def _actions(actions: list[str], path: Path, release: str) -> Errors:
+    errors: Errors = []
+    for i, action in enumerate(actions):
+        errors += choice(action, _ACTIONS, path.index(i))
+        if action in actions[:i]:
+            errors.append(duplicate(path.index(i), action))
+    if {"Deny", "Warn"} <= set(actions):
+        text = (
+            "must not contain both Deny and Warn (repeating the same validation failure information in the API "
+            "response and headers serves no purpose)"
+        )
+        errors.append(invalid(path, bad_values.struct(actions, f"[]{_GO}.ValidationAction", release), text))
+    return errors if actions else [*errors, required(path, "at least one validation action is required")]

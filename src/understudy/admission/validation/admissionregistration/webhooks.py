@@ -1,0 +1,125 @@
+"""Configurations of admission webhooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors
+from understudy.admission.validation.admissionregistration import matching
+from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.admission.validation.formats import choice, domain, each, service_port
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.urls import problem
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
+from understudy.machinery.validation.names import dns_1035_label_texts, dns_subdomain_texts
+
+REVIEWS = ("v1", "v1beta1")
+
+_EFFECTS, _REINVOCATIONS = ("None", "NoneOnDryRun"), ("IfNeeded", "Never")
+_FORM = "; desired format: https://host[/path]"
+
+
+def configuration(obj: Obj, ctx: Context) -> Errors:
+    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    errors: Errors = []
+    names: set[str] = set()
+    for i, hook in enumerate(obj.get("webhooks") or ()):
+        path, name = Path("webhooks").index(i), hook.get("name", "")
+        errors += _hook(hook, path, ctx.release)
+        errors += reviews(hook.get("admissionReviewVersions") or [], path.child("admissionReviewVersions"), ctx.release)
+        if name in names:
+            errors.append(duplicate(path.child("name"), name))
+        if name:
+            names.add(name)
+    return errors
+
+
+def _hook(hook: Obj, path: Path, release: str) -> Errors:
+    errors = domain(hook.get("name", ""), path.child("name"), dots=2, told="three segments separated by dots")
+    for i, rule in enumerate(hook.get("rules") or ()):
+        errors += matching.rule(rule, path.child("rules").index(i), release)
+    for name, allowed in matching.POLICIES.items():
+        if hook.get(name) is not None:
+            errors += choice(hook[name], allowed, path.child(name))
+    effects, where = hook.get("sideEffects"), path.child("sideEffects")
+    if effects is None:
+        errors.append(required(where, f"must specify one of {', '.join(_EFFECTS)}"))
+    else:
+        errors += choice(effects, _EFFECTS, where)
+    seconds = hook.get("timeoutSeconds")
+    if seconds is not None and not 1 <= seconds <= 30:
+        text = "the timeout value must be between 1 and 30 seconds"
+        errors.append(invalid(path.child("timeoutSeconds"), seconds, text))
+    for name in ("namespaceSelector", "objectSelector"):
+        errors += label_selectors.validate(hook.get(name), path.child(name))
+    if hook.get("reinvocationPolicy") is not None:
+        errors += choice(hook["reinvocationPolicy"], _REINVOCATIONS, path.child("reinvocationPolicy"))
+    errors += client(hook.get("clientConfig") or {}, path.child("clientConfig"))
+    where = path.child("matchConditions")
+    return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
+
+
+def reviews(versions: Sequence[str], path: Path, release: str) -> Errors:
+    """The versions of reviews that a webhook reads."""
+    if not versions:
+        return [required(path, f"must specify one of {', '.join(REVIEWS)}")]
+    errors: Errors = []
+    for i, version in enumerate(versions):
+        if version in versions[:i]:
+            errors.append(invalid(path.index(i), version, "duplicate version"))
+        else:
+            errors += each(dns_1035_label_texts(version), version, path.index(i))
+    if not set(versions) & set(REVIEWS):
+        shown = bad_values.struct(versions, "[]string", release)
+        errors.append(invalid(path, shown, f"must include at least one of {', '.join(REVIEWS)}"))
+    return errors
+
+
+def client(config: Obj, path: Path) -> Errors:
+    """Where a webhook is: a URL or a service."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        return [required(path, "exactly one of url or service is required")]
+    return _url(url, path.child("url")) if url is not None else _service(service or {}, path.child("service"))
+
+
+def _url(text: str, path: Path) -> Errors:
+    if wrong := problem(text, relative=True):
+        return [required(path, f"url must be a valid URL: parse {go_quote(text)}: {wrong}{_FORM}")]
+    url = urlsplit(text)
+    user = url.netloc.rpartition("@")[0]
+    errors: Errors = []
+    if url.scheme != "https":
+        errors.append(invalid(path, url.scheme, f"'https' is the only allowed URL scheme{_FORM}"))
+    if not url.netloc:
+        errors.append(invalid(path, "", f"host must be specified{_FORM}"))
+    parts = {"user information is": user, "fragments are": url.fragment, "query parameters are": url.query}
+    return errors + [invalid(path, part, f"{what} not permitted in the URL") for what, part in parts.items() if part]
+
+
+def _service(service: Obj, path: Path) -> Errors:
+    """Upstream swaps name and namespace where it checks them: the error is about the other one."""
+    errors: Errors = []
+    for given, told in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(given):
+            errors.append(required(path.child(told), f"service {told} is required"))
+    errors += service_port(service, path)
+    return errors + _service_path(service.get("path") or "/", path.child("path"))
+
+
+def _service_path(text: str, path: Path) -> Errors:
+    if text == "/":
+        return []
+    if text == "//":
+        return [invalid(path, text, "segment[0] may not be empty")]
+    errors = [] if text.startswith("/") else [invalid(path, text, "must start with a '/'")]
+    for i, part in enumerate(text[1:].removesuffix("/").split("/")):
+        if not part:
+            errors.append(invalid(path, text, f"segment[{i}] may not be empty"))
+        else:
+            errors += [invalid(path, text, f"segment[{i}]: {why}") for why in dns_subdomain_texts(part)]
+    return errors

@@ -1,0 +1,1 @@
+"""Validation of apiextensions.k8s.io: custom resource definitions and their schemas."""

@@ -1,0 +1,111 @@
+"""How lists and maps of custom resources are merged: x-kubernetes-list-type, -list-map-keys and -map-type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+
+_GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+
+
+def validate(schema: Obj, path: Path, release: str) -> Errors:
+    """Of one schema, without those inside of it."""
+    errors = _typed(schema, "x-kubernetes-map-type", "object", ("atomic", "granular"), path)
+    errors += _typed(schema, "x-kubernetes-list-type", "array", ("atomic", "set", "map"), path, _set_items)
+    return errors + _map_keys(schema, path, release) + _key_properties(schema, path)
+
+
+def _typed(
+    schema: Obj,
+    name: str,
+    kind: str,
+    allowed: tuple[str, ...],
+    path: Path,
+    more: Callable[[Obj, Path], Errors] = lambda schema, path: [],
+) -> Errors:
+    """An extension that goes with one type; `more` is asked where the type is right."""
+    found, given = schema.get(name), schema.get("type", "")
+    if found is None:
+        return []
+    where, text = path.child("type"), f"must be {kind} if {name} is specified"
+    if given != kind:
+        errors = [invalid(where, given, text) if given else required(where, text)]
+    else:
+        errors = more(schema, path)
+    return errors + ([] if found in allowed else [not_supported(path.child(name), found, allowed)])
+
+
+def _set_items(schema: Obj, path: Path) -> Errors:
+    """Items of a set are one piece."""
+    items = schema.get("items")
+    if schema.get("x-kubernetes-list-type") != "set" or not isinstance(items, dict):
+        return []
+    text, own = "must be atomic as item of a list with x-kubernetes-list-type=set", items.get("x-kubernetes-list-type")
+    path = path.child("items")
+    if items.get("type") == "array" and own not in (None, "atomic"):
+        return [invalid(path.child("x-kubernetes-list-type"), own, text)]
+    if items.get("type") == "object" and items.get("x-kubernetes-map-type") != "atomic":
+        return [invalid(path.child("x-kubernetes-map-type"), own, text)]  # upstream shows the other extension
+    return []
+
+
+def _map_keys(schema: Obj, path: Path, release: str) -> Errors:
+    kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
+    where, own = path.child("x-kubernetes-list-map-keys"), path.child("x-kubernetes-list-type")
+    text = "must be map if x-kubernetes-list-map-keys is non-empty"
+    if kind != "map":
+        if not keys:
+            return []
+        return [required(own, text)] if kind is None else [invalid(own, kind, text)]
+    errors = [] if keys else [required(where, "must not be empty if x-kubernetes-list-type is map")]
+    items, inside = schema.get("items"), path.child("items")
+    if items is None:
+        return [*errors, required(inside, "must have a schema if x-kubernetes-list-type is map")]
+    if isinstance(items, list):
+        shown = bad_values.struct({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray", release)
+        text = "must only have a single schema if x-kubernetes-list-type is map"
+        return [*errors, invalid(inside, shown, text)]
+    if items.get("type", "") != "object":
+        text = "must be object if parent array's x-kubernetes-list-type is map"
+        return [*errors, invalid(inside.child("type"), items.get("type", ""), text)]
+    return errors + _keys(keys, items, inside, where, release)
+
+
+def _keys(keys: list[str], items: Obj, path: Path, where: Path, release: str) -> Errors:
+    errors: Errors = []
+    shown = bad_values.struct(keys, "[]string", release)
+    for i, key in enumerate(keys):
+        found = (items.get("properties") or {}).get(key)
+        if found is None:
+            errors.append(invalid(where, shown, "entries must all be names of item properties"))
+        elif found.get("type") in ("array", "object"):
+            text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
+            errors.append(invalid(path.child("properties").key(key).child("type"), "object", text))
+        if key in keys[:i]:
+            errors.append(invalid(where, shown, "must not contain duplicate entries"))
+    return errors
+
+
+def _key_properties(schema: Obj, path: Path) -> Errors:
+    """Items of sets and maps are not null, and the keys of maps are always there."""
+    kind, items = schema.get("x-kubernetes-list-type"), schema.get("items")
+    if kind not in ("set", "map") or not isinstance(items, dict):
+        return []
+    path = path.child("items")
+    errors: Errors = []
+    if items.get("nullable"):
+        errors.append(forbidden(path.child("nullable"), f"cannot be nullable when x-kubernetes-list-type is {kind}"))
+    keys = (schema.get("x-kubernetes-list-map-keys") or []) if kind == "map" else []
+    this = "this property is in x-kubernetes-list-map-keys, so it"
+    for key in keys:
+        found, where = (items.get("properties") or {}).get(key), path.child("properties").key(key)
+        if found is None:
+            continue
+        if key not in (items.get("required") or ()) and found.get("default") is None:
+            errors.append(required(where.child("default"), f"{this} must have a default or be a required property"))
+        if found.get("nullable"):
+            errors.append(forbidden(where.child("nullable"), f"{this} cannot be nullable"))
+    return errors

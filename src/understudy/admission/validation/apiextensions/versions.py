@@ -1,0 +1,139 @@
+"""What a version of a custom resource definition says: schema, subresources, columns, selectable fields.
+
+The definition itself says it where it is the same for all versions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.admission.validation.apiextensions import schemas
+from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
+from understudy.admission.validation.formats import each, label_1035
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
+from understudy.machinery.validation.names import size
+
+COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+WARNING_LENGTH = 256
+MOST_SELECTABLE = 8
+
+# Why fields of a schema that is not there cannot be selected by; the second is meant the other way round.
+_NO_SCHEMA = {
+    "validation": "validations.schema is included",
+    "schema": "version.schema.openAPIV3Schema is not included",
+}
+
+
+def schema_of(part: Obj, name: str) -> Obj | None:
+    """What a version has under "schema", or a spec under "validation"."""
+    found: Obj | None = (part.get(name) or {}).get("openAPIV3Schema")
+    return found
+
+
+def has_status(part: Obj) -> bool:
+    """Whether a version, or the spec for all of them, has a status subresource."""
+    return (part.get("subresources") or {}).get("status") is not None
+
+
+def validate(version: Obj, spec: Obj, path: Path, release: str) -> Errors:
+    """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
+    errors = label_1035(version.get("name", ""), path.child("name"))
+    warning = version.get("deprecationWarning")
+    errors += each(_warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning"))
+    return errors + part(version, "schema", has_status(version) or has_status(spec), path, release)
+
+
+def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
+    if warning is None:
+        return []
+    if not deprecated:
+        return ["can only be set for deprecated versions"]
+    texts = [f"must be <= {WARNING_LENGTH} characters long"] if size(warning) > WARNING_LENGTH else []
+    texts += [] if warning else ["must not be an empty string"]
+    odd = next((i for i, char in enumerate(warning) if not char.isprintable()), None)
+    if odd is not None:
+        about = "must only contain printable UTF-8 characters; non-printable character found at index"
+        texts.append(f"{about} {size(warning[:odd])}")
+    return texts
+
+
+def part(part: Obj, schema: str, has_status: bool, path: Path, release: str) -> Errors:
+    """What a version, or the spec for all of them, says of schema, subresources, columns and selectable fields."""
+    found = schema_of(part, schema)
+    errors: Errors = []
+    if found is not None:
+        errors += schemas.validate(found, path.child(schema), has_status, release)
+    errors += _subresources(part.get("subresources") or {}, path.child("subresources"))
+    for i, column in enumerate(part.get("additionalPrinterColumns") or ()):
+        errors += _column(column, path.child("additionalPrinterColumns").index(i))
+    if part.get("selectableFields"):
+        where = path.child("selectableFields")
+        text = f"selectableFields may only be set when {_NO_SCHEMA[schema]}"
+        errors += [invalid(where, "", text)] if found is None else _selectable(part["selectableFields"], found, where)
+    return errors
+
+
+def _subresources(found: Obj, path: Path) -> Errors:
+    scale = found.get("scale")
+    if scale is None:
+        return []
+    errors: Errors = []
+    for name, roots in (("specReplicasPath", (".spec.",)), ("statusReplicasPath", (".status.",))):
+        value, where = scale.get(name, ""), path.child(f"scale.{name}")
+        errors += _under(value, roots, f"under {roots[0][:-1]}", where) if value else [required(where)]
+    selector, where = scale.get("labelSelectorPath"), path.child("scale.labelSelectorPath")
+    return errors + (
+        _under(selector, (".spec.", ".status."), "under either .spec or .status", where) if selector else []
+    )
+
+
+def _under(value: str, roots: tuple[str, ...], told: str, path: Path) -> Errors:
+    wrong = _simple_path(value, path)
+    if wrong or value.startswith(roots):
+        return wrong
+    return [invalid(path, value, f"should be a json path {told}")]
+
+
+def _simple_path(value: str, path: Path) -> Errors:
+    return [] if value.startswith(".") else [invalid(path, value, "must be a simple json path starting with .")]
+
+
+def _column(column: Obj, path: Path) -> Errors:
+    kind, form, source = column.get("type", ""), column.get("format", ""), column.get("jsonPath", "")
+    errors = [] if column.get("name") else [required(path.child("name"))]
+    types = f"must be one of {','.join(COLUMN_TYPES)}"
+    if not kind:
+        errors.append(required(path.child("type"), types))
+    elif kind not in COLUMN_TYPES:
+        errors.append(invalid(path.child("type"), kind, types))
+    if form and form not in COLUMN_FORMATS:
+        errors.append(invalid(path.child("format"), form, f"must be one of {','.join(COLUMN_FORMATS)}"))
+    where = path.child("JSONPath")
+    return errors + (_simple_path(source, where) if source else [required(where)])
+
+
+def _selectable(fields: Sequence[Obj], schema: Obj, path: Path) -> Errors:
+    errors: Errors = []
+    seen: list[str] = []
+    for i, field in enumerate(fields):
+        source, where = field.get("jsonPath", ""), path.index(i).child("jsonPath")
+        if not source:
+            errors.append(required(where))
+            continue
+        try:
+            found = at_path(schema, source, brackets=False)
+        except SchemaPathError as why:
+            errors.append(invalid(where, source, f"is an invalid path: {why}"))
+            continue
+        if source.startswith(".metadata"):
+            errors.append(invalid(where, source, "must not point to fields in metadata"))
+        if found.get("type") not in ("string", "boolean", "integer"):
+            text = "must point to a field of type string, boolean or integer. "
+            errors.append(invalid(where, source, f"{text}Enum string fields and strings with formats are allowed."))
+        if source in seen:
+            errors.append(duplicate(where, source))
+        else:
+            seen.append(source)
+    return errors + ([too_many(path, len(seen), MOST_SELECTABLE)] if len(seen) > MOST_SELECTABLE else [])

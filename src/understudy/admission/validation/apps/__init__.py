@@ -1,0 +1,1 @@
+"""Validation of apps: deployments, replica sets, daemon sets, stateful sets, controller revisions."""

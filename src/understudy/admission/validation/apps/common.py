@@ -1,0 +1,136 @@
+"""What workloads have in common: selectors and the templates they choose, numbers in statuses, rolling updates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors
+from understudy.admission.validation.core.pods import pod_spec, pod_warnings
+from understudy.admission.validation.core.pods.pod_options import options
+from understudy.admission.validation.formats import each, nonnegative, percent_texts
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+
+SPEC, STATUS = Path("spec"), Path("status")
+TEMPLATE = SPEC.child("template")
+
+_SELECTOR = "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"
+_INT_OR_STRING = "k8s.io/apimachinery/pkg/util/intstr.IntOrString"
+
+
+def selector_shown(selector: Obj | None, release: str) -> Any:
+    return None if selector is None else bad_values.struct(selector, _SELECTOR, release)
+
+
+def selector(found: Obj | None, kind: str, release: str) -> Errors:
+    """The selector of a workload: needed, and choosing something."""
+    path = SPEC.child("selector")
+    if found is None:
+        return [required(path)]
+    errors = label_selectors.validate(found, path)
+    if label_selectors.empty(found):
+        errors.append(invalid(path, selector_shown(found, release), f"empty selector is invalid for {kind}"))
+    return errors
+
+
+def unreadable(found: Obj | None) -> bool:
+    """Whether no selector can be made of it."""
+    return bool(label_selectors.validate(found, SPEC.child("selector")))
+
+
+def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    found = obj["spec"].get("selector")
+    if found == old["spec"].get("selector"):
+        return []
+    return [invalid(SPEC.child("selector"), selector_shown(found, ctx.release), IMMUTABLE)]
+
+
+def mismatch(template: Obj | None, path: Path, release: str) -> Errors:
+    """The error for a template whose labels are not what the selector asks for."""
+    labels = at(template, "metadata", "labels")
+    shown = bad_values.struct(labels, "map[string]string", release)
+    return [invalid(path.child("metadata", "labels"), shown, "`selector` does not match template `labels`")]
+
+
+def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:
+    """Pods of a workload that never ends never end either."""
+    spec = (template or {}).get("spec") or {}
+    errors: Errors = []
+    if spec.get("restartPolicy") != "Always":
+        errors.append(not_supported(path.child("restartPolicy"), spec.get("restartPolicy", ""), ["Always"]))
+    if spec.get("activeDeadlineSeconds") is not None:
+        text = f"activeDeadlineSeconds in {kind} is not Supported"
+        errors.append(forbidden(path.child("activeDeadlineSeconds"), text))
+    return errors
+
+
+def template(found: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMPLATE) -> Errors:
+    """A pod template; `old` is the stored one."""
+    return pod_spec.template(found, path, options(ctx.release, ctx.gates, (old or {}).get("spec")))
+
+
+def template_of(workload: Obj | None) -> Obj | None:
+    found: Obj | None = at(workload, "spec", "template")
+    return found
+
+
+def warn_create(workload: Obj, ctx: Context) -> None:
+    pod_warnings.template(template_of(workload), TEMPLATE, ctx)
+
+
+def warn_update(workload: Obj, old: Obj, ctx: Context) -> None:
+    """Only those who change the spec are warned."""
+    if workload["metadata"].get("generation") != old["metadata"].get("generation"):
+        warn_create(workload, ctx)
+
+
+def warn_of_hostname(workload: Obj, ctx: Context) -> None:
+    pod_warnings.hostname(workload, ctx, "this is used in Pod names and hostnames")
+
+
+def int_or_string(value: int | str, release: str) -> Any:
+    return bad_values.struct(value, _INT_OR_STRING, release)
+
+
+def count_or_percent(value: int | str, path: Path, release: str) -> Errors:
+    """A number of pods, or their share: "25%"."""
+    if isinstance(value, str):
+        return each(percent_texts(value), int_or_string(value, release), path)
+    return nonnegative(value, path)
+
+
+def amount(value: int | str) -> int:
+    """The number in a count or percentage, 0 for what is neither."""
+    if isinstance(value, int):
+        return value
+    digits = value.removesuffix("%")
+    return int(digits.lstrip("0")[:20] or 0) if digits.isdecimal() else 0  # Python refuses to read thousands
+
+
+def not_more_than_all(value: int | str, path: Path, release: str) -> Errors:
+    if isinstance(value, int) or percent_texts(value) or amount(value) <= 100:
+        return []
+    return [invalid(path, int_or_string(value, release), "must not be greater than 100%")]
+
+
+def counters(status: Obj, names: Iterable[str]) -> Errors:
+    """Numbers in a status."""
+    return [error for name in names for error in nonnegative(status.get(name), STATUS.child(name))]
+
+
+def at_most(status: Obj, names: Iterable[str], most: str, text: str) -> Errors:
+    """Counts that cannot be greater than another count."""
+    limit = status.get(most, 0)
+    numbers = {name: status.get(name, 0) for name in names}
+    return [invalid(STATUS.child(name), number, text) for name, number in numbers.items() if number > limit]
+
+
+def collisions(status: Obj, old: Obj) -> Errors:
+    number, before = status.get("collisionCount"), old.get("collisionCount")
+    if before is None or (number or 0) >= before:
+        return []
+    return [invalid(STATUS.child("collisionCount"), number or 0, "cannot be decremented")]

@@ -1,0 +1,284 @@
+"""Deployments, replica sets, replication controllers, daemon sets, stateful sets, controller revisions.
+
+Updates of replica sets, daemon sets and replication controllers report what is wrong with them twice, as upstream does:
+it validates the new object and then, as an update, the same object again.
+"""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors, objectmeta
+from understudy.admission.validation.apps import common
+from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, count_or_percent, not_more_than_all
+from understudy.admission.validation.core.pods import annotations as pod_annotations
+from understudy.admission.validation.formats import choice, nonnegative
+from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+
+# The annotation that is a field, spec.templateGeneration, inside the real server.
+TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+_APPS = "k8s.io/kubernetes/pkg/apis/apps"
+_RETENTION = ("Retain", "Delete")
+# What an update of a stateful set can change.
+_STATEFUL_UPDATES = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+_STATEFUL_FORBIDDEN = (
+    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
+    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def deployment(obj: Obj, ctx: Context) -> Errors:
+    return _deployment(obj["spec"], None, ctx)
+
+
+def deployment_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = CORE.updated(obj, old, ctx) + _deployment(obj["spec"], old["spec"], ctx)
+    return errors + common.same_selector(obj, old, ctx)
+
+
+def replica_set(obj: Obj, ctx: Context) -> Errors:
+    return _replica_set(obj["spec"], None, ctx)
+
+
+def replica_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = _replica_set(obj["spec"], old["spec"], ctx)
+    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
+
+
+def controller(obj: Obj, ctx: Context) -> Errors:
+    return _controller(obj["spec"], None, ctx)
+
+
+def controller_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return _twice(_controller(obj["spec"], old["spec"], ctx), obj, old, ctx)
+
+
+def daemon_set(obj: Obj, ctx: Context) -> Errors:
+    return _daemon_set(obj, None, ctx)
+
+
+def daemon_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = _daemon_set(obj, old["spec"], ctx)
+    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
+
+
+def stateful_set(obj: Obj, ctx: Context) -> Errors:
+    return _stateful_set(obj["spec"], ctx)
+
+
+def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], ctx)
+    kept, before = (
+        {k: v for k, v in found["spec"].items() if k not in _STATEFUL_UPDATES and v not in (None, [])}
+        for found in (obj, old)
+    )
+    return errors if kept == before else [*errors, forbidden(SPEC, _STATEFUL_FORBIDDEN)]
+
+
+def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """What is wrong with a spec, told of the object as if it was new, and of its change."""
+    return [*CORE.created(obj, ctx), *errors, *CORE.updated(obj, old, ctx), *errors]
+
+
+def _deployment(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = nonnegative(spec.get("replicas"), SPEC.child("replicas"))
+    errors += _chosen_template(spec, old, ctx)
+    errors += _deployment_strategy(spec.get("strategy") or {}, SPEC.child("strategy"), ctx.release)
+    for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
+        errors += nonnegative(spec.get(name), SPEC.child(name))
+    deadline = spec.get("progressDeadlineSeconds")
+    if deadline is not None and deadline <= spec.get("minReadySeconds", 0):
+        errors.append(invalid(SPEC.child("progressDeadlineSeconds"), deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def _replica_set(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = [e for name in ("replicas", "minReadySeconds") for e in nonnegative(spec.get(name), SPEC.child(name))]
+    return errors + _chosen_template(spec, old, ctx)
+
+
+def _chosen_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    """Selector and template of deployments and replica sets."""
+    chosen = spec.get("selector")
+    errors = common.selector(chosen, "deployment", ctx.release)
+    if common.unreadable(chosen):
+        shown = common.selector_shown(chosen, ctx.release)
+        return [*errors, invalid(SPEC.child("selector"), shown, "invalid label selector")]
+    return errors + _template(spec, old, ctx, "ReplicaSet")
+
+
+def _template(spec: Obj, old: Obj | None, ctx: Context, kind: str) -> Errors:
+    found, chosen = spec.get("template"), spec.get("selector")
+    if found is None:
+        return [required(TEMPLATE)]
+    errors: Errors = []
+    # No selector at all selects nothing: the template cannot match it.
+    matching = chosen is not None and label_selectors.matches(chosen, at(found, "metadata", "labels", default={}))
+    if not matching:
+        errors += common.mismatch(found, TEMPLATE, ctx.release)
+    errors += common.template(found, (old or {}).get("template"), ctx)
+    return errors + common.always_restarts(found, TEMPLATE.child("spec"), kind)
+
+
+def _controller(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
+    chosen = spec.get("selector") or {}
+    if not chosen:
+        errors.append(required(SPEC.child("selector")))
+    errors += nonnegative(spec.get("replicas"), SPEC.child("replicas"))
+    return errors + _template({**spec, "selector": {"matchLabels": chosen}}, old, ctx, "ReplicationController")
+
+
+def _deployment_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+    rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+    match strategy.get("type", ""):
+        case "Recreate":
+            if rolling is not None:
+                return [forbidden(where, "may not be specified when strategy `type` is 'Recreate'")]
+            return []
+        case "RollingUpdate":
+            return _rolling_deployment(rolling or {}, where, release)
+    shown = bad_values.struct(strategy, f"{_APPS}.DeploymentStrategy", release)
+    return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
+
+
+def _rolling_deployment(rolling: Obj, path: Path, release: str) -> Errors:
+    unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
+    where = path.child("maxUnavailable")
+    errors = count_or_percent(unavailable, where, release) + count_or_percent(surge, path.child("maxSurge"), release)
+    if amount(unavailable) == 0 and amount(surge) == 0:
+        shown = common.int_or_string(unavailable, release)
+        errors.append(invalid(where, shown, "may not be 0 when `maxSurge` is 0"))
+    return errors + not_more_than_all(unavailable, where, release)
+
+
+def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
+    spec = obj["spec"]
+    chosen, found = spec.get("selector"), spec.get("template")
+    errors = label_selectors.validate(chosen, SPEC.child("selector"))
+    if not errors and not label_selectors.matches(chosen, at(found, "metadata", "labels", default={})):
+        errors += common.mismatch(found, TEMPLATE, ctx.release)
+    if chosen is not None and label_selectors.empty(chosen):
+        shown = common.selector_shown(chosen, ctx.release)
+        errors.append(invalid(SPEC.child("selector"), shown, "empty selector is invalid for daemonset"))
+    errors += common.template(found, (old or {}).get("template"), ctx)
+    errors += common.always_restarts(found, TEMPLATE.child("spec"), "DaemonSet")
+    errors += nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
+    generation = int(at(obj, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, 0))
+    errors += nonnegative(generation, SPEC.child("templateGeneration"))
+    errors += _daemon_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"), ctx.release)
+    return errors + nonnegative(spec.get("revisionHistoryLimit"), SPEC.child("revisionHistoryLimit"))
+
+
+def _daemon_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+    match strategy.get("type", ""):
+        case "OnDelete":
+            return []
+        case "RollingUpdate":
+            return _rolling_daemons(strategy.get("rollingUpdate") or {}, path.child("rollingUpdate"), release)
+    shown = bad_values.struct(strategy, f"{_APPS}.DaemonSetUpdateStrategy", release)
+    return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
+
+
+def _rolling_daemons(rolling: Obj, path: Path, release: str) -> Errors:
+    values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
+    errors = [e for n, value in values.items() for e in count_or_percent(value, path.child(n), release)]
+    errors += [e for n, value in values.items() for e in not_more_than_all(value, path.child(n), release)]
+    some = [amount(value) != 0 for value in values.values()]
+    if all(some):
+        shown = common.int_or_string(values["maxSurge"], release)
+        errors.append(invalid(path.child("maxSurge"), shown, "may not be set when maxUnavailable is non-zero"))
+    elif not any(some):
+        errors.append(required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
+    return errors
+
+
+def _stateful_set(spec: Obj, ctx: Context) -> Errors:
+    policy = spec.get("podManagementPolicy", "")
+    errors: Errors = []
+    if policy not in ("OrderedReady", "Parallel"):
+        text = "must be 'OrderedReady' or 'Parallel'"
+        errors.append(invalid(SPEC.child("podManagementPolicy"), policy, text))
+    errors += _stateful_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"), ctx.release)
+    retention = spec.get("persistentVolumeClaimRetentionPolicy")
+    if retention is not None:
+        for name in ("whenDeleted", "whenScaled"):
+            where = SPEC.child("persistentVolumeClaimRetentionPolicy", name)
+            errors += choice(retention.get(name, ""), _RETENTION, where)
+    for name in ("replicas", "minReadySeconds"):
+        errors += nonnegative(spec.get(name), SPEC.child(name))
+    if spec.get("ordinals") is not None:
+        errors += nonnegative(spec["ordinals"].get("start"), SPEC.child("ordinals.start"))
+    errors += common.selector(spec.get("selector"), "statefulset", ctx.release)
+    errors += _stateful_template(spec, ctx.release)
+    return errors + common.always_restarts(spec.get("template"), TEMPLATE.child("spec"), "StatefulSet")
+
+
+def _stateful_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+    rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
+    match strategy.get("type", ""):
+        case "OnDelete":
+            if rolling is None:
+                return []
+            shown = bad_values.struct(rolling, f"{_APPS}.RollingUpdateStatefulSetStrategy", release)
+            return [invalid(where, shown, "only allowed for updateStrategy 'RollingUpdate'")]
+        case "RollingUpdate":
+            return _rolling_stateful(rolling, where, release) if rolling is not None else []
+    shown = bad_values.struct(strategy, f"{_APPS}.StatefulSetUpdateStrategy", release)
+    return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
+
+
+def _rolling_stateful(rolling: Obj, path: Path, release: str) -> Errors:
+    errors = nonnegative(rolling.get("partition"), path.child("partition"))
+    most, where = rolling.get("maxUnavailable"), path.child("maxUnavailable")
+    if most is None:
+        return errors
+    errors += count_or_percent(most, where, release)
+    if amount(most) == 0:
+        errors.append(invalid(where, common.int_or_string(most, release), "cannot be 0"))
+    return errors + not_more_than_all(most, where, release)
+
+
+def _stateful_template(spec: Obj, release: str) -> Errors:
+    """Less is checked than elsewhere: the volumes of the pods come from the claim templates, too."""
+    chosen, found = spec.get("selector"), spec.get("template") or {}
+    if common.unreadable(chosen):
+        return [invalid(SPEC.child("selector"), common.selector_shown(chosen, release), "")]
+    metadata = found.get("metadata") or {}
+    errors: Errors = []
+    if not label_selectors.matches(chosen, metadata.get("labels") or {}):
+        errors += common.mismatch(found, TEMPLATE, release)
+    errors += objectmeta.label_errors(metadata.get("labels"), TEMPLATE.child("labels"))
+    annotations, where = metadata.get("annotations") or {}, TEMPLATE.child("annotations")
+    errors += objectmeta.annotation_errors(annotations, where, release)
+    return errors + pod_annotations.validate(annotations, found.get("spec") or {}, where)
+
+
+def revision(obj: Obj, ctx: Context) -> Errors:
+    """A controller revision."""
+    errors, data = _revision_number(obj), obj.get("data")
+    if data is None:
+        return [*errors, required(Path("data"), "data is mandatory")]
+    return errors if isinstance(data, dict) else [*errors, required(Path("data"), "data must be a valid JSON object")]
+
+
+def revision_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = CORE.updated(obj, old, ctx) + CORE.created(obj, ctx) + _revision_number(obj)
+    if obj.get("data") != old.get("data"):
+        shown = bad_values.struct(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension", ctx.release)
+        errors.append(invalid(Path("data"), shown, objectmeta.IMMUTABLE))
+    return errors
+
+
+def _revision_number(obj: Obj) -> Errors:
+    return nonnegative(obj.get("revision"), Path("revision"))

@@ -1,0 +1,136 @@
+"""What subject access reviews may ask: of a resource or of a path, and for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.admission.validation import label_selectors
+from understudy.machinery.selectors import SelectorError, parse_fields, parse_labels
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, invalid, required
+
+SELF, LOCAL = "SelfSubjectAccessReview", "LocalSubjectAccessReview"
+SPEC = Path("spec")
+RESOURCE, PATH = "resourceAttributes", "nonResourceAttributes"
+
+
+def validate(review: Obj, kind: str, release: str) -> Errors:
+    """A review of any of the kinds; its metadata holds nothing of the server's but managed fields."""
+    spec = review.get("spec") or {}
+    errors = _attributes(spec, release)
+    if kind != SELF and not spec.get("user") and not spec.get("groups"):
+        errors.append(invalid(SPEC.child("user"), "", "at least one of user or group must be specified"))
+    errors += _selectors(spec.get(RESOURCE) or {})
+    errors += _metadata(review["metadata"], local=kind == LOCAL, release=release)
+    return errors + (_local(review["metadata"], spec, release) if kind == LOCAL else [])
+
+
+def drop_selectors(review: Obj) -> None:
+    """Takes out what 1.31 does not look at: its gate AuthorizeWithSelectors is off."""
+    spec = review.get("spec") or {}
+    if found := spec.get(RESOURCE):
+        kept = {name: value for name, value in found.items() if name not in _SELECTORS}
+        review["spec"] = {**spec, RESOURCE: kept}
+
+
+def evaluation_error(review: Obj) -> str:
+    """What of a valid review's selectors cannot be understood and is left out of account; "" for nothing."""
+    resource = (review.get("spec") or {}).get(RESOURCE) or {}
+    return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name) for name in _SELECTORS)))
+
+
+def _ignored(selector: Obj, name: str) -> str:
+    parse, is_read = _SELECTORS[name]
+    if given := selector.get("requirements"):
+        read = [is_read(item) for item in given]
+        extent = "" if all(read) else "partially ignored" if any(read) else "ignored"
+    else:
+        extent = "" if _parses(parse, selector.get("rawSelector", "")) else "ignored"
+    return extent and f"{SPEC.child(RESOURCE, name)} {extent} due to parse error"
+
+
+def _parses(parse: Callable[[str], object], text: str) -> bool:
+    try:
+        parse(text)
+    except SelectorError:
+        return False
+    return True
+
+
+def _is_one_value(item: Obj) -> bool:
+    """A requirement of a field that a field selector can be made of."""
+    return item.get("operator") in ("In", "NotIn") and len(item.get("values") or ()) == 1
+
+
+def _is_operator(item: Obj) -> bool:
+    return item.get("operator") in ("In", "NotIn", "Exists", "DoesNotExist")
+
+
+# {selector: (reads one that is a text, whether a requirement is understood)}
+_SELECTORS: dict[str, tuple[Callable[[str], object], Callable[[Obj], bool]]] = {
+    "fieldSelector": (parse_fields, _is_one_value),
+    "labelSelector": (parse_labels, _is_operator),
+}
+
+
+def _attributes(spec: Obj, release: str) -> Errors:
+    resource, path = spec.get(RESOURCE), spec.get(PATH)
+    if resource is not None and path is not None:
+        text = f"cannot be specified in combination with {RESOURCE}"
+        return [invalid(SPEC.child(PATH), _shown(path, release), text)]
+    if resource is None and path is None:
+        return [invalid(SPEC.child(RESOURCE), None, f"exactly one of {PATH} or {RESOURCE} must be specified")]
+    return []
+
+
+def _shown(path: Obj, release: str) -> object:
+    return bad_values.struct(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes", release)
+
+
+def _metadata(found: Obj, *, local: bool, release: str) -> Errors:
+    given = {name for name, value in found.items() if value} - {"managedFields", *(("namespace",) if local else ())}
+    text = "must be empty except for namespace" if local else "must be empty"
+    shown = bad_values.struct(found, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", release) if given else None
+    return [invalid(Path("metadata"), shown, text)] if given else []
+
+
+def _local(found: Obj, spec: Obj, release: str) -> Errors:
+    errors: Errors = []
+    namespace = (spec.get(RESOURCE) or {}).get("namespace", "")
+    if spec.get(RESOURCE) is not None and namespace != found.get("namespace", ""):
+        errors.append(invalid(SPEC.child(RESOURCE, "namespace"), namespace, "must match metadata.namespace"))
+    if spec.get(PATH) is not None:
+        errors.append(invalid(SPEC.child(PATH), _shown(spec[PATH], release), "disallowed on this kind of request"))
+    return errors
+
+
+def _selectors(resource: Obj) -> Errors:
+    """Operators that this server does not know may stand in a review: other authorizers may know them."""
+    path = SPEC.child(RESOURCE)
+    errors = _selector(resource.get("fieldSelector"), path.child("fieldSelector"), _field_requirement)
+    return errors + _selector(resource.get("labelSelector"), path.child("labelSelector"), _label_requirement)
+
+
+def _selector(selector: Obj | None, path: Path, validate_one: Callable[[Obj, Path], Errors]) -> Errors:
+    if selector is None:
+        return []
+    where, given = path.child("requirements"), selector.get("requirements") or []
+    return _form(selector, path) + [e for i, item in enumerate(given) for e in validate_one(item, where.index(i))]
+
+
+def _form(selector: Obj, path: Path) -> Errors:
+    raw, given = selector.get("rawSelector", ""), selector.get("requirements")
+    if raw and given:
+        return [invalid(path.child("rawSelector"), raw, "may not specified at the same time as requirements")]
+    text = f"when {path} is specified, requirements or rawSelector is required"
+    return [] if raw or given else [required(path.child("requirements"), text)]
+
+
+def _field_requirement(item: Obj, path: Path) -> Errors:
+    errors = [] if item.get("key") else [required(path.child("key"), "must be specified")]
+    return errors + label_selectors.operands(item, path, any_operator=True)
+
+
+def _label_requirement(item: Obj, path: Path) -> Errors:
+    return label_selectors.requirement(item, path, any_operator=True)

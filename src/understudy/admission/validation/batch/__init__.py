@@ -1,0 +1,1 @@
+"""Validation of batch: jobs and cron jobs."""

@@ -1,0 +1,96 @@
+"""Cron jobs. How schedules are written: `cron`."""
+
+from __future__ import annotations
+
+import re
+
+from understudy.admission.context import Context
+from understudy.admission.validation.apps.common import SPEC, selector_shown
+from understudy.admission.validation.batch import cron, jobs
+from understudy.admission.validation.formats import choice, nonnegative
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
+
+NAME_LENGTH = 52  # the names of a cron job's jobs have a time behind it
+
+_JOB_PATH = SPEC.child("jobTemplate", "spec")
+
+
+def create(obj: Obj, ctx: Context) -> Errors:
+    errors, name = _validate(obj["spec"], None, ctx), obj["metadata"].get("name", "")
+    if len(name) > NAME_LENGTH:
+        text = f"must be no more than {NAME_LENGTH} characters"
+        errors.append(invalid(Path("metadata", "name"), name, text))
+    return errors
+
+
+def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return _validate(obj["spec"], old["spec"], ctx)
+
+
+def _validate(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = _schedule(spec, old, SPEC.child("schedule"))
+    errors += nonnegative(spec.get("startingDeadlineSeconds"), SPEC.child("startingDeadlineSeconds"))
+    if old is None or old.get("timeZone") != spec.get("timeZone"):
+        errors += _zone(spec.get("timeZone"), SPEC.child("timeZone"))
+    allowed = ("Allow", "Forbid", "Replace")
+    errors += choice(spec.get("concurrencyPolicy", ""), allowed, SPEC.child("concurrencyPolicy"), needed=True)
+    job = at(spec, "jobTemplate", "spec", default={})
+    errors += jobs.validate_spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
+    if job.get("selector") is not None:
+        shown = selector_shown(job["selector"], ctx.release)
+        errors.append(invalid(_JOB_PATH.child("selector"), shown, "`selector` will be auto-generated"))
+    if job.get("manualSelector"):
+        errors.append(not_supported(_JOB_PATH.child("manualSelector"), Printed("true"), ["nil", "false"]))
+    for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
+        errors += nonnegative(spec.get(name), SPEC.child(name))
+    return errors
+
+
+def _schedule(spec: Obj, old: Obj | None, path: Path) -> Errors:
+    schedule = spec.get("schedule", "")
+    if not schedule:
+        return [required(path)]
+    errors: Errors = []
+    try:
+        cron.check(schedule)
+    except cron.ScheduleError as error:
+        errors.append(invalid(path, schedule, str(error)))
+    if "TZ" not in schedule:
+        return errors
+    if old is None or "TZ" not in old.get("schedule", ""):
+        errors.append(invalid(path, schedule, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"))
+    elif spec.get("timeZone") is not None:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(invalid(path, schedule, text))
+    return errors
+
+
+def _zone(name: str | None, path: Path) -> Errors:
+    if name is None:
+        return []
+    if not name:
+        return [invalid(path, name, "timeZone must be nil or non-empty string")]
+    for part in name.split("/"):
+        if part in (".", "..") or part.startswith("-") or not re.fullmatch("[-A-Za-z._0-9+]{1,14}", part):
+            return [invalid(path, name, f"unknown time zone {name}")]
+    errors: Errors = []
+    if name.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        errors.append(invalid(path, name, text))
+    if not cron.is_zone(name):
+        errors.append(invalid(path, name, f"unknown time zone {name}"))
+    return errors
+
+
+def warn(obj: Obj, ctx: Context) -> None:
+    jobs.warn(at(obj, "spec", "jobTemplate", "spec", default={}), _JOB_PATH, ctx)
+
+
+def warn_of_zone(obj: Obj, ctx: Context) -> None:
+    if "TZ" in obj["spec"].get("schedule", ""):
+        ctx.warn(
+            "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+            "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+        )

@@ -1,0 +1,271 @@
+"""The status of a job: what its controller, whoever that is, may not write.
+
+A rule about some fields applies when one of them changes, so that an object that once broke it can still be updated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation.apps.common import STATUS
+from understudy.admission.validation.batch.job_policies import IndexesError, count_indexes, overlap, without_value
+from understudy.admission.validation.formats import nonnegative
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
+
+_CONDITIONS = STATUS.child("conditions")
+
+
+@dataclass(frozen=True, slots=True)
+class _Status:
+    """A status and what its conditions come to."""
+
+    spec: Obj
+    found: Obj
+
+    def true(self, kind: str) -> bool:
+        conditions = self.found.get("conditions") or ()
+        return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
+
+    @property
+    def finished(self) -> bool:
+        return self.true("Complete") or self.true("Failed")
+
+    def get(self, name: str) -> Any:
+        return self.finished if name == "finished" else self.true(name) if name[0].isupper() else self.found.get(name)
+
+
+def _of(job: Obj) -> _Status:
+    return _Status(job["spec"], job.get("status") or {})
+
+
+def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
+    """An update of the status."""
+    new, before = _of(job), _of(old)
+    errors = [
+        error
+        for name in ("active", "succeeded", "failed", "ready", "terminating")
+        for error in nonnegative(new.found.get(name), STATUS.child(name))
+    ]
+    errors += _uncounted(new.found.get("uncountedTerminatedPods") or {})
+    if ctx.gates["JobManagedBy"]:
+        for watched, rule in _RULES:
+            if any((new.get(name) or None) != (before.get(name) or None) for name in watched):
+                errors += rule(new)
+    errors += _success(new)
+    if ctx.gates["JobManagedBy"]:
+        errors += _transitions(new, before)
+    if before.true("SuccessCriteriaMet") and not new.true("SuccessCriteriaMet"):
+        errors.append(without_value(_CONDITIONS, "cannot disable the SuccessCriteriaMet=True condition"))
+    if before.true("Complete") and not before.true("SuccessCriteriaMet") and new.true("SuccessCriteriaMet"):
+        text = "cannot set SuccessCriteriaMet=True for Job already has Complete=true conditions"
+        errors.append(without_value(_CONDITIONS, text))
+    return errors
+
+
+def _uncounted(pods: Obj) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for name in ("succeeded", "failed"):
+        for i, uid in enumerate(pods.get(name) or ()):
+            where = STATUS.child("uncountedTerminatedPods", name).index(i)
+            if not uid:
+                errors.append(invalid(where, uid, "must not be empty"))
+            elif uid in seen:
+                errors.append(duplicate(where, uid))
+            seen.add(uid)
+    return errors
+
+
+def _both(one: str, other: str, text: str) -> Callable[[_Status], Errors]:
+    return lambda new: [without_value(_CONDITIONS, text)] if new.true(one) and new.true(other) else []
+
+
+def _alone(one: str, other: str, text: str) -> Callable[[_Status], Errors]:
+    return lambda new: [without_value(_CONDITIONS, text)] if new.true(one) and not new.true(other) else []
+
+
+def _time(value: str) -> Printed:
+    """As Go shows a time."""
+    return Printed(f"{value[:10]} {value[11:19]} +0000 UTC")
+
+
+def _completion(new: _Status) -> Errors:
+    time, where = new.found.get("completionTime"), STATUS.child("completionTime")
+    if time and not new.true("Complete"):
+        return [invalid(where, _time(time), "cannot set completionTime when there is no Complete=True condition")]
+    return []
+
+
+def _completion_needed(new: _Status) -> Errors:
+    if new.found.get("completionTime") or not new.true("Complete"):
+        return []
+    return [required(STATUS.child("completionTime"), "completionTime is required for Complete jobs")]
+
+
+def _order(new: _Status) -> Errors:
+    start, end = new.found.get("startTime"), new.found.get("completionTime")
+    if not start or not end or end >= start:
+        return []
+    text = "completionTime cannot be set before startTime"
+    return [invalid(STATUS.child("completionTime"), _time(end), text)]
+
+
+def _finished(name: str) -> Callable[[_Status], Errors]:
+    def rule(new: _Status) -> Errors:
+        number = new.found.get(name) or 0
+        if number > 0 and new.finished:
+            return [invalid(STATUS.child(name), number, f"{name}>0 is invalid for finished job")]
+        return []
+
+    return rule
+
+
+def _start(new: _Status) -> Errors:
+    if new.found.get("startTime") or not new.finished:
+        return []
+    return [required(STATUS.child("startTime"), "startTime is required for finished job")]
+
+
+def _all_counted(new: _Status) -> Errors:
+    pods = new.found.get("uncountedTerminatedPods") or {}
+    if not new.finished or not (pods.get("failed") or pods.get("succeeded")):
+        return []
+    lists = ", ".join(f"{n.title()}:{_uids(pods.get(n))}" for n in ("succeeded", "failed"))
+    text = "uncountedTerminatedPods needs to be empty for finished job"
+    shown = Printed(f"batch.UncountedTerminatedPods{{{lists}}}")
+    return [invalid(STATUS.child("uncountedTerminatedPods"), shown, text)]
+
+
+def _uids(values: list[str] | None) -> str:
+    if not values:
+        return "[]types.UID(nil)"
+    listed = ", ".join(f'"{value}"' for value in values)
+    return f"[]types.UID{{{listed}}}"
+
+
+def _indexes(name: str, *needed: str) -> Callable[[_Status], Errors]:
+    def rule(new: _Status) -> Errors:
+        text = new.found.get(name)
+        if text is None or any(new.spec.get(field) is None for field in ("completions", *needed)):
+            return []
+        try:
+            count_indexes(text, new.spec["completions"])
+        except IndexesError as error:
+            return [invalid(STATUS.child(name), text, f"error parsing {name}: {error}")]
+        return []
+
+    return rule
+
+
+def _completed_of_plain(new: _Status) -> Errors:
+    text = new.found.get("completedIndexes")
+    if not text or new.spec.get("completionMode") == "Indexed":
+        return []
+    detail = "cannot set non-empty completedIndexes when non-indexed completion mode"
+    return [invalid(STATUS.child("completedIndexes"), text, detail)]
+
+
+def _failed_without_limit(new: _Status) -> Errors:
+    text = new.found.get("failedIndexes")
+    if text is None or new.spec.get("backoffLimitPerIndex") is not None:
+        return []
+    detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
+    return [invalid(STATUS.child("failedIndexes"), text, detail)]
+
+
+def _overlapping(new: _Status) -> Errors:
+    failed, completions = new.found.get("failedIndexes"), new.spec.get("completions")
+    if failed is None or completions is None:
+        return []
+    index = overlap(new.found.get("completedIndexes", ""), failed, completions)
+    if index is None:
+        return []
+    text = f"failedIndexes and completedIndexes overlap at index: {index}"
+    return [invalid(STATUS.child("failedIndexes"), failed, text)]
+
+
+def _more_ready(new: _Status) -> Errors:
+    ready = new.found.get("ready")
+    if ready is None or ready <= (new.found.get("active") or 0):
+        return []
+    return [invalid(STATUS.child("ready"), ready, "cannot set more ready pods than active")]
+
+
+# (fields and conditions that a rule is about, the rule), in the order of their errors.
+_RULES: tuple[tuple[tuple[str, ...], Callable[[_Status], Errors]], ...] = (
+    (("Complete", "Failed"), _both("Complete", "Failed", "cannot set Complete=True and Failed=true conditions")),
+    (
+        ("Complete", "FailureTarget"),
+        _both("Complete", "FailureTarget", "cannot set Complete=True and FailureTarget=true conditions"),
+    ),
+    (("Complete", "completionTime"), _completion),
+    (("Complete", "completionTime"), _completion_needed),
+    (("startTime", "completionTime"), _order),
+    (
+        ("Failed", "failedIndexes"),
+        _alone("Failed", "FailureTarget", "cannot set Failed=True condition without the FailureTarget=true condition"),
+    ),
+    (
+        ("Complete", "SuccessCriteriaMet"),
+        _alone(
+            "Complete",
+            "SuccessCriteriaMet",
+            "cannot set Complete=True condition without the SuccessCriteriaMet=true condition",
+        ),
+    ),
+    (("finished", "active"), _finished("active")),
+    (("finished", "startTime"), _start),
+    (("finished", "uncountedTerminatedPods"), _all_counted),
+    (("completedIndexes",), _indexes("completedIndexes")),
+    (("failedIndexes",), _indexes("failedIndexes", "backoffLimitPerIndex")),
+    (("completedIndexes",), _completed_of_plain),
+    (("failedIndexes",), _failed_without_limit),
+    (("failedIndexes", "completedIndexes"), _overlapping),
+    (("finished", "terminating"), _finished("terminating")),
+    (("ready", "active"), _more_ready),
+)
+
+
+def _success(new: _Status) -> Errors:
+    met = new.true("SuccessCriteriaMet")
+    checks = (
+        (met and new.true("Failed"), "cannot set SuccessCriteriaMet=True and Failed=true conditions"),
+        (met and new.true("FailureTarget"), "cannot set SuccessCriteriaMet=True and FailureTarget=true conditions"),
+        (
+            new.spec.get("successPolicy") is not None and not met and new.true("Complete"),
+            "cannot set Complete=True for Job with SuccessPolicy unless SuccessCriteriaMet=True",
+        ),
+    )
+    return [without_value(_CONDITIONS, text) for wrong, text in checks if wrong]
+
+
+def _transitions(new: _Status, old: _Status) -> Errors:
+    errors = [
+        without_value(_CONDITIONS, f"cannot disable the terminal {kind}=True condition")
+        for kind in ("Failed", "Complete", "FailureTarget")
+        if old.true(kind) and not new.true(kind)
+    ]
+    errors += _decreased(new, old, "failed")
+    scaled = new.spec.get("completionMode") == "Indexed" and at(new.spec, "completions") == at(new.spec, "parallelism")
+    errors += [] if scaled else _decreased(new, old, "succeeded")
+    end, before = new.found.get("completionTime"), old.found.get("completionTime")
+    if end and before and end != before:
+        errors.append(invalid(STATUS.child("completionTime"), _time(end), "completionTime cannot be mutated"))
+    started = old.found.get("startTime")
+    if started and started != new.found.get("startTime") and not new.spec.get("suspend"):
+        text = "startTime cannot be removed for unsuspended job"
+        errors.append(required(STATUS.child("startTime"), text))
+    return errors
+
+
+def _decreased(new: _Status, old: _Status, name: str) -> list[FieldError]:
+    number: int = new.found.get(name) or 0
+    where: Path = STATUS.child(name)
+    return (
+        [invalid(where, number, f"cannot decrease the {name} counter")] if number < (old.found.get(name) or 0) else []
+    )

@@ -1,0 +1,240 @@
+"""Jobs."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors, objectmeta
+from understudy.admission.validation.apps import common
+from understudy.admission.validation.apps.common import SPEC
+from understudy.admission.validation.batch import job_policies
+from understudy.admission.validation.core.pods import pod_warnings
+from understudy.admission.validation.formats import choice, domain_path, nonnegative
+from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
+from understudy.machinery.validation.names import dns_label_texts
+
+UID_LABEL, NAME_LABEL = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+OLD_UID_LABEL, OLD_NAME_LABEL = "controller-uid", "job-name"  # from before labels had prefixes
+
+MOST_PARALLEL = MOST_FAILED = MANY = 100_000
+MOST_WHEN_MANY = 10_000  # in parallel, or failed, of jobs with many completions
+MANAGER_LENGTH = 63
+
+_BATCH = "k8s.io/kubernetes/pkg/apis/batch"
+_NUMBERS = (
+    "parallelism",
+    "completions",
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "ttlSecondsAfterFinished",
+    "backoffLimitPerIndex",
+    "maxFailedIndexes",
+)
+_MODES = ("NonIndexed", "Indexed")
+_INDEXED_ONLY = "requires indexed completion mode"
+
+
+def create(job: Obj, ctx: Context) -> Errors:
+    return _job(job, None, ctx)
+
+
+def update(job: Obj, old: Obj, ctx: Context) -> Errors:
+    """What is wrong with a job is reported twice, as for other workloads: validated as a job, then as an update."""
+    spec, before = job["spec"], old["spec"]
+    errors = _whole_spec(spec, before, ctx)
+    completions = spec.get("completions")
+    if completions != before.get("completions"):
+        if spec.get("completionMode") != "Indexed":
+            errors += _immutable(spec, before, "completions", "", ctx.release)
+        elif completions is not None and completions != spec.get("parallelism"):
+            text = "can only be modified in tandem with spec.parallelism"
+            errors.append(invalid(SPEC.child("completions"), completions, text))
+    errors += _immutable(spec, before, "selector", "", ctx.release)
+    errors += _same_template(job, old, ctx.release)
+    kinds = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}
+    for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
+        errors += _immutable(spec, before, name, kinds.get(name, ""), ctx.release)
+    return [*CORE.created(job, ctx), *_job(job, old, ctx), *CORE.updated(job, old, ctx), *errors]
+
+
+def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: str) -> Errors:
+    value: Any = spec.get(name)
+    if value == old.get(name):
+        return []
+    if name == "selector":
+        value = common.selector_shown(value, release)
+    elif kind and value is not None:
+        value = bad_values.struct(value, f"{_BATCH}.{kind}", release)
+    return [invalid(SPEC.child(name), value, objectmeta.IMMUTABLE)]
+
+
+def _same_template(job: Obj, old: Obj, release: str) -> Errors:
+    """The template cannot change, except for where the pods of a suspended job will run once it starts."""
+    template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
+    if old["spec"].get("suspend") and not at(old, "status", "startTime"):
+        _take_scheduling(before, template)
+    if _cleaned(template) == _cleaned(before):
+        return []
+    shown = bad_values.struct(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec", release)
+    return [invalid(SPEC.child("template"), shown, objectmeta.IMMUTABLE)]
+
+
+def _cleaned(value: Any) -> Any:
+    """Without what is empty: absent, null and empty are the same here."""
+    if isinstance(value, dict):
+        pairs = {k: _cleaned(v) for k, v in value.items()}
+        return {k: v for k, v in pairs.items() if v not in (None, {}, [])}
+    return [_cleaned(v) for v in value] if isinstance(value, list) else value
+
+
+def _take_scheduling(before: Obj, template: Obj) -> None:
+    spec, found = before.setdefault("spec", {}), template.get("spec") or {}
+    for name in ("nodeSelector", "tolerations", "schedulingGates"):
+        spec[name] = found.get(name)
+    metadata = before.setdefault("metadata", {})
+    for name in ("annotations", "labels"):
+        metadata[name] = at(template, "metadata", name)
+    spec["affinity"] = {**(spec.get("affinity") or {}), "nodeAffinity": at(found, "affinity", "nodeAffinity")}
+
+
+def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:
+    spec, name = job["spec"], job["metadata"].get("name", "")
+    errors = _generated(job, old, ctx) + _whole_spec(spec, (old or {}).get("spec"), ctx)
+    completions = spec.get("completions") or 0
+    if spec.get("completionMode") == "Indexed" and completions > 0:
+        longest = f"{name}-{completions - 1}"
+        if dns_label_texts(longest):
+            text = f"will not able to create pod with invalid DNS label: {longest}"
+            errors.append(invalid(Path("metadata", "name"), name, text))
+    return errors
+
+
+def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
+    """Selector and labels that the server made: clients may have written others over them."""
+    spec, metadata = job["spec"], job["metadata"]
+    chosen = spec.get("selector")
+    if spec.get("manualSelector") or chosen is None:
+        return []
+    uid, name = metadata.get("uid", ""), metadata.get("name", "")
+    errors = [] if uid else [required(Path("metadata", "uid"))]
+    expected = {OLD_UID_LABEL: uid, OLD_NAME_LABEL: name}
+    stored = at(old, "spec", "template", "metadata", "labels", default={})
+    if old is None or (UID_LABEL in stored and NAME_LABEL in stored):
+        expected |= {UID_LABEL: uid, NAME_LABEL: name}
+    labels = at(spec, "template", "metadata", "labels", default={})
+    for key, value in expected.items():
+        where = common.TEMPLATE.child("metadata", "labels").key(key)
+        if key not in labels:
+            errors.append(required(where, f"must be '{value}'"))
+        elif labels[key] != value:
+            shown = bad_values.struct(labels, "map[string]string", ctx.release)
+            errors.append(invalid(where, shown, f"must be '{value}'"))
+    if not common.unreadable(chosen) and not label_selectors.matches(chosen, expected):
+        shown = common.selector_shown(chosen, ctx.release)
+        errors.append(invalid(SPEC.child("selector"), shown, "`selector` not auto-generated"))
+    return errors
+
+
+def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    errors = validate_spec(spec, old, SPEC, ctx)
+    chosen, where = spec.get("selector"), SPEC.child("selector")
+    errors += label_selectors.validate(chosen, where) if chosen is not None else [required(where)]
+    labels = at(spec, "template", "metadata", "labels", default={})
+    if not common.unreadable(chosen) and not label_selectors.matches(chosen, labels):
+        errors += common.mismatch(spec.get("template"), common.TEMPLATE, ctx.release)
+    return errors
+
+
+def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Errors:
+    """A JobSpec, of a job or in a cron job."""
+    errors = [error for name in _NUMBERS for error in nonnegative(spec.get(name), path.child(name))]
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        errors.append(required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
+    errors += _manager(spec.get("managedBy"), path.child("managedBy"), ctx.release)
+    mode = spec.get("completionMode")
+    if mode is not None:
+        errors += choice(mode, _MODES, path.child("completionMode"))
+    if mode == "Indexed":
+        errors += _indexed(spec, path)
+    elif mode in (None, "NonIndexed"):
+        for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
+            if spec.get(name) is not None:
+                errors.append(invalid(path.child(name), spec[name], _INDEXED_ONLY))
+    errors += _policies(spec, path, ctx.release)
+    errors += common.template(spec.get("template"), (old or {}).get("template"), ctx, path.child("template"))
+    return errors + _restarts(spec, path.child("template", "spec", "restartPolicy"))
+
+
+def _manager(value: str | None, path: Path, release: str) -> Errors:
+    if value is None:
+        return []
+    errors = domain_path(value, path)
+    return errors + ([too_long(path, MANAGER_LENGTH, release)] if len(value) > MANAGER_LENGTH else [])
+
+
+def _indexed(spec: Obj, path: Path) -> Errors:
+    completions, parallel, failed = (spec.get(n) for n in ("completions", "parallelism", "maxFailedIndexes"))
+    most, errors = "must be less than or equal to", Errors()
+    if completions is None:
+        errors.append(required(path.child("completions"), "when completion mode is Indexed"))
+    where = path.child("parallelism")
+    if parallel is not None and parallel > MOST_PARALLEL:
+        errors.append(invalid(where, parallel, f"{most} {MOST_PARALLEL} when completion mode is Indexed"))
+    where_failed = path.child("maxFailedIndexes")
+    if completions is not None and failed is not None and failed > completions:
+        errors.append(invalid(where_failed, failed, f"{most} completions"))
+    if failed is not None and failed > MOST_FAILED:
+        errors.append(invalid(where_failed, failed, f"{most} {MOST_FAILED}"))
+    if (completions or 0) <= MANY or spec.get("backoffLimitPerIndex") is None:
+        return errors
+    text = f"{most} {MOST_WHEN_MANY} when completions are above {MANY} and used with backoff limit per index"
+    if failed is None:
+        errors.append(required(where_failed, f"must be specified when completions is above {MANY}"))
+    if parallel is not None and parallel > MOST_WHEN_MANY:
+        errors.append(invalid(where, parallel, text))
+    if failed is not None and failed > MOST_WHEN_MANY:
+        errors.append(invalid(where_failed, failed, text))
+    return errors
+
+
+def _policies(spec: Obj, path: Path, release: str) -> Errors:
+    errors: Errors = []
+    if spec.get("podFailurePolicy") is not None:
+        errors += job_policies.failure(spec, path.child("podFailurePolicy"), release)
+    found, where = spec.get("successPolicy"), path.child("successPolicy")
+    if found is not None and spec.get("completionMode") == "Indexed":
+        errors += job_policies.success(spec, where, release)
+    elif found is not None:
+        errors.append(invalid(where, bad_values.struct(found, f"{_BATCH}.SuccessPolicy", release), _INDEXED_ONLY))
+    replacement = spec.get("podReplacementPolicy")
+    if replacement is not None:
+        allowed = ["Failed"] if spec.get("podFailurePolicy") is not None else ["Failed", "TerminatingOrFailed"]
+        errors += choice(replacement, allowed, path.child("podReplacementPolicy"))
+    return errors
+
+
+def _restarts(spec: Obj, path: Path) -> Errors:
+    policy = at(spec, "template", "spec", "restartPolicy", default="")
+    if policy in ("", "Always"):
+        return [required(path, 'valid values: "OnFailure", "Never"')]
+    if policy not in ("OnFailure", "Never"):
+        return [not_supported(path, policy, ["OnFailure", "Never"])]
+    if spec.get("podFailurePolicy") is not None and policy != "Never":
+        return [invalid(path, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+    return []
+
+
+def warn(spec: Obj, path: Path, ctx: Context) -> None:
+    """A JobSpec."""
+    many = (spec.get("completions") or 0) > MANY and (spec.get("parallelism") or 0) > MOST_WHEN_MANY
+    if spec.get("completionMode") == "Indexed" and many:
+        ctx.warn(
+            f"{path}: In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than "
+            "10^4, Kubernetes might not be able to track completedIndexes when a big number of indexes fail"
+        )
+    pod_warnings.template(spec.get("template"), path.child("template"), ctx)

@@ -1,0 +1,257 @@
+"""Certificate signing requests, their approval and what a signer answers."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Sequence
+
+from understudy.admission.context import Context
+from understudy.admission.validation.compose import Update
+from understudy.admission.validation.formats import SUBDOMAIN_LENGTH, choice
+from understudy.admission.validation.objectmeta import Metadata
+from understudy.machinery import errors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.x509 import pem, x509
+from understudy.machinery.types import Obj
+from understudy.machinery.users import MASTERS
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import (
+    Errors,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from understudy.machinery.validation.names import LABEL_LENGTH, dns_label_texts, dns_subdomain_texts, size
+
+METADATA = Metadata(name=lambda name, prefix: [])  # called as somebody likes
+GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"
+APPROVED, DENIED, FAILED = "Approved", "Denied", "Failed"
+LEGACY_SIGNER, CLIENT_SIGNER = "kubernetes.io/legacy-unknown", "kubernetes.io/kube-apiserver-client"
+SHORTEST = 600  # seconds
+USAGES = tuple(
+    sorted(
+        (
+            "signing",
+            "digital signature",
+            "content commitment",
+            "key encipherment",
+            "key agreement",
+            "data encipherment",
+            "cert sign",
+            "crl sign",
+            "encipher only",
+            "decipher only",
+            "any",
+            "server auth",
+            "client auth",
+            "code signing",
+            "email protection",
+            "s/mime",
+            "ipsec end system",
+            "ipsec tunnel",
+            "ipsec user",
+            "timestamping",
+            "ocsp signing",
+            "microsoft sgc",
+            "netscape sgc",
+        )
+    )
+)
+
+_SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
+_SIGNER = _SPEC.child("signerName")
+_SIGNER_LENGTH = SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH + 1 + SUBDOMAIN_LENGTH
+_STATUSES = ("False", "True", "Unknown")
+_DECIDED = (APPROVED, DENIED)
+
+
+def create(obj: Obj, ctx: Context) -> Errors:
+    return _whole(obj, None, ctx.release)
+
+
+def update(*, approves: bool = False, signs: bool = False) -> Update:
+    """The validation of an update, by who may do what: approve (or deny), set the certificate."""
+
+    def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
+        errors = METADATA.created(obj, ctx)
+        errors += _whole(obj, old, ctx.release) + _removed(obj, old)
+        if not approves:
+            errors += _decided(obj, old)
+        return errors + _certificate_changed(obj, old, signs) + METADATA.updated(obj, old, ctx)
+
+    return validate
+
+
+def _whole(obj: Obj, old: Obj | None, release: str) -> Errors:
+    """What is wrong with `obj`. Much of what `old` had wrong already may stay."""
+    spec, before = obj["spec"], old["spec"] if old else {}
+    errors = _request(spec.get("request"))
+    errors += _usages(spec.get("usages") or [], before.get("usages") or [])
+    signer = spec.get("signerName", "")
+    if signer == LEGACY_SIGNER != before.get("signerName"):
+        errors.append(invalid(_SIGNER, signer, "the legacy signerName is not allowed via this API version"))
+    else:
+        errors += _signer(signer, release)
+    seconds = spec.get("expirationSeconds")
+    if seconds is not None and seconds < SHORTEST:
+        text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
+        errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, text))
+    errors += _conditions(_conditions_of(obj), _conditions_of(old))
+    wrong = _wrong_certificate(obj, old)
+    return [*errors, invalid(_CERTIFICATE, "<certificate data>", wrong)] if wrong else errors
+
+
+def _bytes(value: str | None) -> bytes:
+    return base64.b64decode(value or "")
+
+
+def parsed(request: bytes) -> x509.Request:
+    """Raises ValueError for what is no certificate request."""
+    block = next(pem.blocks(request), None)
+    if block is None or block.type != "CERTIFICATE REQUEST":
+        raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+    return x509.parse_request(block.data)
+
+
+def _request(text: str | None) -> Errors:
+    request = _bytes(text)
+    try:
+        x509.check_signature(parsed(request))
+    except ValueError as why:
+        shown = bad_values.octets(None if text is None else request)
+        return [invalid(_SPEC.child("request"), shown, str(why))]
+    return []
+
+
+def _usages(usages: Sequence[str], before: Sequence[str]) -> Errors:
+    path = _SPEC.child("usages")
+    errors = [] if usages else [required(path)]
+    if set(before) <= set(USAGES):
+        unknown = [(i, usage) for i, usage in enumerate(usages) if usage not in USAGES]
+        errors += [not_supported(path.index(i), usage, USAGES) for i, usage in unknown]
+    if len(set(before)) == len(before):
+        repeated = [(i, usage) for i, usage in enumerate(usages) if usage in usages[:i]]
+        errors += [duplicate(path.index(i), usage) for i, usage in repeated]
+    return errors
+
+
+def _signer(name: str, release: str) -> Errors:
+    """DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
+    if not name:
+        return [required(_SIGNER)]
+    if name.count("/") != 1:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        return [invalid(_SIGNER, name, text)]
+    domain, _, path = name.partition("/")
+    errors = [too_long(_SIGNER, SUBDOMAIN_LENGTH, release, in_bytes=True)] if size(domain) > SUBDOMAIN_LENGTH else []
+    errors += _labels(domain, dns_label_texts)
+    if "." not in domain:
+        errors.append(invalid(_SIGNER, domain, "should be a domain with at least two segments separated by dots"))
+    errors += _labels(path, dns_subdomain_texts)
+    return errors + ([too_long(_SIGNER, _SIGNER_LENGTH, release, in_bytes=True)] if size(name) > _SIGNER_LENGTH else [])
+
+
+def _labels(segment: str, rule: Callable[[str], list[str]]) -> Errors:
+    """What is wrong with the first of the labels with dots between them that is wrong."""
+    for label in segment.split("."):
+        if texts := rule(label):
+            return [invalid(_SIGNER, segment, f"validating label {go_quote(label)}: {text}") for text in texts]
+    return []
+
+
+def _conditions_of(obj: Obj | None) -> list[Obj]:
+    return ((obj or {}).get("status") or {}).get("conditions") or []
+
+
+def _types(conditions: Sequence[Obj]) -> list[str]:
+    return [condition.get("type", "") for condition in conditions]
+
+
+def _conditions(found: Sequence[Obj], before: Sequence[Obj]) -> Errors:
+    errors: Errors = []
+    types, had = _types(found), _types(before)
+    for i, condition in enumerate(found):
+        path, kind = _CONDITIONS.index(i), types[i]
+        if not kind and "" not in had:
+            errors.append(required(path.child("type")))
+        allowed = ("True",) if kind in (*_DECIDED, FAILED) else _STATUSES
+        errors += choice(condition.get("status", ""), allowed, path.child("status"), needed=True)
+        other = {APPROVED: DENIED, DENIED: APPROVED}.get(kind)
+        if other in types[:i] and not set(_DECIDED) <= set(had):
+            text = "Approved and Denied conditions are mutually exclusive"
+            errors.append(invalid(path.child("type"), kind, text))
+        if kind in types[:i] and len(set(had)) == len(had):
+            errors.append(duplicate(path.child("type"), kind))
+    return errors
+
+
+def _certificate(obj: Obj | None) -> bytes:
+    return _bytes(((obj or {}).get("status") or {}).get("certificate"))
+
+
+def _wrong_certificate(obj: Obj, old: Obj | None) -> str:
+    """What is wrong with the certificate, "" for a good one or one that need not be."""
+    new, before = _certificate(obj), _certificate(old)
+    return "" if (old and new == before) or _unfit(before) else _unfit(new)
+
+
+def _unfit(text: bytes) -> str:
+    if not text:
+        return ""
+    count = 0
+    for block in pem.blocks(text):
+        if block.type != "CERTIFICATE":
+            return f"only CERTIFICATE PEM blocks are allowed, found {go_quote(block.type)}"
+        if block.headers:
+            return "no PEM block headers are permitted"
+        try:
+            if not x509.parse_certificates(block.data):
+                return "found CERTIFICATE PEM block containing 0 certificates"
+        except ValueError as why:
+            return str(why)
+        count += 1
+    return "" if count else "must contain at least one CERTIFICATE PEM block"
+
+
+def _of_type(obj: Obj, kind: str) -> list[Obj]:
+    return [condition for condition in _conditions_of(obj) if condition.get("type") == kind]
+
+
+def _removed(obj: Obj, old: Obj) -> Errors:
+    gone = [kind for kind in (*_DECIDED, FAILED) if len(_of_type(obj, kind)) < len(_of_type(old, kind))]
+    return [forbidden(_CONDITIONS, f'updates may not remove a condition of type "{kind}"') for kind in gone]
+
+
+def _decided(obj: Obj, old: Obj) -> Errors:
+    """Approved or denied by somebody who may not."""
+    errors: Errors = []
+    for kind in _DECIDED:
+        new, before = _of_type(obj, kind), _of_type(old, kind)
+        if len(new) > len(before):
+            errors.append(forbidden(_CONDITIONS, f'updates may not add a condition of type "{kind}"'))
+        elif len(new) == len(before) and new != before:
+            errors.append(forbidden(_CONDITIONS, f'updates may not modify a condition of type "{kind}"\n'))
+    return errors
+
+
+def _certificate_changed(obj: Obj, old: Obj, signs: bool) -> Errors:
+    new, before = _certificate(obj), _certificate(old)
+    if new == before or (signs and not before):
+        return []
+    text = "updates may not modify existing certificate content" if signs else "updates may not set certificate content"
+    return [forbidden(_CERTIFICATE, text)]
+
+
+def no_masters(obj: Obj, ctx: Context) -> None:
+    """Refuses a client certificate that would make its owner an administrator (CertificateSubjectRestriction).
+    Raises StatusError (403)."""
+    spec = obj["spec"]
+    if spec.get("signerName") != CLIENT_SIGNER:
+        return
+    if MASTERS in parsed(_bytes(spec.get("request"))).organizations:
+        text = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
+        raise errors.refused(GROUP, RESOURCE, obj["metadata"], text)

@@ -1,0 +1,30 @@
+"""Rules for changed objects, put together in the order in which the real server reports what they find.
+
+in_order(CORE.updated, changes, again(CORE.created, whole))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.admission.context import Context
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors
+
+Check = Callable[[Obj, Context], Errors]
+Update = Callable[[Obj, Obj, Context], Errors]
+
+
+def again(*checks: Check) -> Update:
+    """What is asked of a new object, asked of a changed one."""
+    return lambda obj, old, ctx: [error for check in checks for error in check(obj, ctx)]
+
+
+def unasked(obj: Obj, ctx: Context) -> Errors:
+    """Of kinds that leave metadata to the registry."""
+    return []
+
+
+def in_order(*rules: Update) -> Update:
+    """All that the rules find, one after the other."""
+    return lambda obj, old, ctx: [error for rule in rules for error in rule(obj, old, ctx)]

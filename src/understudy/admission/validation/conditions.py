@@ -1,0 +1,50 @@
+"""metav1.Condition, as kinds have them that use the common type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required, too_long
+from understudy.machinery.validation.names import condition_reason_texts, qualified_name_texts, size
+
+STATUSES = ("False", "True", "Unknown")
+REASON_LENGTH = 1024
+MESSAGE_LENGTH = 32 * 1024
+
+
+def validate(conditions: Sequence[Obj], path: Path, release: str) -> Errors:
+    """Each condition, and that each is of another type."""
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, condition in enumerate(conditions):
+        here, kind = path.index(i), condition.get("type", "")
+        if kind in seen:
+            errors.append(duplicate(here.child("type"), kind))
+        seen.add(kind)
+        errors += _condition(condition, here, release)
+    return errors
+
+
+def _condition(condition: Obj, path: Path, release: str) -> Errors:
+    kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
+    errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
+    if status not in STATUSES:
+        errors.append(not_supported(path.child("status"), status or "", STATUSES))
+    if (generation or 0) < 0:
+        errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
+    if not condition.get("lastTransitionTime"):
+        errors.append(required(path.child("lastTransitionTime"), "must be set"))
+    errors += _reason(condition.get("reason", ""), path.child("reason"), release)
+    if size(condition.get("message", "")) > MESSAGE_LENGTH:
+        errors.append(too_long(path.child("message"), MESSAGE_LENGTH, release, in_bytes=True))
+    return errors
+
+
+def _reason(reason: str, path: Path, release: str) -> Errors:
+    if not reason:
+        return [required(path, "must be set")]
+    errors = [invalid(path, reason, text) for text in condition_reason_texts(reason)]
+    if size(reason) > REASON_LENGTH:
+        errors.append(too_long(path, REASON_LENGTH, release, in_bytes=True))
+    return errors

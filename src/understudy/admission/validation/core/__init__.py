@@ -1,0 +1,1 @@
+"""Validation of the core group: pods, services, nodes, volumes, namespaces, config maps and the others."""

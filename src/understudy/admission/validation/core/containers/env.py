@@ -1,0 +1,156 @@
+"""Environment variables of containers, and the references to fields of the pod that they share with volumes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from understudy.admission.validation.core.pods.pod_options import Options
+from understudy.admission.validation.formats import config_key_texts, each, env_name_texts, qualified
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
+from understudy.machinery.validation.names import go_lower, subdomain_name
+
+ENV_FIELDS = (
+    "metadata.name",
+    "metadata.namespace",
+    "metadata.uid",
+    "spec.nodeName",
+    "spec.serviceAccountName",
+    "status.hostIP",
+    "status.hostIPs",
+    "status.podIP",
+    "status.podIPs",
+)
+VOLUME_FIELDS = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
+_CONVERTIBLE = {*ENV_FIELDS, *VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
+
+_COMPUTE = ("cpu", "ephemeral-storage", "memory")
+RESOURCE_FIELDS = tuple(f"{kind}.{name}" for kind in ("limits", "requests") for name in _COMPUTE)
+_PAGES = ("limits.hugepages-", "requests.hugepages-")
+_SIZES = ("1", "1k", "1M", "1G", "1T", "1P", "1E", "1Ki", "1Mi", "1Gi", "1Ti", "1Pi", "1Ei")
+_SIZES_TEXT = f"only divisor's values {', '.join(_SIZES)} are supported with the {{}} resource"
+_DIVISORS = {
+    "cpu": (("1m", "1"), "only divisor's values 1m and 1 are supported with the cpu resource"),
+    "memory": (_SIZES, _SIZES_TEXT.format("memory")),
+    "ephemeral-storage": (_SIZES, _SIZES_TEXT.format("local ephemeral storage")),
+}
+
+# How sources of a variable are checked: {field: check}
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
+
+
+def variables(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
+    """`env` of a container."""
+    errors: Errors = []
+    for i, variable in enumerate(found or ()):
+        here, name = path.index(i), variable.get("name", "")
+        if name:
+            errors += each(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
+        else:
+            errors.append(required(here.child("name")))
+        errors += _value_from(variable, here.child("valueFrom"))
+    return errors
+
+
+def _value_from(variable: Obj, path: Path) -> Errors:
+    source = variable.get("valueFrom")
+    if source is None:
+        return []
+    errors: Errors = []
+    given = [name for name in _SOURCES if source.get(name) is not None]
+    for name in given:
+        here = path.child(name)
+        if name == "fieldRef":
+            errors += field_ref(source[name], ENV_FIELDS, here)
+        elif name == "resourceFieldRef":
+            errors += resource_ref(source[name], here)
+        else:
+            errors += _key_ref(source[name], here)
+    if not given:
+        options = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
+        errors.append(invalid(path, "", f"must specify one of: {options}"))
+    elif variable.get("value"):
+        errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
+    elif len(given) > 1:
+        errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _key_ref(ref: Obj, path: Path) -> Errors:
+    name, key = ref.get("name", ""), ref.get("key", "")
+    errors = each(subdomain_name(name, False), name, path.child("name"))
+    if not key:
+        return [*errors, required(path.child("key"))]
+    return errors + each(config_key_texts(key), key, path.child("key"))
+
+
+def sources(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
+    """`envFrom` of a container."""
+    errors: Errors = []
+    for i, source in enumerate(found or ()):
+        here, prefix = path.index(i), source.get("prefix", "")
+        if prefix:
+            errors += each(env_name_texts(prefix, opts.relaxed_env), prefix, here.child("prefix"))
+        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
+        for name in given:
+            errors += _ref_name(source[name].get("name", ""), here.child(name, "name"))
+        if not given:
+            errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
+        elif len(given) > 1:
+            errors.append(invalid(path, "", "may not have more than one field specified at a time"))
+    return errors
+
+
+def _ref_name(name: str, path: Path) -> Errors:
+    return each(subdomain_name(name, True), name, path) if name else [required(path)]
+
+
+def field_ref(ref: Obj, supported: Sequence[str], path: Path) -> Errors:
+    """An ObjectFieldSelector: a field of the pod, or one label or annotation."""
+    version, wanted = ref.get("apiVersion", ""), ref.get("fieldPath", "")
+    if not version:
+        return [required(path.child("apiVersion"))]
+    if not wanted:
+        return [required(path.child("fieldPath"))]
+    match = re.fullmatch(r"(.+?)\['(.*)'\]", wanted, re.S)
+    why = _inconvertible(version, wanted, match[1] if match else "")
+    if why:
+        return [invalid(path.child("fieldPath"), wanted, f"error converting fieldPath: {why}")]
+    if match:
+        return qualified(go_lower(match[2]) if match[1] == "metadata.annotations" else match[2], path)
+    wanted = "spec.nodeName" if wanted == "spec.host" else wanted
+    return [] if wanted in supported else [not_supported(path.child("fieldPath"), wanted, supported)]
+
+
+def _inconvertible(version: str, wanted: str, subscripted: str) -> str:
+    if version != "v1":
+        return f"unsupported pod version: {version}"
+    if subscripted:
+        if subscripted in ("metadata.annotations", "metadata.labels"):
+            return ""
+        return f"field label does not support subscript: {wanted}"
+    return "" if wanted in _CONVERTIBLE or wanted == "spec.host" else f"field label not supported: {wanted}"
+
+
+def resource_ref(ref: Obj, path: Path, *, of_volume: bool = False) -> Errors:
+    """A ResourceFieldSelector: an amount that a container has asked for."""
+    resource = ref.get("resource", "")
+    errors: Errors = []
+    if of_volume and not ref.get("containerName"):
+        errors.append(required(path.child("containerName")))
+    elif not resource:
+        errors.append(required(path.child("resource")))
+    elif resource not in RESOURCE_FIELDS and not resource.startswith(_PAGES):
+        errors.append(not_supported(path.child("resource"), resource, RESOURCE_FIELDS))
+    return errors + _divisor(resource, ref.get("divisor") or "0", path)
+
+
+def _divisor(resource: str, divisor: str, path: Path) -> Errors:
+    if parse(divisor).value == 0:
+        return []
+    allowed, text = _DIVISORS.get(resource.partition(".")[2], ((), ""))
+    if resource.startswith(_PAGES):
+        allowed, text = _SIZES, _SIZES_TEXT.format("hugepages")
+    return [invalid(path.child("divisor"), resource, text)] if text and divisor not in allowed else []

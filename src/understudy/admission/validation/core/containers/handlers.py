@@ -1,0 +1,96 @@
+"""Probes and lifecycle hooks of containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.admission.validation.core.pods.pod_options import Options
+from understudy.admission.validation.formats import choice, each, header_texts, nonnegative, port
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
+
+_NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_GRACE = "terminationGracePeriodSeconds"
+
+
+def _exec(action: Obj, path: Path) -> Errors:
+    return [] if action.get("command") else [required(path.child("command"))]
+
+
+def _http_get(action: Obj, path: Path) -> Errors:
+    errors = [] if action.get("path") else [required(path.child("path"))]
+    errors += port(action.get("port"), path.child("port"))
+    errors += choice(action.get("scheme", ""), ("HTTP", "HTTPS"), path.child("scheme"))
+    for header in action.get("httpHeaders") or ():
+        name = header.get("name", "")
+        errors += each(header_texts(name), name, path.child("httpHeaders"))
+    return errors
+
+
+def _port(action: Obj, path: Path) -> Errors:
+    return port(action.get("port"), path.child("port"))
+
+
+_ACTIONS: dict[str, Callable[[Obj, Path], Errors]] = {
+    "exec": _exec,
+    "httpGet": _http_get,
+    "tcpSocket": _port,
+    "grpc": _port,
+}
+
+
+def _handler(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
+    """Exactly one action."""
+    given = [name for name in (*_ACTIONS, "sleep") if handler.get(name) is not None]
+    if not given:
+        return [required(path, "must specify a handler type")]
+    first, here = given[0], path.child(given[0])
+    errors = _sleep(handler, grace, here, opts) if first == "sleep" else _ACTIONS[first](handler[first], here)
+    return errors + [forbidden(path.child(name), "may not specify more than 1 handler type") for name in given[1:]]
+
+
+def _sleep(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
+    seconds = handler["sleep"].get("seconds", 0)
+    if grace is None or (0 if opts.zero_sleep else 1) <= seconds <= grace:
+        return []
+    text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+    if not opts.zero_sleep:
+        text = f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace})"
+        if opts.release != "1.31":
+            text += ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
+    return [invalid(path, seconds, text)]
+
+
+def probes(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
+    """The three probes of a container."""
+    errors: Errors = []
+    for name in ("livenessProbe", "readinessProbe", "startupProbe"):
+        probe, here = container.get(name), path.child(name)
+        if probe is None:
+            continue
+        errors += _probe(probe, grace, here, opts)
+        if name == "readinessProbe":
+            if probe.get(_GRACE) is not None:
+                errors.append(invalid(here.child(_GRACE), probe[_GRACE], "must not be set for readinessProbes"))
+        elif probe.get("successThreshold", 0) != 1:
+            errors.append(invalid(here.child("successThreshold"), probe.get("successThreshold", 0), "must be 1"))
+    return errors
+
+
+def _probe(probe: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
+    errors = _handler(probe, grace, path, opts)
+    for name in _NUMBERS:
+        errors += nonnegative(probe.get(name), path.child(name))
+    if probe.get(_GRACE) is not None and probe[_GRACE] <= 0:
+        errors.append(invalid(path.child(_GRACE), probe[_GRACE], "must be greater than 0"))
+    return errors
+
+
+def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
+    """The hooks of a container; `path` is that of its lifecycle."""
+    found = container.get("lifecycle") or {}
+    errors: Errors = []
+    for name in ("postStart", "preStop"):
+        if found.get(name) is not None:
+            errors += _handler(found[name], grace, path.child(name), opts)
+    return errors

@@ -1,0 +1,173 @@
+"""Endpoints and endpoint slices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.admission.context import Context
+from understudy.admission.validation.core.containers.containers import PROTOCOLS
+from understudy.admission.validation.formats import (
+    choice,
+    each,
+    ip,
+    label,
+    labels,
+    parse_ip,
+    port_number_texts,
+    qualified,
+    subdomain,
+)
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
+from understudy.machinery.validation.names import label_value_texts, subdomain_name
+
+ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
+_MAX_ADDRESSES, _MAX_PORTS, _MAX_ENDPOINTS = 100, 20000, 1000
+
+
+def special(value: str, path: Path) -> Errors:
+    """Addresses that mean something else on every machine cannot be told to others."""
+    found = parse_ip(value)
+    if found is None:
+        return [invalid(path, value, "must be a valid IP address")]
+    checks = (
+        (found.is_unspecified, f"may not be unspecified ({value})"),
+        (found.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (found.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (_link_multicast(str(found)), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+    )
+    return [invalid(path, value, text) for wrong, text in checks if wrong]
+
+
+def _link_multicast(address: str) -> bool:
+    return address.startswith(("224.0.0.", "ff02:"))
+
+
+def validate(obj: Obj, ctx: Context) -> Errors:
+    """Endpoints."""
+    errors: Errors = []
+    for i, subset in enumerate(obj.get("subsets") or ()):
+        here = Path("subsets").index(i)
+        if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+            errors.append(required(here, "must specify `addresses` or `notReadyAddresses`"))
+        for kind in ("addresses", "notReadyAddresses"):
+            for j, address in enumerate(subset.get(kind) or ()):
+                errors += _address(address, here.child(kind).index(j))
+        ports = subset.get("ports") or ()
+        for j, port in enumerate(ports):
+            errors += _port(port, len(ports) > 1, here.child("ports").index(j))
+    return errors
+
+
+def _address(address: Obj, path: Path) -> Errors:
+    value, host, node = address.get("ip", ""), address.get("hostname"), address.get("nodeName")
+    errors = ip(value, path.child("ip"))
+    if host:
+        errors += label(host, path.child("hostname"))
+    if node is not None:
+        errors += each(subdomain_name(node, False), node, path.child("nodeName"))
+    return errors + special(value, path.child("ip"))
+
+
+def _port(port: Obj, named: bool, path: Path) -> Errors:
+    name, number = port.get("name", ""), port.get("port", 0)
+    errors: Errors = []
+    if name:
+        errors += label(name, path.child("name"))
+    elif named:
+        errors.append(required(path.child("name")))
+    errors += each(port_number_texts(number), number, path.child("port"))
+    errors += choice(port.get("protocol", ""), PROTOCOLS, path.child("protocol"), needed=True)
+    if port.get("appProtocol") is not None:
+        errors += qualified(port["appProtocol"], path.child("appProtocol"))
+    return errors
+
+
+def slice_create(obj: Obj, ctx: Context) -> Errors:
+    """An EndpointSlice."""
+    kind = obj.get("addressType", "")
+    errors = [] if kind else [required(Path("addressType"))]
+    if kind:
+        errors += choice(kind, ADDRESS_TYPES, Path("addressType"))
+    errors += _endpoints(obj.get("endpoints") or (), kind, Path("endpoints"))
+    return errors + _slice_ports(obj.get("ports") or (), Path("ports"))
+
+
+def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    kind = obj.get("addressType", "")
+    return [] if kind == old.get("addressType", "") else [invalid(Path("addressType"), kind, IMMUTABLE)]
+
+
+def _endpoints(found: Sequence[Obj], kind: str, path: Path) -> Errors:
+    if len(found) > _MAX_ENDPOINTS:
+        return [too_many(path, len(found), _MAX_ENDPOINTS)]
+    return [error for i, endpoint in enumerate(found) for error in _endpoint(endpoint, kind, path.index(i))]
+
+
+def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
+    addresses, here = endpoint.get("addresses") or [], path.child("addresses")
+    errors: Errors = []
+    if not addresses:
+        errors.append(required(here, "must contain at least 1 address"))
+    elif len(addresses) > _MAX_ADDRESSES:
+        errors.append(too_many(here, len(addresses), _MAX_ADDRESSES))
+    for i, address in enumerate(addresses):
+        errors += _slice_address(address, kind, here.index(i))
+    if endpoint.get("nodeName") is not None:
+        name = endpoint["nodeName"]
+        errors += each(subdomain_name(name, False), name, path.child("nodeName"))
+    topology = endpoint.get("deprecatedTopology") or {}
+    if len(topology) > 16:
+        errors.append(too_many(path.child("deprecatedTopology"), len(topology), 16))
+    errors += labels(topology, path.child("deprecatedTopology"))
+    if endpoint.get("hostname") is not None:
+        errors += label(endpoint["hostname"], path.child("hostname"))
+    zones = ((endpoint.get("hints") or {}).get("forZones")) or ()
+    return errors + _zones(zones, path.child("hints", "forZones"))
+
+
+def _slice_address(address: str, kind: str, path: Path) -> Errors:
+    if kind == "FQDN":
+        errors = subdomain(address.removesuffix("."), path) if address else [required(path)]
+        if not errors and address.removesuffix(".").count(".") < 1:
+            errors.append(invalid(path, address, "should be a domain with at least two segments separated by dots"))
+        return errors
+    version = {"IPv4": 4, "IPv6": 6}.get(kind)
+    if version is None:
+        return []
+    found, errors = parse_ip(address), []
+    if found is None or found.version != version:
+        errors.append(invalid(path, address, f"must be a valid {kind} address"))
+    return errors + special(address, path)
+
+
+def _zones(found: Sequence[Obj], path: Path) -> Errors:
+    if len(found) > 8:
+        return [too_many(path, len(found), 8)]
+    errors: Errors = []
+    for i, zone in enumerate(found):
+        name = zone.get("name", "")
+        if any(z.get("name") == name for z in found[:i]):
+            errors.append(duplicate(path.index(i).child("name"), name))
+        errors += each(label_value_texts(name), name, path.index(i).child("name"))
+    return errors
+
+
+def _slice_ports(found: Sequence[Obj], path: Path) -> Errors:
+    if len(found) > _MAX_PORTS:
+        return [too_many(path, len(found), _MAX_PORTS)]
+    errors: Errors = []
+    for i, port in enumerate(found):
+        here, name = path.index(i), port.get("name") or ""
+        if name:
+            errors += label(name, here.child("name"))
+        if any((p.get("name") or "") == name for p in found[:i]):
+            errors.append(duplicate(here.child("name"), name))
+        if port.get("protocol") is None:
+            errors.append(required(here.child("protocol")))
+        else:
+            errors += choice(port["protocol"], PROTOCOLS, here.child("protocol"))
+        if port.get("appProtocol") is not None:
+            errors += qualified(port["appProtocol"], here.child("appProtocol"))
+    return errors

@@ -1,0 +1,200 @@
+"""Limit ranges and resource quotas: whether they are well formed. What they do is in limit_ranger and
+resource_quota."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from understudy.admission.context import Context
+from understudy.admission.validation.core.containers import resources
+from understudy.admission.validation.formats import each
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
+from understudy.machinery.validation.names import qualified_name_texts
+
+_TYPES = ("Pod", "Container", "PersistentVolumeClaim")
+_KINDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
+def limit_range(obj: Obj, ctx: Context) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, item in enumerate(obj["spec"].get("limits") or ()):
+        path, kind = Path("spec", "limits").index(i), item.get("type", "")
+        texts = qualified_name_texts(kind)
+        errors += each(texts, kind, path.child("type"))
+        if not texts and "/" not in kind and kind not in _TYPES:
+            errors.append(invalid(path.child("type"), kind, "must be a standard limit type or fully qualified"))
+        if kind in seen:
+            errors.append(duplicate(path.child("type"), kind))
+        seen.add(kind)
+        errors += _names(item, kind, path)
+        errors += _amounts(item, kind, path, ctx.release)
+    return errors
+
+
+def _names(item: Obj, kind: str, path: Path) -> Errors:
+    rule = resources.container_name if kind in ("Pod", "Container") else resources.name
+    errors: Errors = []
+    for name in _KINDS:
+        if kind == "Pod" and name in ("default", "defaultRequest"):
+            if item.get(name):
+                errors.append(forbidden(path.child(name), "may not be specified when `type` is 'Pod'"))
+            continue
+        if name == "maxLimitRequestRatio" and kind == "PersistentVolumeClaim":
+            if "storage" not in {**(item.get("min") or {}), **(item.get("max") or {})}:
+                text = "either minimum or maximum storage value is required, but neither was provided"
+                errors.append(required(path.child("limits"), text))
+        errors += [error for r in sorted(item.get(name) or ()) for error in rule(r, path.child(name).key(r))]
+    return errors
+
+
+# Pairs of which the first may not be more than the second: (first, second, where it is told, which value is shown).
+_ORDER = (
+    ("min", "max", "min", "min"),
+    ("min", "defaultRequest", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "max", "defaultRequest", "defaultRequest"),
+    ("defaultRequest", "default", "defaultRequest", "defaultRequest"),
+    ("min", "default", "default", "min"),
+    ("default", "max", "default", "max"),
+)
+_CALLED = {"defaultRequest": "default request"}
+
+
+def _amounts(item: Obj, kind: str, path: Path, release: str) -> Errors:
+    found: dict[str, Mapping[str, str]] = {
+        name: item.get(name) or {} for name in _KINDS if kind != "Pod" or not name.startswith("default")
+    }
+    errors: Errors = []
+    for resource in sorted({r for amounts in found.values() for r in amounts}):
+        values = {name: amounts[resource] for name, amounts in found.items() if resource in amounts}
+        errors += _ordered(values, resource, path, release)
+        errors += _ratio(values, path.child("maxLimitRequestRatio").key(resource), release)
+        default, request = values.get("default"), values.get("defaultRequest")
+        if not resources.overcommits(resource) and default and request and parse(default) != parse(request):
+            text = f"default value {default} must equal to defaultRequest value {request} in {resource}"
+            shown = resources.printed(request, release)
+            errors.append(invalid(path.child("defaultRequest").key(resource), shown, text))
+    return errors
+
+
+def _ordered(values: Mapping[str, str], resource: str, path: Path, release: str) -> Errors:
+    errors: Errors = []
+    for less, more, where, shown in _ORDER:
+        if less in values and more in values and parse(values[more]) < parse(values[less]):
+            called = "default limit" if (less, more) == ("defaultRequest", "default") else _CALLED.get(more, more)
+            text = f"{_CALLED.get(less, less)} value {values[less]} is greater than {called} value {values[more]}"
+            printed = resources.printed(values[shown], release)
+            errors.append(invalid(path.child(where).key(resource), printed, text))
+    return errors
+
+
+def _ratio(values: Mapping[str, str], path: Path, release: str) -> Errors:
+    ratio = values.get("maxLimitRequestRatio")
+    if ratio is None:
+        return []
+    shown = resources.printed(ratio, release)
+    errors: Errors = []
+    if parse(ratio) < 1:
+        errors.append(invalid(path, shown, f"ratio {ratio} is less than 1"))
+    if "min" in values and "max" in values and parse(values["min"]).value:
+        most = parse(values["max"]).as_float() / parse(values["min"]).as_float()
+        if parse(ratio).as_float() > most:
+            errors.append(invalid(path, shown, f"ratio {ratio} is greater than max/min = {most:f}"))
+    return errors
+
+
+# --- quotas -------------------------------------------------------------------------------------------------------
+
+_POD_COMPUTE = ("pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
+# {scope: the resources that it can be applied to}
+_SCOPES: dict[str, tuple[str, ...]] = {
+    "Terminating": _POD_COMPUTE,
+    "NotTerminating": _POD_COMPUTE,
+    "NotBestEffort": _POD_COMPUTE,
+    "PriorityClass": _POD_COMPUTE,
+    "CrossNamespacePodAffinity": _POD_COMPUTE,
+    "BestEffort": ("pods",),
+}
+_EXCLUSIVE = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
+_EXISTS = (
+    "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+
+def quota(obj: Obj, ctx: Context) -> Errors:
+    spec = obj["spec"]
+    errors = _hard(spec.get("hard"), Path("spec", "hard"), ctx.release)
+    errors += _scopes(spec, Path("spec", "scopes"), ctx.release)
+    selector = spec.get("scopeSelector")
+    return (
+        errors if selector is None else errors + _selector(spec, Path("spec", "scopeSelector", "matchExpressions"), ctx)
+    )
+
+
+def _hard(amounts: Mapping[str, str] | None, path: Path, release: str) -> Errors:
+    errors: Errors = []
+    for name in sorted(amounts or ()):
+        here, text = path.key(name), (amounts or {})[name]
+        errors += resources.name(name, here)
+        if "/" not in name and not _is_quota(name):
+            errors.append(invalid(here, Printed(name), "must be a standard resource for quota"))
+        errors += resources.amount(name, text, here, release)
+    return errors
+
+
+def _is_quota(name: str) -> bool:
+    return name in resources.QUOTA or name.startswith(("hugepages-", "requests.hugepages-"))
+
+
+def _scopes(spec: Obj, path: Path, release: str) -> Errors:
+    found: Sequence[str] = spec.get("scopes") or []
+    shown = bad_values.struct(found, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", release)
+    errors: Errors = []
+    for scope in found:
+        if scope not in _SCOPES:
+            errors.append(invalid(path, shown, "unsupported scope"))
+        for name in sorted(spec.get("hard") or ()):
+            if _is_quota(name) and name not in _SCOPES.get(scope, (name,)):
+                errors.append(invalid(path, shown, "unsupported scope applied to resource"))
+    return errors + [invalid(path, shown, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(found)]
+
+
+def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
+    errors: Errors = []
+    for item in spec["scopeSelector"].get("matchExpressions") or ():
+        scope, operator, values = item.get("scopeName", ""), item.get("operator", ""), item.get("values") or []
+        if scope not in _SCOPES:
+            errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
+        if scope in _SCOPES and scope != "PriorityClass" and operator != "Exists":
+            errors.append(invalid(path.child("operator"), operator, _EXISTS))
+        if operator in ("In", "NotIn"):
+            if not values:
+                text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+                errors.append(required(path.child("values"), text))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+                errors.append(invalid(path.child("values"), bad_values.struct(values, "[]string", ctx.release), text))
+        else:
+            errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
+    return errors
+
+
+def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
+    if set(scopes) == set(before):
+        return []
+    shown = bad_values.struct(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", ctx.release)
+    return [invalid(Path("spec", "scopes"), shown, IMMUTABLE)]
+
+
+def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    status = obj.get("status") or {}
+    hard = _hard(status.get("hard"), Path("status", "hard"), ctx.release)
+    return hard + _hard(status.get("used"), Path("status", "used"), ctx.release)

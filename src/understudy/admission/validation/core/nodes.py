@@ -1,0 +1,77 @@
+"""Nodes."""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation.core.containers import resources
+from understudy.admission.validation.core.pods import scheduling
+from understudy.admission.validation.formats import cidr, parse_cidr
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
+
+_TAINTS = Path("metadata", "taints")
+_CIDRS = Path("spec", "podCIDRs")
+
+
+def create(node: Obj, ctx: Context) -> Errors:
+    spec = node["spec"]
+    errors = scheduling.taints(spec.get("taints"), _TAINTS, ctx.release) + _amounts(node, ctx)
+    return errors + _pod_cidrs(spec.get("podCIDRs") or [], ctx)
+
+
+def _amounts(node: Obj, ctx: Context) -> Errors:
+    status = node.get("status") or {}
+    return [
+        error
+        for kind in ("capacity", "allocatable")
+        for name, text in (status.get(kind) or {}).items()
+        for error in resources.amount(name, text, Path("status", kind, name), ctx.release)
+    ]
+
+
+def _pod_cidrs(found: list[str], ctx: Context) -> Errors:
+    errors = [error for i, value in enumerate(found) for error in cidr(value, _CIDRS.index(i))]
+    if len(found) > 1:
+        families = {network.version for value in found if (network := parse_cidr(value))}
+        if len(found) > 2 or len(families) < 2:
+            shown = bad_values.struct(found, "[]string", ctx.release)
+            errors.append(invalid(_CIDRS, shown, "may specify no more than one CIDR for each IP family"))
+        errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(found) if value in found[:i]]
+    return errors
+
+
+def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
+    """What is checked of a changed node or status: what identifies it stays."""
+    spec, before = node["spec"], old["spec"]
+    errors = _amounts(node, ctx)
+    seen: list[Obj] = []
+    for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
+        if address in seen:
+            shown = bad_values.struct(address, "k8s.io/kubernetes/pkg/apis/core.NodeAddress", ctx.release)
+            errors.append(duplicate(Path("status", "addresses").index(i), shown))
+        seen.append(address)
+    errors += _fixed_cidrs(spec.get("podCIDRs") or [], before.get("podCIDRs") or [])
+    if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
+        text = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden(Path("spec", "providerID"), text))
+    errors += scheduling.taints(spec.get("taints"), _TAINTS, ctx.release)
+    if spec.get("externalID", "") != before.get("externalID", ""):
+        errors.append(forbidden(Path("spec", "externalID"), "may not be updated"))
+    return errors
+
+
+def _fixed_cidrs(found: list[str], before: list[str]) -> Errors:
+    error = forbidden(_CIDRS, 'node updates may not change podCIDR except from "" to valid')
+    if not before:
+        return []
+    if len(found) != len(before):
+        return [error]
+    return [error for now, then in zip(found, before, strict=True) if now != then]
+
+
+def warn(node: Obj, ctx: Context) -> None:
+    if node["spec"].get("configSource") is not None:
+        ctx.warn("spec.configSource: the feature is removed")
+    if node["spec"].get("externalID"):
+        ctx.warn("spec.externalID: this field is deprecated, and is unused by Kubernetes")

@@ -1,0 +1,25 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from understudy.machinery.types import Obj
+
+KINDS_OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
+
+
+def containers(spec: Obj, *kinds: str) -> Iterable[Obj]:
+    """The containers of a pod spec, of the given kinds, in this order."""
+    for kind in kinds or KINDS_OF_CONTAINERS:
+        yield from spec.get(kind) or []
+
+
+def affinity_terms(spec: Obj) -> Iterable[Obj]:
+    """Every term of pod affinity and anti-affinity, required ones and preferred ones."""
+    affinity = spec.get("affinity") or {}
+    for kind in ("podAffinity", "podAntiAffinity"):
+        found = affinity.get(kind) or {}
+        yield from found.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+        for weighted in found.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+            yield weighted.setdefault("podAffinityTerm", {})

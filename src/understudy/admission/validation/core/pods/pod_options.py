@@ -1,0 +1,51 @@
+"""What the validation of a pod spec depends on besides the spec itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
+
+# The flag --allow-privileged; it is on in every cluster that runs drivers as pods.
+ALLOW_PRIVILEGED = True
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The `any_…` let pass what the stored object already has wrong, so that it can still be updated."""
+
+    release: str
+    is_pod: bool = False
+    relaxed_env: bool = False
+    relaxed_dns: bool = False
+    zero_sleep: bool = False
+    pod_resources: bool = False
+    only_recursive_selinux: bool = False
+    any_pages: bool = False
+    any_sysctls: bool = False
+    sidecar_resize: bool = False
+
+
+def options(release: str, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
+    """The options for a pod spec; `old` is the stored spec."""
+    old = old or {}
+    return Options(
+        release,
+        is_pod=is_pod,
+        relaxed_env=gates["RelaxedEnvironmentVariableValidation"],
+        relaxed_dns=gates["RelaxedDNSSearchValidation"],
+        zero_sleep=gates["PodLifecycleSleepActionAllowZero"] or _sleeps_zero(old),
+        pod_resources=gates["PodLevelResources"],
+        only_recursive_selinux=not gates["SELinuxMount"]
+        and (old.get("securityContext") or {}).get("seLinuxChangePolicy") != "MountOption",
+        sidecar_resize=any(
+            c.get("restartPolicy") == "Always" and c.get("resizePolicy") for c in containers(old, "initContainers")
+        ),
+    )
+
+
+def _sleeps_zero(spec: Obj) -> bool:
+    hooks = (hook for c in containers(spec) for hook in (c.get("lifecycle") or {}).values() if isinstance(hook, dict))
+    return any((hook.get("sleep") or {"seconds": 1}).get("seconds") == 0 for hook in hooks)

@@ -1,0 +1,271 @@
+"""Pods and pod templates: is a spec valid?
+
+The order of the checks is that of the real server, which clients see in lists of errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.admission.context import Context
+from understudy.admission.validation import objectmeta
+from understudy.admission.validation.core.containers import containers, resources
+from understudy.admission.validation.core.pods import annotations as pod_annotations
+from understudy.admission.validation.core.pods import scheduling, security
+from understudy.admission.validation.core.pods.pod_options import Options, options
+from understudy.admission.validation.core.volumes import pod_volumes
+from understudy.admission.validation.formats import (
+    MAX_INT32,
+    choice,
+    each,
+    ip,
+    label,
+    labels,
+    loose_subdomain,
+    qualified,
+    range_text,
+    subdomain,
+)
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
+from understudy.machinery.validation.names import dns_subdomain_texts, subdomain_name
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_SPEC, _META = Path("spec"), Path("metadata")
+
+
+def create(pod: Obj, ctx: Context) -> Errors:
+    """A new pod."""
+    spec_, metadata = pod["spec"], pod["metadata"]
+    errors = whole(pod, options(ctx.release, ctx.gates, is_pod=True))
+    if spec_.get("ephemeralContainers"):
+        errors.append(forbidden(_SPEC.child("ephemeralContainers"), "cannot be set on create"))
+    if spec_.get("nodeName") and spec_.get("schedulingGates"):
+        text = "cannot be set until all schedulingGates have been cleared"
+        errors.append(forbidden(_SPEC.child("nodeName"), text))
+    return errors + pod_annotations.matching(metadata.get("annotations") or {}, spec_, _SPEC)
+
+
+def whole(pod: Obj, opts: Options) -> Errors:
+    """What is checked on create and on each update: annotations, the spec, what only pods (not templates) must meet."""
+    found, metadata = pod["spec"], pod["metadata"]
+    errors = pod_annotations.validate(metadata.get("annotations") or {}, found, _META.child("annotations"))
+    errors += spec(found, metadata, _SPEC, opts)
+    if not found.get("serviceAccountName"):
+        errors += _tokens_without_account(found)
+    for kind in ("containers", "initContainers"):
+        for i, container in enumerate(found.get(kind) or ()):
+            errors += containers.trimmed_image(container, _SPEC.child(kind).index(i))
+    return errors
+
+
+def _tokens_without_account(found: Obj) -> Errors:
+    text = "must not be specified when serviceAccountName is not set"
+    return [
+        forbidden(
+            _SPEC.child("volumes").index(i).child("projected", "sources").index(j).child("serviceAccountToken"), text
+        )
+        for i, volume in enumerate(found.get("volumes") or ())
+        for j, source in enumerate((volume.get("projected") or {}).get("sources") or ())
+        if source.get("serviceAccountToken") is not None
+    ]
+
+
+def template(found: Obj | None, path: Path, opts: Options) -> Errors:
+    """A PodTemplateSpec."""
+    found = found or {}
+    metadata, inner = found.get("metadata") or {}, found.get("spec") or {}
+    errors = objectmeta.label_errors(metadata.get("labels"), path.child("labels"))
+    errors += objectmeta.annotation_errors(metadata.get("annotations"), path.child("annotations"), opts.release)
+    errors += pod_annotations.validate(metadata.get("annotations") or {}, inner, path.child("annotations"))
+    errors += spec(inner, {}, path.child("spec"), opts)
+    errors += pod_annotations.matching(metadata.get("annotations") or {}, inner, path.child("spec"))
+    if inner.get("ephemeralContainers"):
+        text = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden(path.child("spec", "ephemeralContainers"), text))
+    return errors
+
+
+def spec(found: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
+    """A PodSpec. `metadata` is the pod's, {} for a template."""
+    valid, errors = pod_volumes.validate(found.get("volumes") or (), metadata, path.child("volumes"), opts)
+    claims = found.get("resourceClaims") or ()
+    pod = containers.Surroundings(
+        volumes=valid,
+        claims=frozenset(c["name"] for c in claims if c.get("name")),
+        restart_policy=found.get("restartPolicy", ""),
+        grace=found.get("terminationGracePeriodSeconds"),
+        host_users=found.get("hostUsers") is not False,
+        opts=opts,
+    )
+    regular, initial = found.get("containers") or [], found.get("initContainers") or []
+    errors += resource_claims(claims, path.child("resourceClaims"), opts.release)
+    errors += containers.regular(regular, path.child("containers"), pod)
+    errors += containers.initial(initial, regular, path.child("initContainers"), pod)
+    extra = found.get("ephemeralContainers") or []
+    errors += containers.ephemeral(extra, [*regular, *initial], path.child("ephemeralContainers"), pod)
+    if opts.pod_resources and found.get("resources") is not None:
+        errors += _pod_resources(found, pod, path.child("resources"))
+    return (
+        errors
+        + _policies(found, path, opts)
+        + _placement(found, path)
+        + _identity(found, path)
+        + _system(found, path, opts)
+    )
+
+
+def resource_claims(found: Sequence[Obj], path: Path, release: str) -> Errors:
+    """`resourceClaims`: each with a name of its own and either a claim or a template."""
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, claim in enumerate(found):
+        here, name = path.index(i), claim.get("name", "")
+        if not name:
+            errors.append(required(here.child("name")))
+        elif name in seen:
+            errors.append(duplicate(here.child("name"), name))
+        else:
+            errors += label(name, here.child("name"))
+            seen.add(name)
+        errors += _claim_source(claim, here, release)
+    return errors
+
+
+def _claim_source(claim: Obj, path: Path, release: str) -> Errors:
+    given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
+    errors: Errors = []
+    if len(given) != 1:
+        text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+        if given:
+            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        shown = bad_values.struct(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim", release)
+        errors.append(invalid(path, shown, text))
+    for name in given:
+        errors += each(subdomain_name(claim[name], False), claim[name], path.child(name))
+    return errors
+
+
+def _pod_resources(found: Obj, pod: containers.Surroundings, path: Path) -> Errors:
+    wanted = found["resources"]
+    errors: Errors = []
+    if wanted.get("claims"):
+        errors.append(forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
+    errors += resources.requirements(wanted, pod.claims, path, pod.opts.release, name_rule=resources.pod_name)
+    for i, container in enumerate(found.get("containers") or ()):
+        for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
+            most = (wanted.get("limits") or {}).get(name)
+            if most is not None and parse(most) < parse(limit):
+                here = path.child("containers").index(i).key(name).child("limits")
+                errors.append(invalid(here, limit, f"must be less than or equal to pod limits of {most}"))
+    return errors
+
+
+def _policies(found: Obj, path: Path, opts: Options) -> Errors:
+    errors: Errors = []
+    if found.get("hostNetwork"):
+        errors += _ports_of_host(found, path.child("containers"), opts)
+    errors += choice(found.get("restartPolicy", ""), RESTART_POLICIES, path.child("restartPolicy"), needed=True)
+    errors += choice(found.get("dnsPolicy", ""), DNS_POLICIES, path.child("dnsPolicy"), needed=True)
+    errors += labels(found.get("nodeSelector"), path.child("nodeSelector"))
+    errors += security.of_pod(found.get("securityContext"), found, path.child("securityContext"), opts)
+    errors += scheduling.affinity(found.get("affinity"), path.child("affinity"))
+    return errors + _dns(found, path.child("dnsConfig"), opts)
+
+
+def _ports_of_host(found: Obj, path: Path, opts: Options) -> Errors:
+    text = "must match `containerPort` when `hostNetwork` is true"
+    return [
+        invalid(path.index(i).child("ports").index(j).child("hostPort"), port.get("hostPort", 0), text)
+        for i, container in enumerate(found.get("containers") or ())
+        for j, port in enumerate(container.get("ports") or ())
+        if (opts.is_pod or port.get("hostPort")) and port.get("hostPort", 0) != port.get("containerPort", 0)
+    ]
+
+
+def _dns(found: Obj, path: Path, opts: Options) -> Errors:
+    config = found.get("dnsConfig")
+    if found.get("dnsPolicy") == "None":
+        if config is None:
+            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+        if not config.get("nameservers"):
+            text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
+            return [required(path.child("nameservers"), text)]
+    if config is None:
+        return []
+    servers, searches = config.get("nameservers") or [], config.get("searches") or []
+    errors: Errors = []
+    if len(servers) > 3:
+        shown = bad_values.struct(servers, "[]string", opts.release)
+        errors.append(invalid(path.child("nameservers"), shown, "must not have more than 3 nameservers"))
+    errors += [error for i, server in enumerate(servers) for error in ip(server, path.child("nameservers").index(i))]
+    here, shown = path.child("searches"), bad_values.struct(searches, "[]string", opts.release)
+    if len(searches) > 32:
+        errors.append(invalid(here, shown, "must not have more than 32 search paths"))
+    if len(" ".join(searches)) > 2048:
+        text = "must not have more than 2048 characters (including spaces) in the search list"
+        errors.append(invalid(here, shown, text))
+    for i, search in enumerate(searches):
+        if opts.relaxed_dns and search == ".":
+            continue
+        check = loose_subdomain if opts.relaxed_dns else subdomain
+        errors += check(search.removesuffix("."), here.index(i))
+    for i, option in enumerate(config.get("options") or ()):
+        if not option.get("name"):
+            errors.append(required(path.child("options").index(i), "must not be empty"))
+    return errors
+
+
+def _placement(found: Obj, path: Path) -> Errors:
+    errors: Errors = []
+    for i, gate in enumerate(found.get("readinessGates") or ()):
+        errors += qualified(gate.get("conditionType", ""), path.child("readinessGates").index(i).child("conditionType"))
+    errors += scheduling.gates(found.get("schedulingGates"), path.child("schedulingGates"))
+    errors += scheduling.spread(found.get("topologySpreadConstraints"), path.child("topologySpreadConstraints"))
+    errors += security.host_process(found, path)
+    if found.get("hostUsers") is False:
+        text = "when `pod.Spec.HostUsers` is false"
+        names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
+        errors += [forbidden(path.child(shown), text) for name, shown in names.items() if found.get(name)]
+    return errors
+
+
+def _identity(found: Obj, path: Path) -> Errors:
+    errors: Errors = []
+    for name in ("serviceAccountName", "nodeName"):
+        if found.get(name):
+            errors += each(subdomain_name(found[name], False), found[name], path.child(name))
+    seconds = found.get("activeDeadlineSeconds")
+    if seconds is not None and not 1 <= seconds <= MAX_INT32:
+        errors.append(invalid(path.child("activeDeadlineSeconds"), seconds, range_text(1, MAX_INT32)))
+    for name in ("hostname", "subdomain"):
+        if found.get(name):
+            errors += label(found[name], path.child(name))
+    return errors
+
+
+def _system(found: Obj, path: Path, opts: Options) -> Errors:
+    errors = scheduling.tolerations(found.get("tolerations"), path.child("tolerations"), opts.release)
+    for i, alias in enumerate(found.get("hostAliases") or ()):
+        here = path.child("hostAliases").index(i)
+        errors += ip(alias.get("ip", ""), here.child("ip"))
+        for j, host in enumerate(alias.get("hostnames") or ()):
+            errors += subdomain(host, here.child("hostnames").index(j))
+    priority, runtime, policy = (found.get(n) for n in ("priorityClassName", "runtimeClassName", "preemptionPolicy"))
+    if priority:
+        errors += each(dns_subdomain_texts(priority), priority, path.child("priorityClassName"))
+    if runtime is not None:
+        errors += each(dns_subdomain_texts(runtime), runtime, path.child("runtimeClassName"))
+    if policy is not None:
+        allowed = ("PreemptLowerPriority", "Never")
+        errors += choice(policy, allowed, path.child("preemptionPolicy"), needed=True)
+    if found.get("overhead") is not None:
+        errors += _overhead(found["overhead"], path.child("overhead"), opts)
+    return errors + security.operating_system(found, path)
+
+
+def _overhead(found: dict[str, str], path: Path, opts: Options) -> Errors:
+    return resources.requirements({"limits": found}, (), path, opts.release)

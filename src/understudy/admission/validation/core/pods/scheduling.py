@@ -1,0 +1,215 @@
+"""Where pods run: affinity, tolerations and taints, topology spread, gates.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from understudy.admission.validation import label_selectors
+from understudy.admission.validation.core import nodeselector
+from understudy.admission.validation.formats import choice, each, qualified
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, forbidden, invalid, required
+from understudy.machinery.validation.names import label_name, label_value_texts
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+_REQUIRED, _PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+_WEIGHT = "must be in the range 1-100"
+_POSITIVE = "must be greater than zero"
+_NO_SELECTOR = "must not be specified when labelSelector is not set"
+_IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"
+
+
+def affinity(found: Obj | None, path: Path) -> Errors:
+    """An Affinity."""
+    found = found or {}
+    errors: Errors = []
+    if found.get("nodeAffinity") is not None:
+        errors += _node_affinity(found["nodeAffinity"], path.child("nodeAffinity"))
+    for name in ("podAffinity", "podAntiAffinity"):
+        if found.get(name) is not None:
+            errors += _pod_affinity(found[name], path.child(name))
+    return errors
+
+
+def _node_affinity(found: Obj, path: Path) -> Errors:
+    errors: Errors = []
+    if found.get(_REQUIRED) is not None:
+        errors += nodeselector.validate(found[_REQUIRED], path.child(_REQUIRED), any_values=True)
+    for i, term in enumerate(found.get(_PREFERRED) or ()):
+        here = path.child(_PREFERRED).index(i)
+        errors += _weight(term, here)
+        errors += nodeselector.validate_term(term.get("preference") or {}, here.child("preference"), True)
+    return errors
+
+
+def _weight(term: Obj, path: Path) -> Errors:
+    weight = term.get("weight", 0)
+    return [] if 0 < weight <= 100 else [invalid(path.child("weight"), weight, _WEIGHT)]
+
+
+def _pod_affinity(found: Obj, path: Path) -> Errors:
+    errors: Errors = []
+    for i, term in enumerate(found.get(_REQUIRED) or ()):
+        errors += _pod_term(term, path.child(_REQUIRED).index(i))
+    for i, weighted in enumerate(found.get(_PREFERRED) or ()):
+        here = path.child(_PREFERRED).index(i)
+        errors += _weight(weighted, here)
+        errors += _pod_term(weighted.get("podAffinityTerm") or {}, here.child("podAffinityTerm"))
+    return errors
+
+
+def _pod_term(term: Obj, path: Path) -> Errors:
+    key = term.get("topologyKey", "")
+    errors = label_selectors.validate(term.get("labelSelector"), path.child("labelSelector"))
+    errors += label_selectors.validate(term.get("namespaceSelector"), path.child("namespaceSelector"))
+    for name in term.get("namespaces") or ():
+        errors += each(label_name(name, False), name, path.child("namespace"))
+    errors += _label_keys(term, path)
+    if not key:
+        errors.append(required(path.child("topologyKey"), "can not be empty"))
+    return errors + qualified(key, path.child("topologyKey"))
+
+
+def _label_keys(term: Obj, path: Path) -> Errors:
+    selector = term.get("labelSelector")
+    errors: Errors = []
+    for name in ("matchLabelKeys", "mismatchLabelKeys"):
+        keys, here = term.get(name) or [], path.child(name)
+        if keys and selector is None:
+            errors.append(forbidden(here, _NO_SELECTOR))
+        elif keys:
+            errors += [error for i, key in enumerate(keys) for error in qualified(key, here.index(i))]
+    matched, mismatched = term.get("matchLabelKeys") or [], term.get("mismatchLabelKeys") or []
+    known = set((selector or {}).get("matchLabels") or ())
+    for item in (selector or {}).get("matchExpressions") or ():
+        key = item.get("key", "")
+        if key in matched and key in known:
+            errors.append(invalid(path.index(_last(matched, key)), key, _IN_SELECTOR))
+        known.add(key)
+    text = "exists in both matchLabelKeys and mismatchLabelKeys"
+    both = [(i, key) for i, key in enumerate(matched) if key in mismatched]
+    return errors + [invalid(path.child("matchLabelKeys").index(i), key, text) for i, key in both]
+
+
+def _last(keys: list[str], key: str) -> int:
+    return len(keys) - 1 - keys[::-1].index(key)
+
+
+def tolerations(found: Sequence[Obj] | None, path: Path, release: str) -> Errors:
+    errors: Errors = []
+    for i, toleration in enumerate(found or ()):
+        here = path.index(i)
+        key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
+        if key:
+            errors += qualified(key, here.child("key"))
+        elif operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(invalid(here.child("operator"), operator, text))
+        if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(invalid(here.child("effect"), effect, text))
+        errors += _toleration_value(toleration, here.child("operator"), release)
+        if effect:
+            errors += choice(effect, EFFECTS, here.child("effect"))
+    return errors
+
+
+def _toleration_value(toleration: Obj, path: Path, release: str) -> Errors:
+    operator, value = toleration.get("operator", ""), toleration.get("value", "")
+    if operator in ("Equal", ""):
+        texts = label_value_texts(value)
+        return [invalid(path, value, ";".join(texts))] if texts else []
+    if operator == "Exists":
+        # 1.31 shows all of the toleration.
+        whole = release == "1.31" and bad_values.struct(
+            toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release
+        )
+        return [invalid(path, whole or value, "value must be empty when `operator` is 'Exists'")] if value else []
+    return choice(operator, ("Equal", "Exists"), path)
+
+
+def taints(found: Sequence[Obj] | None, path: Path, release: str) -> Errors:
+    """Taints of a node: each key once for every effect."""
+    errors: Errors = []
+    seen: set[tuple[str, str]] = set()
+    for i, taint in enumerate(found or ()):
+        here, key, value, effect = path.index(i), taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
+        errors += qualified(key, here.child("key"))
+        texts = label_value_texts(value)
+        if texts:
+            errors.append(invalid(here.child("value"), value, ";".join(texts)))
+        errors += choice(effect, EFFECTS, here.child("effect"), needed=True)
+        if (key, effect) in seen:
+            error = duplicate(here, bad_values.struct(taint, "k8s.io/kubernetes/pkg/apis/core.Taint", release))
+            text = f"{error.message}: taints must be unique by key and effect pair"
+            errors.append(FieldError(error.reason, error.field, text))
+        seen.add((key, effect))
+    return errors
+
+
+def spread(found: Sequence[Obj] | None, path: Path) -> Errors:
+    """topologySpreadConstraints"""
+    items = found or ()
+    errors: Errors = []
+    for i, item in enumerate(items):
+        here, skew, key = path.index(i), item.get("maxSkew", 0), item.get("topologyKey", "")
+        action = item.get("whenUnsatisfiable", "")
+        if skew <= 0:
+            errors.append(invalid(here.child("maxSkew"), skew, _POSITIVE))
+        if not key:
+            errors.append(required(here.child("topologyKey"), "can not be empty"))
+        errors += choice(action, ("DoNotSchedule", "ScheduleAnyway"), here.child("whenUnsatisfiable"))
+        if any((o.get("topologyKey", ""), o.get("whenUnsatisfiable", "")) == (key, action) for o in items[i + 1 :]):
+            errors.append(duplicate(here.child("{topologyKey, whenUnsatisfiable}"), f"{{{key}, {action}}}"))
+        errors += _domains(item.get("minDomains"), action, here.child("minDomains"))
+        for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if item.get(name) is not None:
+                errors += choice(item[name], ("Honor", "Ignore"), here.child(name))
+        errors += _spread_keys(item, here.child("matchLabelKeys"))
+        errors += label_selectors.validate(item.get("labelSelector"), here.child("labelSelector"))
+    return errors
+
+
+def _domains(wanted: int | None, action: str, path: Path) -> Errors:
+    if wanted is None:
+        return []
+    errors = [invalid(path, wanted, _POSITIVE)] if wanted <= 0 else []
+    if action != "DoNotSchedule":
+        text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
+        errors.append(invalid(path, wanted, text))
+    return errors
+
+
+def _spread_keys(item: Obj, path: Path) -> Errors:
+    keys, selector = item.get("matchLabelKeys") or [], item.get("labelSelector")
+    if not keys:
+        return []
+    errors: Errors = [] if selector is not None else [forbidden(path, _NO_SELECTOR)]
+    known = {*((selector or {}).get("matchLabels") or ())}
+    known |= {e.get("key", "") for e in (selector or {}).get("matchExpressions") or ()}
+    for i, key in enumerate(keys):
+        errors += qualified(key, path.index(i))
+        if key in known:
+            errors.append(invalid(path.index(i), key, _IN_SELECTOR))
+    return errors
+
+
+def gates(found: Sequence[Obj] | None, path: Path) -> Errors:
+    """schedulingGates"""
+    errors: Errors = []
+    seen: set[Any] = set()
+    for i, gate in enumerate(found or ()):
+        name = gate.get("name", "")
+        errors += qualified(name, path.index(i))
+        if name in seen:
+            errors.append(duplicate(path.index(i), name))
+        seen.add(name)
+    return errors

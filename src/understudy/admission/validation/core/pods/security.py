@@ -1,0 +1,293 @@
+"""Security contexts of pods and containers: users, groups, profiles, sysctls, what Windows allows.
+
+https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from understudy.admission.validation.core.pods.pod_options import ALLOW_PRIVILEGED, Options
+from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, each, range_text
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
+from understudy.machinery.validation.names import dns_subdomain_texts, size
+
+CORE = "k8s.io/kubernetes/pkg/apis/core."
+_PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
+_SYSCTL_SEGMENT = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL = rf"^({_SYSCTL_SEGMENT}[\./])*{_SYSCTL_SEGMENT}$"
+_MAX_SYSCTL = 253
+_MAX_PROFILE = 4095  # PATH_MAX less one
+_IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
+
+
+def identifier(value: Any, path: Path) -> Errors:
+    """A user or group id."""
+    return [] if value is None or 0 <= value <= MAX_INT32 else [invalid(path, value, range_text(0, MAX_INT32))]
+
+
+def of_pod(found: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
+    """A PodSecurityContext."""
+    if found is None:
+        return []
+    errors: Errors = []
+    for name in ("fsGroup", "runAsUser", "runAsGroup"):
+        errors += identifier(found.get(name), path.child(name))
+    for i, group in enumerate(found.get("supplementalGroups") or ()):
+        errors += identifier(group, path.child("supplementalGroups").index(i))
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        text = "ShareProcessNamespace and HostPID cannot both be enabled"
+        errors.append(invalid(path.child("shareProcessNamespace"), True, text))
+    errors += _sysctls(found.get("sysctls") or (), spec, path.child("sysctls"), opts)
+    errors += _chosen(found, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
+    errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
+    errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
+    errors += app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"), opts.release)
+    errors += _chosen(found, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
+    policies = ("Recursive",) if opts.only_recursive_selinux else ("MountOption", "Recursive")
+    return errors + _chosen(found, "seLinuxChangePolicy", policies, path)
+
+
+def _chosen(found: Obj, name: str, allowed: Sequence[str], path: Path) -> Errors:
+    value = found.get(name)
+    return [] if value is None else choice(value, allowed, path.child(name))
+
+
+def of_container(found: Obj | None, path: Path, host_users: bool, opts: Options) -> Errors:
+    """A SecurityContext."""
+    if found is None:
+        return []
+    errors: Errors = []
+    if found.get("privileged") and not ALLOW_PRIVILEGED:
+        errors.append(forbidden(path.child("privileged"), "disallowed by cluster policy"))
+    for name in ("runAsUser", "runAsGroup"):
+        errors += identifier(found.get(name), path.child(name))
+    mount = found.get("procMount")
+    if mount is not None:
+        errors += choice(mount, ("Default", "Unmasked"), path.child("procMount"))
+        if mount == "Unmasked" and host_users:
+            errors.append(invalid(path.child("procMount"), mount, "`hostUsers` must be false to use `Unmasked`"))
+    errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
+    errors += _escalation(found, path, opts)
+    errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
+    return errors + app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"), opts.release)
+
+
+def _escalation(found: Obj, path: Path, opts: Options) -> Errors:
+    if found.get("allowPrivilegeEscalation") is not False:
+        return []
+    shown = bad_values.struct(found, f"{CORE}SecurityContext", opts.release)
+    errors: Errors = []
+    text = "cannot set `allowPrivilegeEscalation` to false and"
+    if found.get("privileged"):
+        errors.append(invalid(path, shown, f"{text} `privileged` to true"))
+    added = (found.get("capabilities") or {}).get("add") or ()
+    return errors + [
+        invalid(path, shown, f"{text} `capabilities.Add` CAP_SYS_ADMIN") for cap in added if cap == "CAP_SYS_ADMIN"
+    ]
+
+
+def _sysctls(found: Sequence[Obj], spec: Obj, path: Path, opts: Options) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, sysctl in enumerate(found):
+        here, name = path.index(i).child("name"), sysctl.get("name", "")
+        if not name:
+            errors.append(required(here))
+        elif len(name) > _MAX_SYSCTL or not re.match(_SYSCTL, name):
+            errors.append(invalid(here, name, f"must have at most {_MAX_SYSCTL} characters and match regex {_SYSCTL}"))
+        elif name in seen:
+            errors.append(duplicate(here, name))
+        if not opts.any_sysctls:
+            errors += _of_host(name, spec, here)
+        seen.add(name)
+    return errors
+
+
+def _of_host(name: str, spec: Obj, path: Path) -> Errors:
+    """A sysctl of a namespace that is the host's."""
+    dotted = name.replace("/", ".")
+    if spec.get("hostNetwork") and dotted.startswith("net."):
+        return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
+    if spec.get("hostIPC") and dotted.startswith(_IPC_SYSCTLS):
+        return [invalid(path, name, "may not be specified when 'hostIPC' is true")]
+    return []
+
+
+def _seccomp(profile: Obj | None, path: Path, opts: Options) -> Errors:
+    if profile is None:
+        return []
+    kind, local = profile.get("type", ""), profile.get("localhostProfile")
+    if kind:
+        errors = choice(kind, _PROFILES, path.child("type"))
+    else:
+        errors = [required(path.child("type"), "type is required when seccompProfile is set")]
+    here = path.child("localhostProfile")
+    if kind == "Localhost":
+        if local is None:
+            return [*errors, required(here, "must be set when seccomp type is Localhost")]
+        return errors + descending_path(local, here)
+    if local is not None:
+        shown = bad_values.struct(profile, f"{CORE}SeccompProfile", opts.release)
+        errors.append(invalid(here, shown, "can only be set when seccomp type is Localhost"))
+    return errors
+
+
+def app_armor(profile: Obj | None, path: Path, release: str) -> Errors:
+    """An AppArmorProfile."""
+    if profile is None:
+        return []
+    kind, local, here = profile.get("type", ""), profile.get("localhostProfile"), path.child("localhostProfile")
+    if not kind:
+        return [required(path.child("type"), "type is required when appArmorProfile is set")]
+    if kind != "Localhost":
+        errors = choice(kind, _PROFILES, path.child("type"))
+        if not errors and local is not None:
+            errors.append(invalid(here, local, "can only be set when AppArmor type is Localhost"))
+        return errors
+    if not local:
+        return [required(here, "must be set when AppArmor type is Localhost")]
+    errors = [] if local == local.strip() else [invalid(here, local, "must not be padded with whitespace")]
+    return errors + ([too_long(here, _MAX_PROFILE, release)] if size(local) > _MAX_PROFILE else [])
+
+
+_USER_DOMAIN = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_NETBIOS = r'[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}'
+
+
+def _windows(found: Obj | None, path: Path) -> Errors:
+    if found is None:
+        return []
+    errors: Errors = []
+    name, credentials, user = (found.get(n) for n in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
+    if name is not None:
+        errors += each(dns_subdomain_texts(name), name, path.child("gmsaCredentialSpecName"))
+    if credentials == "":
+        errors.append(invalid(path.child("gmsaCredentialSpec"), "", "gmsaCredentialSpec cannot be an empty string"))
+    elif credentials and size(credentials) > 64 * 1024:
+        text = "gmsaCredentialSpec size must be under 64 KiB"
+        errors.append(invalid(path.child("gmsaCredentialSpec"), credentials, text))
+    if user is not None:
+        errors += each((f"runAsUserName{text}" for text in _windows_user(user)), user, path.child("runAsUserName"))
+    return errors
+
+
+def _windows_user(value: str) -> list[str]:
+    """[DOMAIN\\]USER"""
+    if not value:
+        return [" cannot be an empty string"]
+    if re.search(r"[\x00-\x1f\x7f]", value):
+        return [" cannot contain control characters"]
+    if value.count("\\") > 1:
+        return [" cannot contain more than one backslash"]
+    domain, backslash, user = value.rpartition("\\")
+    dns = rf"{_USER_DOMAIN}(?:\.{_USER_DOMAIN})*"
+    checks = (
+        (len(domain) >= 256, "'s Domain length must be under 256 characters"),
+        (
+            bool(backslash) and not re.fullmatch(_NETBIOS, domain) and not re.fullmatch(dns, domain),
+            "'s Domain doesn't match the NetBios nor the DNS format",
+        ),
+        (not user, "'s User cannot be empty"),
+        (len(user) > 104, "'s User length must not be longer than 104 characters"),
+        (bool(re.fullmatch(r"[. ]+", user)), "'s User cannot contain only periods or spaces"),
+        (
+            bool(re.search(r'["/\\:;|=,+*?<>@\[\]]', user)),
+            "'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]",
+        ),
+    )
+    return [text for wrong, text in checks if wrong]
+
+
+def host_process(spec: Obj, path: Path) -> Errors:
+    """Windows' host processes: all containers of a pod or none, and in the host's network."""
+    of_pod = _host_process(spec)
+    errors: Errors = []
+    found: list[bool] = []
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(spec.get(kind) or ()):
+            own = _host_process(container)
+            if own is not None and of_pod is not None and own != of_pod:
+                text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
+                here = path.child(kind).index(i).child("securityContext", "windowsOptions", "hostProcess")
+                errors.append(invalid(here, own, text))
+            found.append(bool(of_pod if own is None else own))
+    if any(found):
+        if not all(found):
+            text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+            errors.append(invalid(path, "", text))
+        if not spec.get("hostNetwork"):
+            text = "hostNetwork must be true if pod contains any hostProcess containers"
+            errors.append(invalid(path.child("hostNetwork"), False, text))
+        if not ALLOW_PRIVILEGED:
+            errors.append(forbidden(path, "hostProcess containers are disallowed by cluster policy"))
+    return errors
+
+
+def _host_process(of: Obj) -> bool | None:
+    options: Obj = (of.get("securityContext") or {}).get("windowsOptions") or {}
+    return options.get("hostProcess")
+
+
+# What a Windows pod cannot have: fields of the spec, of its security context, of containers' security contexts.
+_NOT_WINDOWS = (
+    ("securityContext", "appArmorProfile"),
+    ("securityContext", "seLinuxOptions"),
+    ("hostUsers",),
+    ("hostPID",),
+    ("hostIPC",),
+    ("securityContext", "seccompProfile"),
+    ("securityContext", "fsGroup"),
+    ("securityContext", "fsGroupChangePolicy"),
+    ("securityContext", "sysctls"),
+    ("shareProcessNamespace",),
+    ("securityContext", "runAsUser"),
+    ("securityContext", "runAsGroup"),
+    ("securityContext", "supplementalGroups"),
+    ("securityContext", "supplementalGroupsPolicy"),
+    ("securityContext", "seLinuxChangePolicy"),
+)
+_NOT_WINDOWS_CONTAINERS = (
+    "appArmorProfile",
+    "seLinuxOptions",
+    "seccompProfile",
+    "capabilities",
+    "readOnlyRootFilesystem",
+    "privileged",
+    "allowPrivilegeEscalation",
+    "procMount",
+    "runAsUser",
+    "runAsGroup",
+)
+_OF_HOST = ("hostPID", "hostIPC")
+
+
+def operating_system(spec: Obj, path: Path) -> Errors:
+    """`os`, and what does not fit to it."""
+    if spec.get("os") is None:
+        return []
+    name, here = spec["os"].get("name", ""), path.child("os")
+    if not name:
+        return [required(here.child("name"), "cannot be empty")]
+    errors = choice(name, ("linux", "windows"), here)
+    if errors:
+        return errors
+    text = f"cannot be set for a {name} pod" if name == "windows" else "windows options cannot be set for a linux pod"
+    of_pod = _NOT_WINDOWS if name == "windows" else (("securityContext", "windowsOptions"),)
+    of_containers = _NOT_WINDOWS_CONTAINERS if name == "windows" else ("windowsOptions",)
+    errors = [forbidden(path.child(*names), text) for names in of_pod if _is_set(spec, names)]
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(spec.get(kind) or ()):
+            found, where = container.get("securityContext") or {}, path.child(kind).index(i).child("securityContext")
+            errors += [forbidden(where.child(n), text) for n in of_containers if found.get(n) is not None]
+    return errors
+
+
+def _is_set(spec: Obj, names: tuple[str, ...]) -> bool:
+    found = spec if len(names) == 1 else spec.get(names[0]) or {}
+    value = found.get(names[-1])
+    return bool(value) if names[-1] in (*_OF_HOST, "sysctls") else value is not None

@@ -1,0 +1,252 @@
+"""What of a pod can change: images, deadlines, more tolerations, fewer gates; and its status.
+
+https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import objectmeta
+from understudy.admission.validation.core.pods import annotations as pod_annotations
+from understudy.admission.validation.core.pods import pod_spec, scheduling, status
+from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
+from understudy.admission.validation.core.pods.pod_options import options
+from understudy.admission.validation.core.pods.qos import qos_class
+from understudy.admission.validation.formats import MAX_INT32, range_text
+from understudy.machinery.serializer.json_fast import Sparse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+
+_SPEC, _META = Path("spec"), Path("metadata")
+_ANNOTATIONS = _META.child("annotations")
+_CORE = "k8s.io/kubernetes/pkg/apis/core"
+_SHARED = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
+_REBUILT = frozenset(("initContainers", "volumes", "volumeMounts", "resizePolicy", "tolerations", "schedulingGates"))
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_UPDATABLE = ",".join(
+    (
+        "`spec.containers[*].image`",
+        "`spec.initContainers[*].image`",
+        "`spec.activeDeadlineSeconds`",
+        "`spec.tolerations` (only additions to existing tolerations)",
+        "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+    )
+)
+
+
+def _annotations(pod: Obj) -> dict[str, str]:
+    found: dict[str, str] = pod["metadata"].get("annotations") or {}
+    return found
+
+
+def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
+    """A changed pod."""
+    spec, before = pod["spec"], old["spec"]
+    errors = objectmeta.CORE.updated(pod, old, ctx) + objectmeta.CORE.created(pod, ctx)
+    errors += pod_spec.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
+    errors += pod_annotations.update(_annotations(pod), _annotations(old), spec, _ANNOTATIONS)
+    for kind in ("containers", "initContainers"):
+        found, stop = _images(spec.get(kind) or (), before.get(kind) or (), _SPEC.child(kind))
+        errors += found
+        if stop:
+            return errors
+    found, stop = _deadline(spec, before)
+    errors += found
+    if stop:
+        return errors
+    errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], ctx.release)
+    errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
+    if same(spec, before):
+        return errors
+    if ctx.release == "1.31":
+        errors += _same_service(pod, old)
+    return errors + _the_rest(spec, before, ctx.release)
+
+
+def _same_service(pod: Obj, old: Obj) -> Errors:
+    """1.31 complains of a change of the pod's class of service, too."""
+    now = qos_class(pod)
+    if now == ((old.get("status") or {}).get("qosClass") or qos_class(old)):
+        return []
+    return [invalid(_META, (pod.get("status") or {}).get("qosClass", ""), "Pod QoS is immutable")]
+
+
+def _images(found: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Errors, bool]:
+    if len(found) != len(before):
+        return [forbidden(path, "pod updates may not add or remove containers")], True
+    errors: Errors = []
+    for i, container in enumerate(found):
+        here, image = path.index(i).child("image"), container.get("image", "")
+        if not image:
+            errors.append(required(here))
+        if image != image.strip():
+            errors.append(invalid(here, image, "must not have leading or trailing whitespace"))
+    return errors, False
+
+
+def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
+    """A deadline can be set and brought forward."""
+    seconds, stored = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
+    path = _SPEC.child("activeDeadlineSeconds")
+    if seconds is None:
+        if stored is None:
+            return [], False
+        return [invalid(path, None, "must not update from a positive integer to nil value")], False
+    if not 0 <= seconds <= MAX_INT32:
+        return [invalid(path, seconds, range_text(0, MAX_INT32))], True
+    if stored is not None and stored < seconds:
+        return [invalid(path, seconds, "must be less than or equal to previous value")], True
+    return [], False
+
+
+def _only_more_tolerations(found: list[Obj], before: list[Obj], release: str) -> Errors:
+    def but_seconds(toleration: Obj) -> Obj:
+        return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
+
+    kept = [but_seconds(t) for t in found]
+    path = _SPEC.child("tolerations")
+    if any(but_seconds(t) not in kept for t in before):
+        return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
+    return scheduling.tolerations(found, path, release)
+
+
+def _only_fewer_gates(found: list[Obj], before: list[Obj]) -> Errors:
+    stored = {gate.get("name", "") for gate in before}
+    added = {gate.get("name", ""): i for i, gate in enumerate(found)}
+    return [
+        forbidden(
+            _SPEC.child("schedulingGates").index(i).child("name"),
+            f"only deletion is allowed, but found new scheduling gate '{name}'",
+        )
+        for name, i in added.items()
+        if name not in stored
+    ]
+
+
+def same(found: Any, before: Any) -> bool:
+    """Whether two values are equal where empty and absent are the same."""
+    if isinstance(found, dict) and isinstance(before, dict):
+        return all(same(found.get(key), before.get(key)) for key in {*found, *before})
+    if isinstance(found, list) and isinstance(before, list):
+        return len(found) == len(before) and all(map(same, found, before))
+    return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
+
+
+def _the_rest(spec: Obj, before: Obj, release: str) -> Errors:
+    """Whatever is left once what may change is set back must be as it was."""
+    munged = deepcopy(spec)
+    for kind in ("containers", "initContainers"):
+        for container, stored in zip(munged.get(kind) or (), before.get(kind) or (), strict=True):
+            container["image"] = stored.get("image", "")
+    for name in ("activeDeadlineSeconds", "schedulingGates", "tolerations"):
+        munged[name] = before.get(name)
+    errors: Errors = []
+    if before.get("schedulingGates"):
+        errors = _narrowed(munged, before, release)
+    if not same(munged, before):
+        change = bad_values.difference(_internal(before), _internal(munged), f"{_CORE}.PodSpec", release)
+        errors.append(forbidden(_SPEC, f"pod updates may not change fields other than {_UPDATABLE}\n{change}"))
+    return errors
+
+
+def _internal(spec: Obj) -> Obj:
+    """A pod's spec as Go holds it: what it shares with its host is in its security context."""
+    out = _rebuilt(spec)
+    context = spec.get("securityContext")
+    out["securityContext"] = {} if context is None else copy(context)
+    out["securityContext"] |= {name: spec[name] for name in _SHARED if name in spec}
+    for kind in KINDS_OF_CONTAINERS:
+        if spec.get(kind):
+            out[kind] = [_rebuilt(container) for container in spec[kind]]
+    return out
+
+
+def _rebuilt(part: Obj) -> Obj:
+    """A copy; lists that the real server builds anew are nil when they are empty."""
+    out = copy(part)
+    if isinstance(out, Sparse):
+        out.empty = tuple(name for name in out.empty if name not in _REBUILT)
+    return out
+
+
+def _narrowed(munged: Obj, before: Obj, release: str) -> Errors:
+    """A pod that waits behind gates may be given fewer nodes to run on. Sets back what is allowed."""
+    errors: Errors = []
+    wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+    if any(wanted.get(key) != value for key, value in stored.items()):
+        text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        shown = bad_values.field(munged, "nodeSelector", "map[string]string", release)
+        errors.append(invalid(_SPEC.child("nodeSelector"), shown, text))
+    munged["nodeSelector"] = before.get("nodeSelector")
+    new_affinity, old_affinity = munged.get("affinity") or {}, before.get("affinity") or {}
+    path = _SPEC.child("affinity", "nodeAffinity")
+    errors += _affinity(new_affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity"), path)
+    rest = {key: value for key, value in new_affinity.items() if key != "nodeAffinity"}
+    if old_affinity.get("nodeAffinity") is not None:
+        rest["nodeAffinity"] = old_affinity["nodeAffinity"]
+    munged["affinity"] = rest or before.get("affinity")
+    return errors
+
+
+def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
+    old_terms = ((stored or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    here = path.child(_REQUIRED, "nodeSelectorTerms")
+    if old_terms and len(old_terms) != len(new_terms or []):
+        text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [invalid(here, bad_values.struct(new_terms, f"[]{_TERM}", "1.32"), text)]
+    text = "only additions are allowed (no mutations or deletions)"
+    return [
+        invalid(here.index(i), bad_values.struct(new, _TERM, "1.32"), text)
+        for i, (new, old) in enumerate(zip(new_terms or [], old_terms, strict=False))
+        if not _only_added(new, old)
+    ]
+
+
+_TERM = f"{_CORE}.NodeSelectorTerm"
+
+
+def _only_added(new: Obj, old: Obj) -> bool:
+    parts = ("matchExpressions", "matchFields")
+    if not any(old.get(part) for part in parts):
+        return not any(new.get(part) for part in parts)
+    return all((new.get(part) or [])[: len(old.get(part) or [])] == (old.get(part) or []) for part in parts)
+
+
+def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
+    """Ephemeral containers are added, never changed or taken away."""
+    if pod_annotations.MIRROR in _annotations(old):
+        return [forbidden(Path().key(""), "static pods do not support ephemeral containers")]
+    errors = objectmeta.CORE.updated(pod, old, ctx) + objectmeta.CORE.created(pod, ctx)
+    errors += pod_spec.whole(pod, options(ctx.release, ctx.gates, old["spec"], is_pod=True))
+    errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
+    path = _SPEC.child("ephemeralContainers")
+    now = {c.get("name", ""): c for c in pod["spec"].get("ephemeralContainers") or ()}
+    for container in old["spec"].get("ephemeralContainers") or ():
+        name = container.get("name", "")
+        if name not in now:
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
+        elif not same(container, now[name]):
+            change = bad_values.difference(container, _rebuilt(now[name]), f"{_CORE}.EphemeralContainer", ctx.release)
+            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{change}'))
+    return errors
+
+
+def update_status(pod: Obj, old: Obj, ctx: Context) -> Errors:
+    """A changed status."""
+    errors = objectmeta.CORE.updated(pod, old, ctx)
+    errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
+    return errors + status.validate(pod, old, ctx)
+
+
+def binding(found: Obj, ctx: Context) -> Errors:
+    """A Binding: what a scheduler decides."""
+    target = found.get("target") or {}
+    kind = target.get("kind", "")
+    errors = [] if kind in ("", "Node") else [not_supported(Path("target", "kind"), kind, ("Node", "<empty>"))]
+    return errors + ([] if target.get("name") else [required(Path("target", "name"))])

@@ -1,0 +1,1 @@
+"""Validation of volumes: those of pods, persistent volumes and their claims."""

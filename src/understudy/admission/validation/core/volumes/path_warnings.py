@@ -1,0 +1,79 @@
+"""Files of one volume that are in each other's way: answered as warnings (since 1.32)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import Obj
+
+
+class File(NamedTuple):
+    """Where a file is put, and what it is from if a volume has several sources."""
+
+    path: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{go_quote(self.path)} ({self.source})" if self.source else go_quote(self.path)
+
+    def meets(self, other: File) -> bool:
+        """Whether both have the same path, or one is inside the other."""
+        mine, its = f"{self.path}/", f"{other.path}/"
+        return bool(self.path and other.path) and (mine.startswith(its) or its.startswith(mine))
+
+
+def overlapping(volumes: Iterable[Obj]) -> Iterator[str]:
+    """A warning for every two files that overlap in a volume, and for projected sources that are none."""
+    for volume in volumes:
+        shown = f"volume {go_quote(volume.get('name', ''))}"
+        for kind, found in _kinds(volume):
+            yield from (f"{shown} ({kind}): overlapping paths: {text}" for text in _overlaps(found))
+        if (projected := volume.get("projected")) is not None:
+            sources = projected.get("sources") or ()
+            yield from (f"{shown} (Projected) has no sources provided" for source in sources if not source)
+            yield from (f"{shown} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources)))
+
+
+def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
+    if found := volume.get("configMap"):
+        yield f"ConfigMap {go_quote(found.get('name', ''))}", _files(found)
+    if found := volume.get("secret"):
+        yield f"Secret {go_quote(found.get('secretName', ''))}", _files(found)
+    if found := volume.get("downwardAPI"):
+        yield "DownwardAPI", _files(found)
+
+
+def _projected(sources: Iterable[Obj]) -> Iterator[File]:
+    """A source without files of its own repeats those of the one before it, as the real server has it."""
+    files: list[File] = []
+    for source in filter(None, sources):
+        files = _of_source(source) or files
+        yield from files
+
+
+def _of_source(source: Obj) -> list[File]:
+    for kind in ("configMap", "secret"):
+        if (source.get(kind) or {}).get("items"):
+            return _files(source[kind], f"{kind[:1].upper()}{kind[1:]} {go_quote(source[kind].get('name', ''))}")
+    if (found := source.get("downwardAPI")) and found.get("items"):
+        return _files(found, "DownwardAPI")
+    if (found := source.get("serviceAccountToken")) is not None:
+        return [File(found.get("path", ""), "ServiceAccountToken")]
+    if (found := source.get("clusterTrustBundle")) is not None:
+        name = found["name"] if found.get("name") is not None else found.get("signerName", "")
+        return [File(found.get("path", ""), f"ClusterTrustBundle {go_quote(name)}")]
+    return []
+
+
+def _files(found: Obj, source: str = "") -> list[File]:
+    return [File(item.get("path", ""), source) for item in found.get("items") or ()]
+
+
+def _overlaps(files: Iterable[File]) -> Iterator[str]:
+    before: list[File] = []
+    for file in files:
+        trimmed = file._replace(path=file.path.rstrip("/"))
+        yield from (f"{trimmed} with {other}" for other in before if trimmed.meets(other))
+        before.append(trimmed)

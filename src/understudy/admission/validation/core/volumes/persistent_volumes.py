@@ -1,0 +1,302 @@
+"""Persistent volumes and claims.
+
+https://kubernetes.io/docs/concepts/storage/persistent-volumes/
+"""
+
+from __future__ import annotations
+
+from copy import copy, deepcopy
+from itertools import count
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors, objectmeta
+from understudy.admission.validation.core import nodeselector
+from understudy.admission.validation.core.containers import resources
+from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
+from understudy.admission.validation.formats import choice, each, label, qualified, subdomain
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+from understudy.machinery.validation.names import dns_subdomain_texts, label_name, subdomain_name
+
+ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
+VOLUME_MODES = ("Block", "Filesystem")
+# In the order in which a volume's sources are looked at: the first counts, each further one is one too many.
+_SOURCES = (
+    "hostPath",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "glusterfs",
+    "flocker",
+    "nfs",
+    "rbd",
+    "quobyte",
+    "cephfs",
+    "iscsi",
+    "cinder",
+    "fc",
+    "flexVolume",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "scaleIO",
+    "local",
+    "storageos",
+    "csi",
+)
+_SECRETS = ("controllerPublishSecretRef", "controllerExpandSecretRef", "nodePublishSecretRef", "nodeExpandSecretRef")
+_CORE = "k8s.io/kubernetes/pkg/apis/core"
+_PARENTS = count(0xC000000000, 48)  # addresses: where two errors show some, they are never the same error
+_SPEC = Path("spec")
+_IMMUTABLE_SPEC = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims\n"
+)
+CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
+
+
+def _modes(found: list[str], path: Path) -> Errors:
+    errors = [not_supported(path, mode, ACCESS_MODES) for mode in found if mode not in ACCESS_MODES]
+    if "ReadWriteOncePod" in found and any(m in ACCESS_MODES and m != "ReadWriteOncePod" for m in found):
+        errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
+    return errors
+
+
+def _class(name: str | None, path: Path) -> Errors:
+    return each(subdomain_name(name, False), name, path) if name else []
+
+
+def _positive(text: str, path: Path) -> Errors:
+    return [] if parse(text).value > 0 else [invalid(path, text, "must be greater than zero")]
+
+
+def spec(found: Obj, path: Path) -> Errors:
+    """The spec of a claim, or of a template of claims."""
+    modes = found.get("accessModes") or []
+    errors = [] if modes else [required(path.child("accessModes"), "at least 1 access mode is required")]
+    errors += label_selectors.validate(found.get("selector"), path.child("selector"))
+    errors += _modes(modes, path.child("accessModes"))
+    storage, here = (found.get("resources") or {}).get("requests", {}).get("storage"), path.child("resources")
+    if storage is None:
+        errors.append(required(here.key("storage")))
+    else:
+        errors += _positive(storage, here.key("storage"))
+    errors += _class(found.get("storageClassName"), path.child("storageClassName"))
+    if found.get("volumeMode") is not None:
+        errors += choice(found["volumeMode"], VOLUME_MODES, path.child("volumeMode"))
+    return errors + _data_sources(found, path)
+
+
+def _data_sources(found: Obj, path: Path) -> Errors:
+    old, new = found.get("dataSource"), found.get("dataSourceRef")
+    errors: Errors = []
+    for source, name in ((old, "dataSource"), (new, "dataSourceRef")):
+        if source is not None:
+            errors += _data_source(source, path.child(name))
+    if old is None or new is None:
+        return errors
+    shown = Printed(f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}')
+    if new.get("namespace"):
+        errors.append(invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified"))
+    elif any(old.get(key) != new.get(key) for key in ("apiGroup", "kind", "name")):
+        errors.append(invalid(path, shown, "must match dataSourceRef"))
+    return errors
+
+
+def _data_source(source: Obj, path: Path) -> Errors:
+    errors = [required(path.child(name)) for name in ("name", "kind") if not source.get(name)]
+    group, kind, namespace = source.get("apiGroup") or "", source.get("kind", ""), source.get("namespace")
+    if not group and kind != "PersistentVolumeClaim":
+        errors.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
+    errors += each(dns_subdomain_texts(group) if group else [], group, path.child("apiGroup"))
+    return errors + each(label_name(namespace, False) if namespace else [], namespace, path.child("namespace"))
+
+
+def claim(obj: Obj, ctx: Context) -> Errors:
+    """A PersistentVolumeClaim."""
+    return spec(obj["spec"], _SPEC)
+
+
+def class_of(obj: Obj) -> str:
+    """The class that a claim or a volume names, by the annotation of old or by the field; "" for none."""
+    annotations = obj["metadata"].get("annotations") or {}
+    return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
+
+
+def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """A claim's spec stays, but for its volume and, once it is bound, its size."""
+    found, before = deepcopy(obj["spec"]), deepcopy(old["spec"])
+    if not before.get("volumeName"):
+        before["volumeName"] = found.get("volumeName", "")
+        found.setdefault("volumeName", "")
+    errors = _class_annotation(obj, old, found, before)
+    bound = (obj.get("status") or {}).get("phase") == "Bound"
+    if bound and (found.get("resources") or {}).get("requests"):
+        found["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"]
+    if bound and found.get("volumeAttributesClassName") is not None:
+        found["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    if _without_null(found) != _without_null(before):
+        change = bad_values.difference(before, found, f"{_CORE}.PersistentVolumeClaimSpec", ctx.release)
+        errors.append(forbidden(_SPEC, _IMMUTABLE_SPEC + change))
+    errors += _smaller(obj, old, ctx)
+    mode, mode_before = obj["spec"].get("volumeMode"), old["spec"].get("volumeMode")
+    if mode != mode_before:
+        errors.append(invalid(Path("volumeMode"), mode, objectmeta.IMMUTABLE))
+    return errors
+
+
+def _without_null(found: Obj) -> Obj:
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _class_annotation(obj: Obj, old: Obj, found: Obj, before: Obj) -> Errors:
+    """The class may move from the annotation of old to the field."""
+    new_text, old_text = ((o["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION) for o in (obj, old))
+    name, name_before = found.get("storageClassName"), before.get("storageClassName")
+    if old_text is not None and name_before is None and name == old_text and new_text in (None, old_text):
+        found["storageClassName"] = None
+        return []
+    errors: Errors = []
+    if (new_text or "") != (old_text or ""):
+        path = Path("metadata", "annotations", CLASS_ANNOTATION)
+        errors.append(invalid(path, new_text or "", objectmeta.IMMUTABLE))
+    if name is not None and name_before is None and old_text in (None, name):
+        found["storageClassName"] = None
+    return errors
+
+
+def _smaller(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    new_size, old_size = (parse(_storage(o["spec"])) for o in (obj, old))
+    if not new_size < old_size:
+        return []
+    path = Path("spec", "resources", "requests", "storage")
+    if not ctx.gates["RecoverVolumeExpansionFailure"]:
+        return [forbidden(path, "field can not be less than previous value")]
+    granted = parse(((old.get("status") or {}).get("capacity") or {}).get("storage", "0"))
+    return [forbidden(path, "field can not be less than status.capacity")] if not granted < new_size else []
+
+
+def _storage(found: Obj) -> str:
+    return str(((found.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+
+
+def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """The status of a claim: capacities and what becomes of a resize."""
+    status = obj.get("status") or {}
+    errors = [
+        error
+        for name, text in (status.get("capacity") or {}).items()
+        for error in _basic(text, Path("status", "capacity").key(name))
+    ]
+    if ctx.gates["RecoverVolumeExpansionFailure"]:
+        for name, text in (status.get("allocatedResources") or {}).items():
+            path = Path("status", "allocatedResources")
+            wrong = qualified(name, path)
+            if not wrong and resources.is_native(name) and name != "storage":
+                wrong = [not_supported(path, name, ("storage",))]
+            errors += wrong or resources.amount("storage", text, path.key(name), ctx.release)
+    return errors
+
+
+def _basic(text: str, path: Path) -> Errors:
+    value = parse(text).scaled(0)
+    return [invalid(path, value, "must be a valid resource quantity")] if value < 0 else []
+
+
+def volume(obj: Obj, ctx: Context) -> Errors:
+    """A PersistentVolume."""
+    found = obj["spec"]
+    modes = found.get("accessModes") or []
+    errors = [] if modes else [required(_SPEC.child("accessModes"))]
+    errors += _modes(modes, _SPEC.child("accessModes"))
+    errors += _capacity(found.get("capacity") or {}, _SPEC.child("capacity"), ctx.release)
+    policy = found.get("persistentVolumeReclaimPolicy")
+    if policy:
+        errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
+    errors += _node_affinity(found.get("nodeAffinity"), _SPEC.child("nodeAffinity"))
+    errors += _volume_sources(found, ctx)
+    if (
+        (found.get("hostPath") or {}).get("path", "").strip("/.") == ""
+        and found.get("hostPath")
+        and policy == "Recycle"
+    ):
+        text = "may not be 'recycle' for a hostPath mount of '/'"
+        errors.append(forbidden(_SPEC.child("persistentVolumeReclaimPolicy"), text))
+    errors += _class(found.get("storageClassName"), _SPEC.child("storageClassName"))
+    if found.get("volumeMode") is not None:
+        errors += choice(found["volumeMode"], VOLUME_MODES, _SPEC.child("volumeMode"))
+    return errors
+
+
+def _capacity(found: dict[str, str], path: Path, release: str) -> Errors:
+    errors = [] if found else [required(path)]
+    if "storage" not in found or len(found) > 1:
+        shown = bad_values.struct(found or None, f"{_CORE}.ResourceList", release)
+        errors.append(not_supported(path, shown, ("storage",)))
+    for name, text in found.items():
+        errors += _basic(text, path.key(name)) + _positive(text, path.key(name))
+    return errors
+
+
+def _node_affinity(found: Obj | None, path: Path) -> Errors:
+    if found is None:
+        return []
+    if found.get("required") is None:
+        return [required(path.child("required"), "must specify required node constraints")]
+    return nodeselector.validate(found["required"], path.child("required"), any_values=True)
+
+
+def _volume_sources(found: Obj, ctx: Context) -> Errors:
+    given = [name for name in _SOURCES if found.get(name) is not None]
+    if not given:
+        return [required(_SPEC, "must specify a volume type")]
+    first = given[0]
+    path = _SPEC.child(PATHS.get(first, first))
+    errors = _csi(found["csi"], path, ctx) if first == "csi" else CHECKS[first](found[first], path)
+    if first == "local" and not (found.get("nodeAffinity") or {}).get("required"):
+        errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
+    names = {"cephfs": "cephFS"}
+    text = "may not specify more than 1 volume type"
+    return errors + [forbidden(_SPEC.child(names.get(name, name)), text) for name in given[1:]]
+
+
+def _csi(source: Obj, path: Path, ctx: Context) -> Errors:
+    errors = csi_driver(source.get("driver", ""), path.child("driver"), ctx.release)
+    if not source.get("volumeHandle"):
+        errors.append(required(path.child("volumeHandle")))
+    for name in _SECRETS:
+        if source.get(name) is not None:
+            errors += _secret(source[name], path.child(name))
+    return errors
+
+
+def _secret(ref: Obj, path: Path) -> Errors:
+    name, namespace = ref.get("name", ""), ref.get("namespace", "")
+    errors = subdomain(name, path.child("name")) if name else [required(path.child("name"))]
+    return errors + (label(namespace, path.child("namespace")) if namespace else [required(path.child("namespace"))])
+
+
+def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Where a volume's data lies stays; a secret for its expansion can be added."""
+    errors: Errors = []
+    found, before = obj["spec"], old["spec"]
+    source, stored = ({name: of[name] for name in _SOURCES if of.get(name) is not None} for of in (found, before))
+    if "csi" in source and not stored.get("csi", {}).get("controllerExpandSecretRef"):
+        source["csi"] = copy(source["csi"])
+        source["csi"].pop("controllerExpandSecretRef", None)
+    if source != stored:
+        change = bad_values.difference(stored, source, f"{_CORE}.PersistentVolumeSource", ctx.release)
+        text = f"spec.persistentvolumesource is immutable after creation\n{change}"
+        errors.append(forbidden(_SPEC.child("persistentvolumesource"), text))
+    if found.get("volumeMode") != before.get("volumeMode"):
+        errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), objectmeta.IMMUTABLE))
+    affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
+    if was is not None and not nodeselector.is_same(affinity, was):
+        shown = None if affinity is None else bad_values.struct(affinity, f"{_CORE}.VolumeNodeAffinity", ctx.release)
+        text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"
+        errors.append(invalid(Path("nodeAffinity"), shown, text))
+    return errors

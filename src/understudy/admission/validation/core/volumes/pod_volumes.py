@@ -1,0 +1,268 @@
+"""Volumes of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from understudy.admission.validation import objectmeta
+from understudy.admission.validation.core.containers import env
+from understudy.admission.validation.core.containers.containers import pull_policy
+from understudy.admission.validation.core.pods.pod_options import Options
+from understudy.admission.validation.core.volumes import persistent_volumes
+from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
+from understudy.admission.validation.formats import descending_path, each, label, unreserved_path
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
+from understudy.machinery.validation.names import dns_subdomain_texts, subdomain_name
+
+MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
+_CONFLICT = "conflicting duplicate paths"
+# In the order in which a volume's sources are looked at: the first counts, each further one is one too many.
+_ORDER = (
+    "emptyDir",
+    "hostPath",
+    "gitRepo",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "secret",
+    "nfs",
+    "iscsi",
+    "glusterfs",
+    "persistentVolumeClaim",
+    "rbd",
+    "cinder",
+    "cephfs",
+    "flocker",
+    "downwardAPI",
+    "fc",
+    "flexVolume",
+    "configMap",
+    "azureFile",
+    "vsphereVolume",
+    "photonPersistentDisk",
+    "portworxVolume",
+    "azureDisk",
+    "storageos",
+    "quobyte",
+    "projected",
+    "scaleIO",
+    "csi",
+    "ephemeral",
+    "image",
+)
+
+SourceRule = Callable[[Obj, Path, Options], Errors]
+
+
+def validate(volumes: Sequence[Obj], metadata: Obj, path: Path, opts: Options) -> tuple[dict[str, Obj], Errors]:
+    """(the valid volumes by name, every error)"""
+    errors: Errors = []
+    valid: dict[str, Obj] = {}
+    pod = metadata.get("name", "")
+    generated = {f"{pod}-{v.get('name', '')}" for v in volumes if pod and v.get("ephemeral") is not None}
+    for i, volume in enumerate(volumes):
+        here, name = path.index(i), volume.get("name", "")
+        found = _sources(volume, pod, here, opts)
+        found += label(name, here.child("name")) if name else [required(here.child("name"))]
+        if name in valid:
+            found.append(duplicate(here.child("name"), name))
+        if found:
+            errors += found
+        else:
+            valid[name] = volume
+        claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
+        if claim in generated:
+            text = "must not reference a PVC that gets created for an ephemeral volume"
+            errors.append(invalid(here.child("persistentVolumeClaim", "claimName"), claim, text))
+    return valid, errors
+
+
+def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
+    given = [name for name in _ORDER if volume.get(name) is not None]
+    if not given:
+        return [required(path, "must specify a volume type")]
+    first = given[0]
+    errors = _source(first, volume[first], path.child(PATHS.get(first, first)), opts)
+    if first == "ephemeral" and pod and volume.get("name"):
+        claim = f"{pod}-{volume['name']}"
+        texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))
+        errors += each(texts, volume["name"], path.child("name"))
+    return errors + [forbidden(path.child(name), "may not specify more than 1 volume type") for name in given[1:]]
+
+
+def _source(kind: str, source: Obj, path: Path, opts: Options) -> Errors:
+    rule = _OF_PODS.get(kind)
+    if rule is not None:
+        return rule(source, path, opts)
+    check = CHECKS.get(kind)
+    return check(source, path) if check else []
+
+
+def _empty_dir(source: Obj, path: Path, opts: Options) -> Errors:
+    if source.get("sizeLimit") is None or parse(source["sizeLimit"]).value >= 0:
+        return []
+    return [forbidden(path.child("sizeLimit"), "SizeLimit field must be a valid resource quantity")]
+
+
+def _git_repo(source: Obj, path: Path, opts: Options) -> Errors:
+    errors = [] if source.get("repository") else [required(path.child("repository"))]
+    return errors + descending_path(source.get("directory", ""), path.child("directory"))
+
+
+def _mode(source: Obj, name: str, path: Path) -> Errors:
+    mode = source.get(name)
+    return [] if mode is None or 0 <= mode <= 0o777 else [invalid(path.child(name), mode, MODE_TEXT)]
+
+
+def _files(name: str) -> SourceRule:
+    """A secret or config map; `name` is the field that says which."""
+
+    def check(source: Obj, path: Path, opts: Options) -> Errors:
+        errors = [] if source.get(name) else [required(path.child(name))]
+        errors += _mode(source, "defaultMode", path)
+        return errors + _items(source, path)
+
+    return check
+
+
+def _items(source: Obj, path: Path) -> Errors:
+    return [
+        error
+        for i, item in enumerate(source.get("items") or ())
+        for error in _key_to_path(item, path.child("items").index(i))
+    ]
+
+
+def _key_to_path(item: Obj, path: Path) -> Errors:
+    errors = [required(path.child(name)) for name in ("key", "path") if not item.get(name)]
+    errors += unreserved_path(item.get("path", ""), path.child("path"))
+    return errors + _mode(item, "mode", path)
+
+
+def _claim(source: Obj, path: Path, opts: Options) -> Errors:
+    return [] if source.get("claimName") else [required(path.child("claimName"))]
+
+
+def _downward(source: Obj, path: Path, opts: Options) -> Errors:
+    errors = _mode(source, "defaultMode", path)
+    return errors + [error for item in source.get("items") or () for error in _downward_file(item, path)]
+
+
+def _downward_file(item: Obj, path: Path) -> Errors:
+    errors = [] if item.get("path") else [required(path.child("path"))]
+    errors += unreserved_path(item.get("path", ""), path.child("path"))
+    if item.get("fieldRef") is not None:
+        errors += env.field_ref(item["fieldRef"], env.VOLUME_FIELDS, path.child("fieldRef"))
+        if item.get("resourceFieldRef") is not None:
+            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(invalid(path, "resource", text))
+    elif item.get("resourceFieldRef") is not None:
+        errors += env.resource_ref(item["resourceFieldRef"], path.child("resourceFieldRef"), of_volume=True)
+    else:
+        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+    return errors + _mode(item, "mode", path)
+
+
+def _projected(source: Obj, path: Path, opts: Options) -> Errors:
+    errors = _mode(source, "defaultMode", path)
+    seen: set[str] = set()
+    for i, part in enumerate(source.get("sources") or ()):
+        here = path.child("sources").index(i)
+        given = [name for name in _PROJECTIONS if part.get(name) is not None]
+        for name in given:
+            errors += _PROJECTIONS[name](part[name], here.child(name), path, seen)
+        if len(given) > 1:
+            errors.append(forbidden(here, "may not specify more than 1 volume type per source"))
+    return errors
+
+
+def _projected_files(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
+    errors = [] if source.get("name") else [required(path.child("name"))]
+    for i, item in enumerate(source.get("items") or ()):
+        errors += _key_to_path(item, path.child("items").index(i))
+        errors += _path_once(item.get("path", ""), source.get("name", ""), volume, seen)
+    return errors
+
+
+def _path_once(where: str, shown: str, volume: Path, seen: set[str]) -> Errors:
+    if where and where in seen:
+        return [invalid(volume, shown, _CONFLICT)]
+    seen.add(where)
+    return []
+
+
+def _projected_downward(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
+    errors: Errors = []
+    for item in source.get("items") or ():
+        errors += _downward_file(item, path)
+        errors += _path_once(item.get("path", ""), item.get("path", ""), volume, seen)
+    return errors
+
+
+def _projected_token(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
+    seconds, here = source.get("expirationSeconds", 0), path.child("expirationSeconds")
+    errors: Errors = []
+    if seconds < 10 * 60:
+        errors.append(invalid(here, seconds, "may not specify a duration less than 10 minutes"))
+    if seconds > 1 << 32:
+        errors.append(invalid(here, seconds, "may not specify a duration larger than 2^32 seconds"))
+    if not source.get("path"):
+        return [*errors, required(volume.child("path"))]
+    return errors + unreserved_path(source["path"], volume.child("path"))
+
+
+def _projected_bundle(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
+    errors: Errors = []
+    if source.get("name") is None and source.get("signerName") is None:
+        errors.append(required(path, "either name or signerName must be specified"))
+    if not source.get("path"):
+        errors.append(required(path.child("path")))
+    errors += unreserved_path(source.get("path", ""), path.child("path"))
+    return errors + _path_once(source.get("path", ""), source.get("path", ""), volume, seen)
+
+
+_PROJECTIONS: dict[str, Callable[[Obj, Path, Path, set[str]], Errors]] = {
+    "secret": _projected_files,
+    "configMap": _projected_files,
+    "downwardAPI": _projected_downward,
+    "serviceAccountToken": _projected_token,
+    "clusterTrustBundle": _projected_bundle,
+}
+
+
+def _csi(source: Obj, path: Path, opts: Options) -> Errors:
+    errors = csi_driver(source.get("driver", ""), path.child("driver"), opts.release)
+    secret = source.get("nodePublishSecretRef")
+    if secret is None:
+        return errors
+    if not secret.get("name"):
+        return [*errors, required(path.child("nodePublishSecretRef", "name"))]
+    return errors + each(subdomain_name(secret["name"], False), secret["name"], path.child("name"))
+
+
+def _ephemeral(source: Obj, path: Path, opts: Options) -> Errors:
+    template, here = source.get("volumeClaimTemplate"), path.child("volumeClaimTemplate")
+    if template is None:
+        return [required(here)]
+    errors = objectmeta.validate_template(template.get("metadata") or {}, here.child("metadata"), opts.release)
+    return errors + persistent_volumes.spec(template.get("spec") or {}, here.child("spec"))
+
+
+def _image(source: Obj, path: Path, opts: Options) -> Errors:
+    errors = [required(path.child("reference"))] if opts.is_pod and not source.get("reference") else []
+    return errors + pull_policy(source.get("pullPolicy", ""), path.child("pullPolicy"))
+
+
+_OF_PODS: dict[str, SourceRule] = {
+    "emptyDir": _empty_dir,
+    "gitRepo": _git_repo,
+    "secret": _files("secretName"),
+    "configMap": _files("name"),
+    "persistentVolumeClaim": _claim,
+    "downwardAPI": _downward,
+    "projected": _projected,
+    "csi": _csi,
+    "ephemeral": _ephemeral,
+    "image": _image,
+}

@@ -1,0 +1,211 @@
+"""Sources of volumes that pods and persistent volumes have in common, most of them a few fields that must be there.
+
+`check(kind, source, path)` answers for one source; what is special to pods or persistent volumes is in `volumes` and
+`claims`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, wanted
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import strings
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
+from understudy.machinery.validation.names import dns_subdomain_texts, size
+
+HOST_PATH_TYPES = (
+    "",
+    "BlockDevice",
+    "CharDevice",
+    "Directory",
+    "DirectoryOrCreate",
+    "File",
+    "FileOrCreate",
+    "Socket",
+)
+PARTITION_TEXT = range_text(1, 255)
+_IQN = re.compile(r"iqn\.\d{4}-\d{2}\.([A-Za-z0-9.-]+)(:[^,;*&$|\s]+)$", re.ASCII)
+_EUI = re.compile(r"^eui.[A-Za-z0-9]{16}$")
+_NAA = re.compile(r"^naa.[A-Za-z0-9]{32}$")
+# Sources whose errors are told under another name.
+PATHS = {"gcePersistentDisk": "persistentDisk"}
+_DISK_URIS = {
+    True: "/subscriptions/{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}",
+    False: "https://{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd",
+}
+
+
+def csi_driver(name: str, path: Path, release: str) -> Errors:
+    """The name of a CSI driver: a subdomain, upper case allowed, up to 63."""
+    errors = [] if name else [required(path)]
+    if size(name) > 63:
+        errors.append(too_long(path, 63, release, in_bytes=True))
+    return errors + [invalid(path, name, text) for text in dns_subdomain_texts(name.lower())]
+
+
+def _host_path(source: Obj, path: Path) -> Errors:
+    if not source.get("path"):
+        return [required(path.child("path"))]
+    errors = no_backsteps(source["path"], path.child("path"))
+    return errors + choice(source.get("type") or "", HOST_PATH_TYPES, path.child("type"))
+
+
+def _local(source: Obj, path: Path) -> Errors:
+    return no_backsteps(source["path"], path.child("path")) if source.get("path") else [required(path.child("path"))]
+
+
+def _nfs(source: Obj, path: Path) -> Errors:
+    errors = wanted(source, path, "server", "path")
+    where = source.get("path", "")
+    return (
+        errors if where.startswith("/") else [*errors, invalid(path.child("path"), where, "must be an absolute path")]
+    )
+
+
+def _partitioned(name: str) -> Callable[[Obj, Path], Errors]:
+    def check(source: Obj, path: Path) -> Errors:
+        errors, partition = wanted(source, path, name), source.get("partition", 0)
+        if not 0 <= partition <= 255:
+            errors.append(invalid(path.child("partition"), partition, PARTITION_TEXT))
+        return errors
+
+    return check
+
+
+def _fields(*names: str) -> Callable[[Obj, Path], Errors]:
+    return lambda source, path: wanted(source, path, *names)
+
+
+def _iscsi(source: Obj, path: Path) -> Errors:
+    errors = wanted(source, path, "targetPortal")
+    iqn, initiator, lun = source.get("iqn", ""), source.get("initiatorName"), source.get("lun", 0)
+    if iqn:
+        errors += _initiator(iqn, path.child("iqn"))
+    else:
+        errors.append(required(path.child("iqn")))
+    if not 0 <= lun <= 255:
+        errors.append(invalid(path.child("lun"), lun, range_text(0, 255)))
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
+        errors.append(required(path.child("secretRef")))
+    return errors if initiator is None else errors + _initiator(initiator, path.child("initiatorname"))
+
+
+def _initiator(name: str, path: Path) -> Errors:
+    for prefix, pattern in (("iqn", _IQN), ("eui", _EUI), ("naa", _NAA)):
+        if name.startswith(prefix):
+            return [] if pattern.search(name) else [invalid(path, name, "must be valid format")]
+    return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
+
+
+def _fibre_channel(source: Obj, path: Path) -> Errors:
+    names, ids, lun = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
+    errors: Errors = []
+    if not names and not ids:
+        errors.append(required(path.child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
+    if names and ids:
+        text = "targetWWNs and wwids can not be specified simultaneously"
+        errors.append(invalid(path.child("targetWWNs"), Printed(strings(names)), text))
+    if names and lun is None:
+        errors.append(required(path.child("lun"), "lun is required if targetWWNs is specified"))
+    elif names and not 0 <= (lun or 0) <= 255:
+        errors.append(invalid(path.child("lun"), lun, range_text(0, 255)))
+    return errors
+
+
+def _flex(source: Obj, path: Path) -> Errors:
+    errors = wanted(source, path, "driver")
+    for key in source.get("options") or ():
+        domain = f".{key.partition('/')[0].lower()}"
+        if domain.endswith((".kubernetes.io", ".k8s.io")):
+            text = "kubernetes.io and k8s.io namespaces are reserved"
+            errors.append(invalid(path.child("options").key(key), key, text))
+    return errors
+
+
+def _cinder(source: Obj, path: Path) -> Errors:
+    errors = wanted(source, path, "volumeID")
+    return (
+        errors
+        if source.get("secretRef") is None
+        else errors + wanted(source["secretRef"], path.child("secretRef"), "name")
+    )
+
+
+def _quobyte(source: Obj, path: Path) -> Errors:
+    text = "must be a host:port pair or multiple pairs separated by commas"
+    registry = source.get("registry", "")
+    errors: Errors = []
+    if not registry:
+        errors.append(required(path.child("registry"), text))
+    elif len(source.get("tenant", "")) >= 65:
+        errors.append(required(path.child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
+    else:
+        errors += [invalid(path.child("registry"), registry, text) for pair in registry.split(",") if ":" not in pair]
+    return errors + wanted(source, path, "volume")
+
+
+def _flocker(source: Obj, path: Path) -> Errors:
+    name, uuid = source.get("datasetName", ""), source.get("datasetUUID", "")
+    errors: Errors = []
+    if not name and not uuid:
+        errors.append(required(path, "one of datasetName and datasetUUID is required"))
+    if name and uuid:
+        errors.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
+    if "/" in name:
+        errors.append(invalid(path.child("datasetName"), name, "must not contain '/'"))
+    return errors
+
+
+def _azure_disk(source: Obj, path: Path) -> Errors:
+    errors = wanted(source, path, "diskName", "diskURI")
+    kind, uri = source.get("kind"), source.get("diskURI", "")
+    for name, allowed in (
+        ("cachingMode", ("None", "ReadOnly", "ReadWrite")),
+        ("kind", ("Dedicated", "Managed", "Shared")),
+    ):
+        if source.get(name) is not None:
+            errors += choice(source[name], allowed, path.child(name))
+    managed = kind == "Managed"
+    if kind is not None and not uri.startswith("/subscriptions/" if managed else "https://"):
+        errors.append(not_supported(path.child("diskURI"), uri, [_DISK_URIS[managed]]))
+    return errors
+
+
+def _storage_os(source: Obj, path: Path) -> Errors:
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    errors = label(name, path.child("volumeName")) if name else [required(path.child("volumeName"))]
+    if namespace:
+        errors += label(namespace, path.child("volumeNamespace"))
+    return (
+        errors
+        if source.get("secretRef") is None
+        else errors + wanted(source["secretRef"], path.child("secretRef"), "name")
+    )
+
+
+CHECKS: dict[str, Callable[[Obj, Path], Errors]] = {
+    "hostPath": _host_path,
+    "local": _local,
+    "gcePersistentDisk": _partitioned("pdName"),
+    "awsElasticBlockStore": _partitioned("volumeID"),
+    "nfs": _nfs,
+    "iscsi": _iscsi,
+    "glusterfs": _fields("endpoints", "path"),
+    "flocker": _flocker,
+    "rbd": _fields("monitors", "image"),
+    "cinder": _cinder,
+    "cephfs": _fields("monitors"),
+    "quobyte": _quobyte,
+    "fc": _fibre_channel,
+    "flexVolume": _flex,
+    "azureFile": _fields("secretName", "shareName"),
+    "vsphereVolume": _fields("volumePath"),
+    "photonPersistentDisk": _fields("pdID"),
+    "portworxVolume": _fields("volumeID"),
+    "azureDisk": _azure_disk,
+    "storageos": _storage_os,
+    "scaleIO": _fields("gateway", "system", "volumeName"),
+}

@@ -1,0 +1,58 @@
+"""Lists and maps of things to validate: each item, how many there may be, which must differ."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from understudy.admission.validation.resource.release_rules import Limits
+from understudy.machinery.validation.field import Errors, Path, duplicate
+
+Check = Callable[[Any, Path], Errors]
+
+_ELLIPSIS = b"..."
+
+
+def each(items: Sequence[Any] | None, most: int | None, check: Check, path: Path, limits: Limits) -> Errors:
+    """Every item, and that there are not more than `most`."""
+    items = items or ()
+    errors = [error for i, item in enumerate(items) for error in check(item, path.index(i))]
+    if most is not None and len(items) > most:
+        errors.append(limits.too_many(path, len(items), most))
+    return errors
+
+
+def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
+    """Keys that were there before; `name` is the field that holds an item's key."""
+    errors: Errors = []
+    seen: set[Hashable] = set()
+    for i, key in enumerate(keys):
+        if key in seen:
+            here = path.index(i)
+            errors.append(duplicate(here.child(name) if name else here, key))
+        seen.add(key)
+    return errors
+
+
+def mapping(
+    values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, limits: Limits
+) -> Errors:
+    """Keys and values of a map. Keys longer than `length` bytes are shortened in paths."""
+    errors: Errors = []
+    for key, value in (values or {}).items():
+        here = path.key(shortened(key, length) if limits.keys_in_paths else key)
+        errors += check_key(key, here if limits.keys_in_paths else path)
+        errors += check(value, here)
+    return errors
+
+
+def shortened(text: str, length: int) -> str:
+    """`text` in at most `length` bytes, its middle left out."""
+    data = text.encode(errors="surrogatepass")
+    if len(data) <= length:
+        return text
+    left = length - len(_ELLIPSIS)
+    data = data[: (left + 1) // 2] + _ELLIPSIS + data[len(data) - left // 2 :]
+    # What is cut in two is no letter any more; JSON has U+FFFD for each of its bytes.
+    parts = data.decode(errors="surrogateescape")
+    return "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in parts)

@@ -1,0 +1,293 @@
+"""Texts that stand in specs of the core kinds: ports, addresses, variable names, keys, paths, percentages.
+
+Functions that end in `_texts` answer what is wrong with a text, [] for a good one; others answer field errors.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
+from understudy.machinery.validation.names import (
+    dns_1035_label_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    label_value_texts,
+    qualified_name_texts,
+    size,
+)
+
+MAX_INT32 = 2**31 - 1
+SUBDOMAIN_LENGTH = 253
+
+_ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_CONFIG_KEY = "[-._a-zA-Z0-9]+"
+_HEADER = "[-A-Za-z0-9]+"
+_PERCENT = "[0-9]+%"
+_DOMAIN_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LOOSE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_LOOSE_SUBDOMAIN = rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*"
+
+
+def _text(rule: str, pattern: str, *examples: str) -> str:
+    given = " or ".join(f"'{example}', " for example in examples)
+    return f"{rule} (e.g. {given}regex used for validation is '{pattern}')"
+
+
+ENV_TEXT = _text(
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
+    "and must not start with a digit",
+    _ENV_NAME,
+    "my.env-name",
+    "MY_ENV.NAME",
+    "MyEnvName1",
+)
+RELAXED_ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+CONFIG_KEY_TEXT = _text(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+HEADER_TEXT = _text("a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name")
+PERCENT_TEXT = _text("a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%")
+WILDCARD_TEXT = _text(
+    "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
+    "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
+    rf"\*\.{_SUBDOMAIN}",
+    "*.example.com",
+)
+LOOSE_SUBDOMAIN_TEXT = _text(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
+)
+IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
+
+
+def range_text(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
+def _backsteps(value: str) -> list[str]:
+    if value == ".":
+        return ["must not be '.'"]
+    if value == "..":
+        return ["must not be '..'"]
+    return ["must not start with '..'"] if value.startswith("..") else []
+
+
+def env_name_texts(value: str, relaxed: bool) -> list[str]:
+    """The name of an environment variable, or a prefix of such names."""
+    if relaxed:
+        fits = all(char.isascii() and char.isprintable() and char != "=" for char in value)
+        return [] if fits else [RELAXED_ENV_TEXT]
+    texts = [] if re.fullmatch(_ENV_NAME, value) else [ENV_TEXT]
+    return texts + _backsteps(value)
+
+
+def config_key_texts(value: str) -> list[str]:
+    """A key of a config map or secret."""
+    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
+    if not re.fullmatch(_CONFIG_KEY, value):
+        texts.append(CONFIG_KEY_TEXT)
+    return texts + _backsteps(value)
+
+
+def header_texts(value: str) -> list[str]:
+    return [] if re.fullmatch(_HEADER, value) else [HEADER_TEXT]
+
+
+def percent_texts(value: str) -> list[str]:
+    return [] if re.fullmatch(_PERCENT, value) else [PERCENT_TEXT]
+
+
+def wildcard_subdomain_texts(value: str) -> list[str]:
+    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
+    return texts if re.fullmatch(rf"\*\.{_SUBDOMAIN}", value) else [*texts, WILDCARD_TEXT]
+
+
+def port_number_texts(value: int) -> list[str]:
+    return [] if 1 <= value <= 65535 else [range_text(1, 65535)]
+
+
+def port_name_texts(value: str) -> list[str]:
+    """RFC 6335: up to 15, lower case letters, digits and single dashes, at least one letter."""
+    checks = (
+        (len(value) > 15, "must be no more than 15 characters"),
+        (
+            not re.fullmatch("[-a-z0-9]+", value),
+            "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+        ),
+        (not re.search("[a-z]", value), "must contain at least one letter (a-z)"),
+        ("--" in value, "must not contain consecutive hyphens"),
+        (value.startswith("-") or value.endswith("-"), "must not begin or end with a hyphen"),
+    )
+    return [text for wrong, text in checks if wrong]
+
+
+def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """An address; IPv4 may have leading zeros, as it always could."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value):
+        value = ".".join(str(int(part)) for part in value.split("."))
+    try:
+        return ipaddress.ip_address(value) if "%" not in value else None
+    except ValueError:
+        return None
+
+
+def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    address, slash, bits = value.partition("/")
+    found = parse_ip(address)
+    if found is None or not slash or not bits.isdecimal() or int(bits) > found.max_prefixlen:
+        return None
+    return ipaddress.ip_network(f"{found}/{bits}", strict=False)
+
+
+def ip(value: str, path: Path) -> Errors:
+    return [] if parse_ip(value) is not None else [invalid(path, value, IP_TEXT)]
+
+
+def cidr(value: str, path: Path) -> Errors:
+    return [] if parse_cidr(value) is not None else [invalid(path, value, CIDR_TEXT)]
+
+
+def each(texts: Iterable[str], value: Any, path: Path) -> Errors:
+    """An Invalid error for each text about a value."""
+    return [invalid(path, value, text) for text in texts]
+
+
+def together(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
+    """One Invalid error with all texts about a value."""
+    return [invalid(path, value, about + ",".join(texts))] if texts else []
+
+
+def message(text: str, path: Path) -> Errors:
+    """What people are told stands on one line."""
+    if text and not text.strip():
+        return [invalid(path, text, "message must be non-empty if specified")]
+    broken = {"\n", "\r"} & set(text.strip())
+    return [invalid(path, text, "message must not contain line breaks")] if broken else []
+
+
+def service_port(service: dict[str, Any], path: Path) -> Errors:
+    """The port of a service that the API server itself calls."""
+    port = service.get("port", 0)
+    texts = port_number_texts(port)
+    return [invalid(path.child("port"), port, f"port is not valid: {', '.join(texts)}")] if texts else []
+
+
+def label(value: str, path: Path) -> Errors:
+    return each(dns_label_texts(value), value, path)
+
+
+def subdomain(value: str, path: Path) -> Errors:
+    return each(dns_subdomain_texts(value), value, path)
+
+
+def loose_subdomain(value: str, path: Path) -> Errors:
+    """A subdomain whose labels may have underscores: those of DNS service discovery."""
+    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
+    if not re.fullmatch(_LOOSE_SUBDOMAIN, value):
+        texts.append(LOOSE_SUBDOMAIN_TEXT)
+    return each(texts, value, path)
+
+
+def qualified(value: str, path: Path) -> Errors:
+    return each(qualified_name_texts(value), value, path)
+
+
+def label_1035(value: str, path: Path) -> Errors:
+    return together(dns_1035_label_texts(value), value, path)
+
+
+def kind(value: str, path: Path) -> Errors:
+    """The name of a kind: a label but for its case."""
+    about = "may have mixed case, but should otherwise match: "
+    return together(dns_1035_label_texts(value.lower()), value, path, about)
+
+
+def domain(value: str, path: Path, *, dots: int, told: str) -> Errors:
+    """A subdomain with so many dots in it at least; `told` says so."""
+    if not value:
+        return [required(path)]
+    if texts := dns_subdomain_texts(value):
+        return together(texts, value, path)
+    return [] if value.count(".") >= dots else [invalid(path, value, f"should be a domain with at least {told}")]
+
+
+def domain_path(value: str, path: Path) -> Errors:
+    """A name with a domain in front: acme.io/foo."""
+    host, _, rest = value.partition("/")
+    if not value:
+        return [required(path)]
+    if not host or not rest:
+        return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = each(dns_subdomain_texts(host), host, path)
+    if not re.fullmatch(_DOMAIN_PATH, rest):
+        errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_DOMAIN_PATH}')"))
+    return errors
+
+
+def port(value: int | str | None, path: Path) -> Errors:
+    """A port by number or by name."""
+    if isinstance(value, str):
+        return each(port_name_texts(value), value, path)
+    return each(port_number_texts(value or 0), value or 0, path)
+
+
+def nonnegative(value: int | None, path: Path) -> Errors:
+    return [] if (value or 0) >= 0 else [invalid(path, value, "must be greater than or equal to 0")]
+
+
+def choice(value: Any, allowed: Sequence[str], path: Path, *, needed: bool = False) -> Errors:
+    """One of several texts; with `needed` an empty one is missing rather than wrong."""
+    if needed and not value:
+        return [required(path)]
+    return [] if value in allowed else [not_supported(path, value or "", allowed)]
+
+
+def wanted(obj: Obj, path: Path, *names: str) -> Errors:
+    """Fields that may not be empty."""
+    return [required(path.child(name)) for name in names if obj.get(name) in (None, "", [], {})]
+
+
+def indexed(items: Sequence[Any] | None, path: Path, check: Callable[[Any, Path], Errors]) -> Errors:
+    """The errors of every item."""
+    return [error for i, item in enumerate(items or ()) for error in check(item, path.index(i))]
+
+
+def labels(values: dict[str, str] | None, path: Path) -> Errors:
+    """Keys and values that a label can have."""
+    errors: Errors = []
+    for key, value in (values or {}).items():
+        errors += each(qualified_name_texts(key), key, path)
+        errors += each(label_value_texts(value), value, path)
+    return errors
+
+
+def descending_path(value: str, path: Path) -> Errors:
+    """Relative, and never up."""
+    errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
+    return errors + no_backsteps(value, path)
+
+
+def no_backsteps(value: str, path: Path) -> Errors:
+    return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
+
+
+def unreserved_path(value: str, path: Path) -> Errors:
+    """Relative, never up, and not beginning like the names that a kubelet keeps for itself."""
+    errors = descending_path(value, path)
+    if value.startswith("..") and not value.startswith("../"):
+        errors.append(invalid(path, value, "must not start with '..'"))
+    return errors

@@ -1,0 +1,1 @@
+"""Validation of networking.k8s.io: ingresses, ingress classes, network policies."""

@@ -1,0 +1,42 @@
+"""Runtime classes."""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation.core.containers import resources
+from understudy.admission.validation.core.pods import scheduling
+from understudy.admission.validation.formats import label, labels
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid
+
+
+def create(obj: Obj, ctx: Context) -> Errors:
+    errors = label(obj.get("handler", ""), Path("handler"))
+    overhead, placed = obj.get("overhead"), obj.get("scheduling")
+    if overhead is not None:
+        limits = {"limits": overhead.get("podFixed")}
+        errors += resources.requirements(limits, (), Path("overhead"), ctx.release)
+    if placed is not None:
+        path = Path("scheduling")
+        errors += labels(placed.get("nodeSelector"), path.child("nodeSelector"))
+        errors += _tolerations(placed.get("tolerations") or [], path.child("tolerations"), ctx.release)
+    return errors
+
+
+def _tolerations(found: list[Obj], path: Path, release: str) -> Errors:
+    errors = scheduling.tolerations(found, path.child("tolerations"), release)  # upstream names the list twice
+    seen: list[list[str]] = []
+    for i, toleration in enumerate(found):
+        same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]
+        if same in seen:
+            shown = bad_values.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
+            errors.append(duplicate(path.index(i), shown))
+        seen.append(same)
+    return errors
+
+
+def same_handler(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    handler = obj.get("handler", "")
+    return [] if handler == old.get("handler", "") else [invalid(Path("handler"), handler, IMMUTABLE)]

@@ -1,0 +1,272 @@
+"""Metadata: what may stand in it.
+
+    errors = validate(obj["metadata"], namespaced=True, name=subdomain_name, release="1.32")
+    errors += validate_update(obj["metadata"], old["metadata"], release="1.32")
+
+That is what the registry asks of every update. A kind asks again, as its `Metadata` says (`CORE` for most), and what it
+finds is reported again: clients count the causes of a Status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.patch.apply.manager_names import validate_field_manager
+from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
+from understudy.machinery.validation.names import (
+    go_lower,
+    label_name,
+    label_value_texts,
+    qualified_name_texts,
+    size,
+    subdomain_name,
+)
+
+if TYPE_CHECKING:
+    from understudy.admission.context import Context
+
+METADATA = Path("metadata")
+IMMUTABLE = "field is immutable"
+
+ANNOTATIONS_SIZE = 256 * 1024  # bytes of all keys and values
+SUBRESOURCE_LENGTH = 256
+
+_ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
+_STANDARD_FINALIZERS = frozenset(("kubernetes", _ORPHAN, _FOREGROUND))
+
+NameRule = Callable[[str, bool], list[str]]
+
+
+def validate(
+    meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, release: str, path: Path = METADATA
+) -> Errors:
+    """The metadata of an object that has its name. `name` is the kind's rule for names."""
+    return [
+        *_names(meta, namespaced, name, path),
+        *_generation(meta, path.child("generation")),
+        *label_errors(meta.get("labels"), path.child("labels")),
+        *annotation_errors(meta.get("annotations"), path.child("annotations"), release),
+        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences"), release),
+        *_finalizers(meta.get("finalizers") or (), path.child("finalizers"), release),
+        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields"), release),
+    ]
+
+
+def validate_update(meta: Obj, old: Obj, *, release: str, path: Path = METADATA) -> Errors:
+    """The metadata of an object that replaces another one."""
+    errors: Errors = []
+    if old.get("deletionTimestamp"):
+        errors += _no_new_finalizers(meta, old, path.child("finalizers"))
+    if not meta.get("resourceVersion"):
+        errors.append(invalid(path.child("resourceVersion"), "", "must be specified for an update"))
+    if _number(meta, "generation") < _number(old, "generation"):
+        errors.append(invalid(path.child("generation"), meta.get("generation", 0), "must not be decremented"))
+    for name, printed in _IMMUTABLE.items():
+        value = meta.get(name)
+        if value != old.get(name) and {value, old.get(name)} != {"", None}:
+            errors.append(invalid(path.child(name), printed(value), IMMUTABLE))
+    return [
+        *errors,
+        *label_errors(meta.get("labels"), path.child("labels")),
+        *annotation_errors(meta.get("annotations"), path.child("annotations"), release),
+        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences"), release),
+        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields"), release),
+    ]
+
+
+def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
+    """Finalizers without a domain must be standard ones."""
+    text = "name is neither a standard finalizer name nor is it fully qualified"
+    return [
+        invalid(path.child("finalizers").index(i), name, text)
+        for i, name in enumerate(meta.get("finalizers") or ())
+        if "/" not in name and name not in _STANDARD_FINALIZERS
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """How a kind validates metadata itself, as part of its own rules.
+
+    name     its rule for names
+    domains  whether finalizers without a domain must be standard ones
+    """
+
+    name: NameRule = subdomain_name
+    domains: bool = True
+
+    def created(self, obj: Obj, ctx: Context) -> Errors:
+        """What is wrong with the metadata of an object as if it was new. The registry has set its namespace."""
+        fields, namespaced = obj["metadata"], "namespace" in obj["metadata"]
+        if ctx.sound_metadata:
+            errors = _names(fields, namespaced, self.name, METADATA)
+        else:
+            errors = validate(fields, namespaced=namespaced, name=self.name, release=ctx.release)
+        return errors + finalizer_names(fields) if self.domains else errors
+
+    def updated(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
+        """What is wrong with the metadata of an object that replaces another one."""
+        fields = obj["metadata"]
+        errors = [] if ctx.sound_metadata else validate_update(fields, old["metadata"], release=ctx.release)
+        return errors + finalizer_names(fields) if self.domains else errors
+
+
+CORE = Metadata()
+# Of kinds that come from outside of the core: webhooks, leases, runtime classes, custom resource definitions.
+PLAIN = Metadata(domains=False)
+
+
+# What the metadata of a template (of a pod, a claim) may not hold: ObjectMeta without labels and annotations, by JSON
+# name, with the names that the errors give.
+_NOT_IN_TEMPLATES = {
+    "name": "name",
+    "generateName": "generateName",
+    "namespace": "namespace",
+    "selfLink": "selfLink",
+    "uid": "uID",
+    "resourceVersion": "resourceVersion",
+    "generation": "generation",
+    "creationTimestamp": "creationTimestamp",
+    "deletionTimestamp": "deletionTimestamp",
+    "deletionGracePeriodSeconds": "deletionGracePeriodSeconds",
+    "ownerReferences": "ownerReferences",
+    "finalizers": "finalizers",
+    "managedFields": "managedFields",
+}
+
+
+def validate_template(meta: Obj, path: Path, release: str) -> Errors:
+    """The metadata of a template: labels and annotations, nothing else."""
+    errors = annotation_errors(meta.get("annotations"), path.child("annotations"), release)
+    errors += label_errors(meta.get("labels"), path.child("labels"))
+    for name, told in _NOT_IN_TEMPLATES.items():
+        # A pointer counts when it points to zero.
+        if meta.get(name) or (name == "deletionGracePeriodSeconds" and meta.get(name) is not None):
+            errors.append(forbidden(path.child(told), "cannot be set"))
+    return errors
+
+
+def label_errors(values: Obj | None, path: Path) -> Errors:
+    errors: Errors = []
+    for key, value in (values or {}).items():
+        errors += [invalid(path, key, text) for text in qualified_name_texts(key)]
+        errors += [invalid(path, value, text) for text in label_value_texts(value)]
+    return errors
+
+
+def annotation_errors(values: Obj | None, path: Path, release: str) -> Errors:
+    values = values or {}
+    errors = [invalid(path, key, text) for key in values for text in qualified_name_texts(go_lower(key))]
+    if sum(size(key) + size(value) for key, value in values.items()) > ANNOTATIONS_SIZE:
+        errors.append(too_long(path, ANNOTATIONS_SIZE, release, in_bytes=True))
+    return errors
+
+
+def _number(meta: Obj, name: str) -> int:
+    return int(meta.get(name) or 0)
+
+
+def _names(meta: Obj, namespaced: bool, rule: NameRule, path: Path) -> Errors:
+    errors: Errors = []
+    if prefix := meta.get("generateName"):
+        errors += [invalid(path.child("generateName"), prefix, text) for text in rule(prefix, True)]
+    if name := meta.get("name"):
+        errors += [invalid(path.child("name"), name, text) for text in rule(name, False)]
+    else:
+        errors.append(required(path.child("name"), "name or generateName is required"))
+    namespace, where = meta.get("namespace"), path.child("namespace")
+    if not namespaced:
+        return [*errors, forbidden(where, "not allowed on this type")] if namespace else errors
+    if not namespace:
+        return [*errors, required(where)]
+    return errors + [invalid(where, namespace, text) for text in label_name(namespace, False)]
+
+
+def _generation(meta: Obj, path: Path) -> Errors:
+    generation = _number(meta, "generation")
+    return [invalid(path, generation, "must be greater than or equal to 0")] if generation < 0 else []
+
+
+_OWNER_FIELDS = {"kind": "kind must not be empty", "name": "name must not be empty", "uid": "uid must not be empty"}
+
+
+def _owner(owner: Obj, path: Path, release: str) -> Errors:
+    errors: Errors = []
+    api_version = owner.get("apiVersion", "")
+    group, version = split_api_version(api_version) if api_version.count("/") < 2 else ("", "")
+    if not version:
+        errors.append(invalid(path.child("apiVersion"), api_version, "version must not be empty"))
+    errors += [invalid(path.child(name), "", text) for name, text in _OWNER_FIELDS.items() if not owner.get(name)]
+    if (group, version, owner.get("kind")) == ("", "v1", "Event"):
+        shown = bad_values.struct(owner, bad_values.OWNER_REFERENCE, release)
+        errors.append(invalid(path, shown, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def _owners(owners: Sequence[Obj], path: Path, release: str) -> Errors:
+    errors: Errors = []
+    first = ""
+    for owner in owners:
+        errors += _owner(owner, path, release)
+        if owner.get("controller"):
+            controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
+            if first:
+                text = 'Only one reference can have Controller set to true. Found "true" in references for'
+                shown = bad_values.struct(owners, f"[]{bad_values.OWNER_REFERENCE}", release)
+                errors.append(invalid(path, shown, f"{text} {first} and {controller}"))
+            else:
+                first = controller
+    return errors
+
+
+def _finalizers(finalizers: Sequence[str], path: Path, release: str) -> Errors:
+    errors = [invalid(path, name, text) for name in finalizers for text in qualified_name_texts(name)]
+    if _ORPHAN in finalizers and _FOREGROUND in finalizers:
+        shown = bad_values.struct(finalizers, "[]string", release)
+        errors.append(invalid(path, shown, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
+    return errors
+
+
+def _no_new_finalizers(meta: Obj, old: Obj, path: Path) -> Errors:
+    extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
+    text = "no new finalizers can be added if the object is being deleted, found new finalizers"
+    return [forbidden(path, f"{text} {bad_values.strings(extra)}")] if extra else []
+
+
+def _managed_fields(entries: Sequence[Obj], path: Path, release: str) -> Errors:
+    errors: Errors = []
+    for i, entry in enumerate(entries):
+        here = path.index(i)
+        operation, fields = entry.get("operation", ""), entry.get("fieldsType", "")
+        if operation not in ("Apply", "Update"):
+            errors.append(invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
+        if fields not in ("", "FieldsV1"):
+            errors.append(invalid(here.child("fieldsType"), fields, "must be `FieldsV1`"))
+        errors += validate_field_manager(entry.get("manager", ""), here.child("manager"), release)
+        if size(entry.get("subresource", "")) > SUBRESOURCE_LENGTH:
+            errors.append(too_long(here.child("subresource"), SUBRESOURCE_LENGTH, release, in_bytes=True))
+    return errors
+
+
+def _text(value: Any) -> Any:
+    return value or ""
+
+
+def _time(value: Any) -> Any:
+    """A time as Go's String has it."""
+    return Printed(f"{value[:10]} {value[11:19]} +0000 UTC") if value else None
+
+
+_IMMUTABLE: dict[str, Callable[[Any], Any]] = {
+    "name": _text,
+    "namespace": _text,
+    "uid": _text,
+    "creationTimestamp": _time,
+    "deletionTimestamp": _time,
+    "deletionGracePeriodSeconds": lambda value: value,
+}

@@ -1,0 +1,95 @@
+"""What a claim got: the devices, their configuration, the nodes they can be used on (AllocationResult)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from understudy.admission.validation.core import nodeselector
+from understudy.admission.validation.each import each
+from understudy.admission.validation.resource import configuration, identifiers
+from understudy.admission.validation.resource.devices import references
+from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, Limits
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, not_supported, required
+
+SOURCES = ("FromClaim", "FromClass")
+
+
+class DeviceID(NamedTuple):
+    """Which device of a cluster. Error texts have it as driver/pool/device."""
+
+    driver: str
+    pool: str
+    device: str
+
+    @staticmethod
+    def of(entry: Obj) -> DeviceID:
+        """That of an allocation's result, or of an entry of a claim's device status."""
+        return DeviceID(entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""))
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+def results(status: Obj) -> list[Obj]:
+    """The allocated devices in a claim's status."""
+    allocation = status.get("allocation") or {}
+    return (allocation.get("devices") or {}).get("results") or []
+
+
+def allocated(status: Obj) -> Iterator[DeviceID]:
+    return (DeviceID.of(result) for result in results(status))
+
+
+def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+    """An allocation for requests with those names."""
+    devices, where = allocation.get("devices") or {}, path.child("devices")
+    errors = [
+        *each(
+            devices.get("results"),
+            RESULTS,
+            lambda result, here: _result(result, here, names, limits),
+            where.child("results"),
+            limits,
+        ),
+        *each(
+            devices.get("config"),
+            ALLOCATED_CONFIGS,
+            lambda config, here: _config(config, here, names, limits),
+            where.child("config"),
+            limits,
+        ),
+    ]
+    if (selector := allocation.get("nodeSelector")) is not None:
+        errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=limits.any_node_value)
+    if controller := allocation.get("controller"):
+        errors += identifiers.driver(controller, path.child("controller"), limits)
+    return errors
+
+
+def _result(result: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+    return [
+        *identifiers.request_reference(result.get("request", ""), path.child("request"), names),
+        *device(result, path, limits),
+    ]
+
+
+def device(entry: Obj, path: Path, limits: Limits) -> Errors:
+    """The three names that say which device it is."""
+    return [
+        *identifiers.driver(entry.get("driver", ""), path.child("driver"), limits),
+        *identifiers.pool(entry.get("pool", ""), path.child("pool"), limits),
+        *identifiers.label(entry.get("device", ""), path.child("device")),
+    ]
+
+
+def _config(config: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+    source, where = config.get("source", ""), path.child("source")
+    errors: Errors = []
+    if not source:
+        errors.append(required(where))
+    elif source not in SOURCES:
+        errors.append(not_supported(where, source, SOURCES))
+    errors += references(config.get("requests"), path.child("requests"), names, limits)
+    return errors + configuration.validate(config, path, limits)

@@ -1,0 +1,88 @@
+"""What a claim asks for: requests, constraints between them, configuration (DeviceClaim)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.resource import configuration, identifiers, selector
+from understudy.admission.validation.resource.release_rules import CONFIGS, CONSTRAINTS, REQUESTS, SELECTORS, Limits
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
+
+ALL, EXACT_COUNT = "All", "ExactCount"
+
+
+def validate(claim: Obj, path: Path, limits: Limits) -> Errors:
+    """`{"requests": […], "constraints": […], "config": […]}`."""
+    names = request_names(claim)
+    requests = claim.get("requests") or ()
+    where = path.child("requests")
+    return [
+        *each(requests, REQUESTS, lambda request, here: _request(request, here, limits), where, limits),
+        *duplicates((request.get("name", "") for request in requests), where, "name"),
+        *each(
+            claim.get("constraints"),
+            CONSTRAINTS,
+            lambda constraint, here: _constraint(constraint, here, names, limits),
+            path.child("constraints"),
+            limits,
+        ),
+        *each(
+            claim.get("config"),
+            CONFIGS,
+            lambda config, here: _config(config, here, names, limits),
+            path.child("config"),
+            limits,
+        ),
+    ]
+
+
+def request_names(claim: Obj) -> frozenset[str]:
+    return frozenset(request.get("name", "") for request in claim.get("requests") or ())
+
+
+def references(names: Any, path: Path, requests: frozenset[str], limits: Limits) -> Errors:
+    """The requests that a constraint or configuration is about, each once."""
+    return [
+        *each(names, REQUESTS, lambda name, here: identifiers.request_reference(name, here, requests), path, limits),
+        *duplicates(names or (), path),
+    ]
+
+
+def _request(request: Obj, path: Path, limits: Limits) -> Errors:
+    errors = identifiers.label(request.get("name", ""), path.child("name"))
+    class_name = request.get("deviceClassName", "")
+    where = path.child("deviceClassName")
+    errors += identifiers.subdomain(class_name, where) if class_name else [required(where)]
+    errors += selectors(request.get("selectors"), path, limits)
+    return errors + _count(request, path)
+
+
+def selectors(values: Any, path: Path, limits: Limits) -> Errors:
+    """The `selectors` of a request or class, whose path is given."""
+    return each(
+        values, SELECTORS, lambda value, here: selector.validate(value, here, limits), path.child("selectors"), limits
+    )
+
+
+def _count(request: Obj, path: Path) -> Errors:
+    mode, count, where = request.get("allocationMode", ""), request.get("count", 0), path.child("count")
+    if mode == ALL:
+        return [invalid(where, count, "must not be specified when allocationMode is 'All'")] if count else []
+    if mode == EXACT_COUNT:
+        return [] if count > 0 else [invalid(where, count, "must be greater than zero")]
+    return [not_supported(path.child("allocationMode"), mode, (ALL, EXACT_COUNT))]
+
+
+def _constraint(constraint: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+    errors = references(constraint.get("requests"), path.child("requests"), names, limits)
+    attribute, where = constraint.get("matchAttribute"), path.child("matchAttribute")
+    if attribute is None:
+        return [*errors, required(where)]
+    return errors + identifiers.fully_qualified(attribute, where, limits)
+
+
+def _config(config: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+    errors = references(config.get("requests"), path.child("requests"), names, limits)
+    return errors + configuration.validate(config, path, limits)

@@ -1,0 +1,96 @@
+"""What drivers report of the devices of a claim: status.devices (KEP-4817)."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+from understudy.admission.validation import conditions
+from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.resource import allocation, configuration
+from understudy.admission.validation.resource.allocation import DeviceID
+from understudy.admission.validation.resource.release_rules import (
+    ADDRESSES,
+    CONDITIONS,
+    HARDWARE_ADDRESS_LENGTH,
+    INTERFACE_LENGTH,
+    Limits,
+)
+from understudy.machinery.golang.text import Printed
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.validation.names import size
+
+_OCTETS = re.compile(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
+_BITS = re.compile(r"\d+", re.ASCII)
+_LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
+
+
+def validate(status: Obj, path: Path, limits: Limits) -> Errors:
+    """`devices` of a claim's status: each entry about another device, which is allocated."""
+    entries = status.get("devices") or ()
+    allocated = frozenset(allocation.allocated(status))
+    return [
+        *each(entries, None, lambda entry, here: _entry(entry, here, allocated, limits), path, limits),
+        *duplicates((Printed(str(DeviceID.of(entry))) for entry in entries), path, "deviceID"),
+    ]
+
+
+def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], limits: Limits) -> Errors:
+    errors = allocation.device(entry, path, limits)
+    device = DeviceID.of(entry)
+    if device not in allocated:
+        errors.append(invalid(path, Printed(str(device)), "must be an allocated device in the claim"))
+    found, where = entry.get("conditions") or (), path.child("conditions")
+    if len(found) > CONDITIONS:
+        errors.append(limits.too_many(where, len(found), CONDITIONS))
+    errors += conditions.validate(found, where, limits.release)
+    if entry.get("data") is not None:
+        errors += configuration.raw_object(entry["data"], path.child("data"), limits)
+    return errors + _network(entry.get("networkData") or {}, path.child("networkData"), limits)
+
+
+_NETWORK_LENGTHS = {"interfaceName": INTERFACE_LENGTH, "hardwareAddress": HARDWARE_ADDRESS_LENGTH}
+
+
+def _network(data: Obj, path: Path, limits: Limits) -> Errors:
+    errors = [
+        limits.too_long(path.child(name), length)
+        for name, length in _NETWORK_LENGTHS.items()
+        if size(data.get(name, "")) > length
+    ]
+    addresses, where = data.get("ips") or (), path.child("ips")
+    errors += each(addresses, ADDRESSES, _address, where, limits)
+    return errors + duplicates(map(canonical_address, addresses), where)
+
+
+def _address(text: str, path: Path) -> Errors:
+    if canonical_address(text):
+        return []
+    return [invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+
+
+def canonical_address(text: str) -> str:
+    """An address and the length of its prefix as Go writes them; "" for what is none.
+
+    Leading zeros are allowed, as in ParseCIDRSloppy."""
+    host, slash, bits = text.partition("/")
+    address = _parsed(host)
+    if not slash or address is None or not _BITS.fullmatch(bits) or int(bits[-9:]) > address.max_prefixlen:
+        return ""
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return f"{mapped or address}/{int(bits)}"
+
+
+def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    if "%" in host:
+        return None
+    try:
+        return ipaddress.ip_address(_LEADING_ZEROS.sub("", host) if ":" in host else _decimal(host))
+    except ValueError:
+        return None
+
+
+def _decimal(host: str) -> str:
+    octets = _OCTETS.fullmatch(host)
+    return ".".join(octet.lstrip("0") or "0" for octet in octets.groups()) if octets else host

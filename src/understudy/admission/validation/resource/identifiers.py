@@ -1,0 +1,96 @@
+"""Names in resource.k8s.io: drivers, pools, devices, requests, attributes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from understudy.admission.validation.resource.release_rules import (
+    DRIVER_LENGTH,
+    IDENTIFIER_LENGTH,
+    POOL_NAME_LENGTH,
+    Limits,
+)
+from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long, type_invalid
+from understudy.machinery.validation.names import (
+    c_identifier_texts,
+    dns_label_texts,
+    dns_subdomain_texts,
+    go_lower,
+    size,
+    subdomain_name,
+)
+
+_ANY_RELEASE = "1.32"  # they differ in words only
+
+
+def driver(name: str, path: Path, limits: Limits) -> Errors:
+    """A DNS subdomain of at most 63 bytes, in any case; as for CSI drivers. An empty one is told twice."""
+    errors = [] if name else [required(path)]
+    if size(name) > DRIVER_LENGTH:
+        errors.append(too_long(path, DRIVER_LENGTH, limits.release, in_bytes=True))
+    return errors + [invalid(path, name, text) for text in dns_subdomain_texts(go_lower(name))]
+
+
+def pool(name: str, path: Path, limits: Limits) -> Errors:
+    """One or more DNS subdomains with slashes between them."""
+    if not name:
+        return [required(path)]
+    errors = [limits.too_long(path, POOL_NAME_LENGTH)] if size(name) > POOL_NAME_LENGTH else []
+    return errors + [error for part in name.split("/") for error in subdomain(part, path)]
+
+
+def label(name: str, path: Path) -> Errors:
+    """A DNS label: devices and requests."""
+    return [invalid(path, name, text) for text in dns_label_texts(name)]
+
+
+def subdomain(name: str, path: Path) -> Errors:
+    """A DNS subdomain: classes and nodes."""
+    return [invalid(path, name, text) for text in subdomain_name(name, False)]
+
+
+def request_reference(name: str, path: Path, requests: frozenset[str]) -> Errors:
+    """The name of a request that is among `requests`."""
+    errors = label(name, path)
+    if name not in requests:
+        errors.append(invalid(path, name, "must be the name of a request in the claim"))
+    return errors
+
+
+def qualified(name: str, path: Path, limits: Limits) -> Errors:
+    """An attribute's or capacity's name: a C identifier, after a driver's name and a slash or not.
+
+    What has more than one slash is accepted, as the real server does."""
+    if not name:
+        return [required(path, "name required")]
+    parts = name.split("/")
+    if len(parts) == 1:
+        return _identifier(name, path, limits)
+    if len(parts) > 2:
+        return []
+    domain, rest = parts
+    errors = driver(domain, path, limits) if domain else [required(path, f"the {limits.prefix} must not be empty")]
+    return errors + (_identifier(rest, path, limits) if rest else [required(path, "the name must not be empty")])
+
+
+@lru_cache(4096)
+def is_qualified(name: str) -> bool:
+    """Whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
+    return not qualified(name, Path(), Limits.of(_ANY_RELEASE))
+
+
+def fully_qualified(name: str, path: Path, limits: Limits) -> Errors:
+    """A qualified name with a domain."""
+    errors = qualified(name, path, limits)
+    if "/" in name:
+        return errors
+    if limits.prefix_at_domain:
+        errors.append(required(path.child("domain"), "must include a prefix"))
+    elif name:
+        errors.append(invalid(path, name, "must include a domain"))
+    return errors
+
+
+def _identifier(name: str, path: Path, limits: Limits) -> Errors:
+    errors = [limits.too_long(path, IDENTIFIER_LENGTH)] if size(name) > IDENTIFIER_LENGTH else []
+    return errors + [type_invalid(path, name, text) for text in c_identifier_texts(name)]

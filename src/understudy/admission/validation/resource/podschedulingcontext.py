@@ -1,0 +1,28 @@
+"""PodSchedulingContext (1.31): scheduler and control plane controllers agree on a node for a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.resource import identifiers
+from understudy.admission.validation.resource.release_rules import POTENTIAL_NODES, Limits
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path
+
+
+def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
+    """The selected node is not looked at."""
+    return _nodes(spec.get("potentialNodes") or (), path.child("potentialNodes"), limits)
+
+
+def validate_status(status: Obj, path: Path, limits: Limits) -> Errors:
+    claims, where = status.get("resourceClaims") or (), path.child("claims")
+    errors: Errors = []
+    for i, claim in enumerate(claims):
+        errors += _nodes(claim.get("unsuitableNodes") or (), where.index(i).child("unsuitableNodes"), limits)
+    return errors + duplicates((claim.get("name", "") for claim in claims), where)
+
+
+def _nodes(names: Sequence[str], path: Path, limits: Limits) -> Errors:
+    return [*each(names, POTENTIAL_NODES, identifiers.subdomain, path, limits), *duplicates(names, path)]

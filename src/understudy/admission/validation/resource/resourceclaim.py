@@ -1,0 +1,114 @@
+"""ResourceClaim: spec, status, and what feature gates take away (KEP-4381, KEP-5018, KEP-4817)."""
+
+from __future__ import annotations
+
+from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.admission.validation.resource import allocation, devices, devicestatus, identifiers
+from understudy.admission.validation.resource.equality import same
+from understudy.admission.validation.resource.release_rules import Limits
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
+
+SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimSpec"
+ALLOCATION = "k8s.io/kubernetes/pkg/apis/resource.AllocationResult"
+CONSUMER = ("apiGroup", "resource", "name", "uid")
+
+
+def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
+    """The spec of a claim or of a template."""
+    errors = devices.validate(spec.get("devices") or {}, path.child("devices"), limits)
+    if controller := spec.get("controller"):
+        errors += identifiers.driver(controller, path.child("controller"), limits)
+    return errors
+
+
+def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path, limits: Limits) -> Errors:
+    """The spec of claims and templates cannot be changed."""
+    return [] if same(spec, old) else [invalid(path, bad_values.struct(spec, go_name, limits.release), IMMUTABLE)]
+
+
+def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
+    """A new status. Every rule is told apart, in the real server's order."""
+    status, old_status = claim.get("status") or {}, old.get("status") or {}
+    return [
+        *_consumers(status.get("reservedFor") or (), path.child("reservedFor"), limits),
+        *devicestatus.validate(status, path.child("devices"), limits),
+        *_reservation(claim, old_status, path.child("reservedFor")),
+        *_allocation(claim, old_status, path.child("allocation"), limits),
+        *_deallocation(status, old_status, path),
+    ]
+
+
+def _consumers(consumers: list[Obj] | tuple[Obj, ...], path: Path, limits: Limits) -> Errors:
+    return [
+        *each(consumers, limits.reserved_for, _consumer, path, limits),
+        *duplicates((consumer.get("uid", "") for consumer in consumers), path, "uid"),
+    ]
+
+
+def _consumer(consumer: Obj, path: Path) -> Errors:
+    return [required(path.child(name)) for name in ("resource", "name", "uid") if not consumer.get(name)]
+
+
+def _reservation(claim: Obj, old: Obj, path: Path) -> Errors:
+    status = claim.get("status") or {}
+    consumers = status.get("reservedFor")
+    if not consumers:
+        return []
+    if status.get("allocation") is None:
+        return [forbidden(path, "may not be specified when `allocated` is not set")]
+    ending = claim["metadata"].get("deletionTimestamp") or status.get("deallocationRequested")
+    if ending and _identities(consumers) - _identities(old.get("reservedFor") or []):
+        text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
+        return [forbidden(path, text)]
+    return []
+
+
+def _identities(consumers: list[Obj]) -> set[tuple[str, ...]]:
+    return {tuple(consumer.get(name, "") for name in CONSUMER) for consumer in consumers}
+
+
+def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
+    """Set once. What was stored is not validated again where the rules became stricter since."""
+    result, before = (claim.get("status") or {}).get("allocation"), old.get("allocation")
+    if result is None:
+        return []
+    errors: Errors = []
+    if before is None or limits.revalidates:
+        names = devices.request_names((claim.get("spec") or {}).get("devices") or {})
+        errors += allocation.validate(result, path, names, limits)
+    if before is not None and not same(result, before):
+        errors.append(invalid(path, bad_values.struct(result, ALLOCATION, limits.release), IMMUTABLE))
+    return errors
+
+
+def _deallocation(status: Obj, old: Obj, path: Path) -> Errors:
+    """What asks a control plane controller (1.31): only for what is allocated and not in use, and for good."""
+    asked, before = bool(status.get("deallocationRequested")), bool(old.get("deallocationRequested"))
+    allocated = status.get("allocation") is not None
+    where = path.child("deallocationRequested")
+    errors: Errors = []
+    if asked and not before and status.get("reservedFor"):
+        errors.append(forbidden(where, "deallocation cannot be requested while `reservedFor` is set"))
+    if asked and not allocated:
+        errors.append(forbidden(path, "`allocation` must be set when `deallocationRequested` is set"))
+    if before and not asked and allocated:
+        errors.append(forbidden(where, "may not be cleared when `allocation` is set"))
+    return errors
+
+
+def state(claim: Obj, limits: Limits) -> str:
+    """The State column: what a claim is, with commas: "allocated,reserved"."""
+    status = claim.get("status") or {}
+    ending = "deletionTimestamp" in claim["metadata"]
+    states = ["deleted"] if ending else []
+    if status.get("allocation") is None:
+        return ",".join(states or ["pending"])
+    states.append("allocated")
+    if status.get("reservedFor"):
+        states.append("reserved")
+    elif limits.shows_deallocating and (ending or status.get("deallocationRequested")):
+        states.append("deallocating")
+    return ",".join(states)

@@ -1,0 +1,18 @@
+"""ResourceClaimTemplate: the metadata and spec of claims to be."""
+
+from __future__ import annotations
+
+from understudy.admission.validation import objectmeta
+from understudy.admission.validation.resource import resourceclaim
+from understudy.admission.validation.resource.release_rules import Limits
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path
+
+SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
+
+
+def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
+    return [
+        *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata"), limits.release),
+        *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), limits),
+    ]

@@ -1,0 +1,155 @@
+"""ResourceSlice: devices of a pool, and the nodes that can use them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from understudy.admission.validation.core import nodeselector
+from understudy.admission.validation.each import duplicates, each, mapping
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.admission.validation.resource import identifiers
+from understudy.admission.validation.resource.release_rules import (
+    ATTRIBUTE_VALUE_LENGTH,
+    ATTRIBUTES_AND_CAPACITIES,
+    DEVICES,
+    DRIVER_LENGTH,
+    IDENTIFIER_LENGTH,
+    Limits,
+)
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, invalid, required
+from understudy.machinery.validation.names import size
+
+SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceSliceSpec"
+ATTRIBUTE = "k8s.io/kubernetes/pkg/apis/resource.DeviceAttribute"
+TERMS = "[]k8s.io/kubernetes/pkg/apis/core.NodeSelectorTerm"
+
+_KEY_LENGTH = DRIVER_LENGTH + 1 + IDENTIFIER_LENGTH
+_NODES = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required"
+
+_NUMBER = r"(0|[1-9]\d*)"
+_PRE_RELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_BUILD = r"[0-9a-zA-Z-]+"
+_SEMVER = re.compile(  # semver.org, 2.0.0
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRE_RELEASE}(\.{_PRE_RELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
+)
+
+# Fields that cannot be changed.
+_FIXED = (("pool", "name"), ("driver",), ("nodeName",))
+
+
+def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
+    """A spec, and the one that it replaces."""
+    items, where = spec.get("devices") or (), path.child("devices")
+    return [
+        *identifiers.driver(spec.get("driver", ""), path.child("driver"), limits),
+        *_pool(spec.get("pool") or {}, path.child("pool"), limits),
+        *(_unchanged(spec, old, path) if old is not None else ()),
+        *_nodes(spec, path, limits),
+        *each(items, DEVICES, lambda device, here: _device(device, here, limits), where, limits),
+        *duplicates((device.get("name", "") for device in items), where, "name"),
+    ]
+
+
+def _pool(pool: Obj, path: Path, limits: Limits) -> Errors:
+    errors = identifiers.pool(pool.get("name", ""), path.child("name"), limits)
+    count, generation = pool.get("resourceSliceCount", 0), pool.get("generation", 0)
+    if count <= 0:
+        errors.append(invalid(path.child("resourceSliceCount"), count, "must be greater than zero"))
+    if generation < 0:
+        errors.append(invalid(path.child("generation"), generation, "must be greater than or equal to zero"))
+    return errors
+
+
+def _at(spec: Obj, names: tuple[str, ...]) -> Any:
+    for name in names:
+        spec = spec.get(name) or {}
+    return spec or ""
+
+
+def _unchanged(spec: Obj, old: Obj, path: Path) -> Errors:
+    return [
+        invalid(path.child(*names), _at(spec, names), IMMUTABLE)
+        for names in _FIXED
+        if _at(spec, names) != _at(old, names)
+    ]
+
+
+def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
+    """Which nodes the devices are for: one way of saying it."""
+    errors: Errors = []
+    name, selector = spec.get("nodeName"), spec.get("nodeSelector")
+    if name:
+        errors += identifiers.subdomain(name, path.child("nodeName"))
+    if selector is not None:
+        errors += _selector(selector, path.child("nodeSelector"), limits)
+    ways = bool(name) + (selector is not None) + bool(spec.get("allNodes"))
+    if ways == 0:
+        errors.append(required(path, _NODES))
+    elif ways > 1:
+        value = bad_values.struct(spec, SPEC, limits.release) if limits.dumps_slices else None
+        errors.append(invalid(path, value, _NODES))
+    return errors
+
+
+def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
+    errors = nodeselector.validate(selector, path, any_values=limits.any_node_value)
+    if len(selector.get("nodeSelectorTerms") or ()) != 1:
+        value = bad_values.field(selector, "nodeSelectorTerms", TERMS, limits.release)
+        errors.append(invalid(path.child("nodeSelectorTerms"), value, limits.one_term))
+    return errors
+
+
+def _device(device: Obj, path: Path, limits: Limits) -> Errors:
+    errors = identifiers.label(device.get("name", ""), path.child("name"))
+    basic = device.get("basic")
+    if basic is None:
+        return [*errors, required(path.child("basic"))]
+    return errors + _basic(basic, path.child("basic"), limits)
+
+
+def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
+    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
+
+    def key(name: str, here: Path) -> Errors:
+        return [] if identifiers.is_qualified(name) else identifiers.qualified(name, here, limits)
+
+    errors = [
+        *mapping(
+            attributes,
+            _KEY_LENGTH,
+            key,
+            lambda attribute, here: _attribute(attribute, here, limits),
+            path.child("attributes"),
+            limits,
+        ),
+        # Whatever can be parsed is a good quantity.
+        *mapping(capacity, _KEY_LENGTH, key, lambda _, here: [], path.child("capacity"), limits),
+    ]
+    total = len(attributes) + len(capacity)
+    if total > ATTRIBUTES_AND_CAPACITIES:
+        text = f"the total number of attributes and capacities must not exceed {ATTRIBUTES_AND_CAPACITIES}"
+        errors.append(invalid(path, total, text))
+    return errors
+
+
+def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
+    """A value of one of four types."""
+    errors: Errors = []
+    version = attribute.get("version")
+    if size(attribute.get("string") or "") > ATTRIBUTE_VALUE_LENGTH:
+        errors.append(limits.too_long(path.child("string"), ATTRIBUTE_VALUE_LENGTH))
+    if version is not None:
+        if not _SEMVER.fullmatch(version):
+            text = "must be a string compatible with semver.org spec 2.0.0"
+            errors.append(invalid(path.child("version"), version, text))
+        if size(version) > ATTRIBUTE_VALUE_LENGTH:
+            errors.append(limits.too_long(path.child("version"), ATTRIBUTE_VALUE_LENGTH))
+    values = sum(value is not None for value in attribute.values())
+    if values == 0:
+        errors.append(required(path, "exactly one value must be specified"))
+    elif values > 1:
+        errors.append(invalid(path, bad_values.struct(attribute, ATTRIBUTE, limits.release), limits.one_value))
+    return errors

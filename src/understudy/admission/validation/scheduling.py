@@ -1,0 +1,62 @@
+"""Priority classes."""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation.formats import choice
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery import errors
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
+
+HIGHEST = 1_000_000_000  # that users may give
+SYSTEM_PREFIX = "system-"
+SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+
+_POLICIES = ("PreemptLowerPriority", "Never")
+_GROUP, _RESOURCE = "scheduling.k8s.io", "priorityclasses"
+
+
+def create(obj: Obj, ctx: Context) -> Errors:
+    name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
+    found: Errors = []
+    if name.startswith(SYSTEM_PREFIX):
+        why = _not_system(name, value, bool(obj.get("globalDefault")))
+        if why:
+            text = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
+            found.append(forbidden(Path("metadata", "name"), text))
+    elif value > HIGHEST:
+        text = f"maximum allowed value of a user defined priority is {HIGHEST}"
+        found.append(forbidden(Path("value"), text))
+    policy = obj.get("preemptionPolicy")
+    if policy is not None:
+        found += choice(policy, _POLICIES, Path("preemptionPolicy"), needed=True)
+    return found
+
+
+def _not_system(name: str, value: int, default: bool) -> str:
+    if name not in SYSTEM:
+        return f"{name} is not a known system priority class"
+    if value != SYSTEM[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if default else ""
+
+
+def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    found: Errors = []
+    if obj.get("value", 0) != old.get("value", 0):
+        found.append(forbidden(Path("value"), "may not be changed in an update."))
+    policy = obj.get("preemptionPolicy")
+    if policy != old.get("preemptionPolicy"):
+        found.append(invalid(Path("preemptionPolicy"), policy, IMMUTABLE))
+    return found
+
+
+def only_default(obj: Obj, ctx: Context) -> None:
+    """Refuses a second class that pods get by default. Raises StatusError (403)."""
+    if not obj.get("globalDefault"):
+        return
+    for other in ctx.listing(_GROUP, _RESOURCE, ""):
+        if other.get("globalDefault") and other["metadata"]["name"] != obj["metadata"].get("name"):
+            text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
+            raise errors.refused(_GROUP, _RESOURCE, obj["metadata"], text)

@@ -1,0 +1,232 @@
+"""Kinds of storage.k8s.io."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import label_selectors
+from understudy.admission.validation.core.volumes.volume_sources import csi_driver
+from understudy.admission.validation.formats import choice, each, nonnegative, qualified
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
+from understudy.machinery.validation.names import dns_subdomain_texts, go_lower, size
+
+MOST_PARAMETERS = 512
+PARAMETERS_SIZE = ATTACHMENT_SIZE = 256 * 1024
+MESSAGE_SIZE = 1024
+NODE_ID_LENGTH = 256
+
+_STORAGE = "k8s.io/kubernetes/pkg/apis/storage"
+_MODES = ("Persistent", "Ephemeral")
+_GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
+_SPEC, _STATUS = Path("spec"), Path("status")
+
+
+def storage_class(obj: Obj, ctx: Context) -> Errors:
+    name, where = obj.get("provisioner", ""), Path("provisioner")
+    errors = qualified_lower(name, where) if name else [required(where)]
+    errors += _parameters(obj.get("parameters") or {}, Path("parameters"), ctx.release)
+    errors += choice(obj.get("reclaimPolicy") or "Delete", ("Delete", "Retain"), Path("reclaimPolicy"))
+    modes = ("Immediate", "WaitForFirstConsumer")
+    errors += choice(obj.get("volumeBindingMode", ""), modes, Path("volumeBindingMode"))
+    return errors + _topologies(obj.get("allowedTopologies") or [], Path("allowedTopologies"))
+
+
+def qualified_lower(value: str, path: Path) -> Errors:
+    return qualified(go_lower(value), path)
+
+
+def _parameters(found: dict[str, str], path: Path, release: str) -> Errors:
+    if len(found) > MOST_PARAMETERS:
+        return [too_long(path, MOST_PARAMETERS, release, in_bytes=True)]
+    errors = [invalid(path, key, "field can not be empty.") for key in found if not key]
+    if sum(size(key) + size(value) for key, value in found.items()) > PARAMETERS_SIZE:
+        errors.append(too_long(path, PARAMETERS_SIZE, release, in_bytes=True))
+    return errors
+
+
+def _topologies(terms: list[Obj], path: Path) -> Errors:
+    errors: Errors = []
+    seen: list[Any] = [{} for _ in terms]  # upstream compares with as many empty terms, too
+    for i, term in enumerate(terms):
+        where, chosen = path.index(i).child("matchLabelExpressions"), {}
+        for j, item in enumerate(term.get("matchLabelExpressions") or ()):
+            key, values = item.get("key", ""), item.get("values") or []
+            errors += _expression(values, key, where.index(j))
+            if key in chosen:
+                errors.append(duplicate(where.index(j).child("key"), key))
+            chosen[key] = frozenset(values)
+        errors += [duplicate(where, "") for other in seen if other == chosen]
+        seen.append(chosen)
+    return errors
+
+
+def _expression(values: list[str], key: str, path: Path) -> Errors:
+    errors = [] if values else [required(path.child("values"))]
+    for i, value in enumerate(values):
+        if value in values[:i]:
+            errors.append(duplicate(path.child("values").index(i), value))
+    return errors + qualified(key, path.child("key"))
+
+
+def storage_class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors = [
+        forbidden(Path(name), f"updates to {name} are forbidden.")
+        for name in ("parameters", "provisioner", "reclaimPolicy")
+        if (obj.get(name) or None) != (old.get(name) or None)
+    ]
+    return errors + _same(obj, old, Path(), "volumeBindingMode")
+
+
+def _same(obj: Obj, old: Obj, path: Path, *names: str) -> Errors:
+    return [invalid(path.child(n), obj.get(n), IMMUTABLE) for n in names if obj.get(n) != old.get(n)]
+
+
+def driver(obj: Obj, ctx: Context) -> Errors:
+    spec = obj["spec"]
+    needed = {"attachRequired": "attachedRequired", "podInfoOnMount": "podInfoOnMount"}
+    needed["storageCapacity"] = "storageCapacity"
+    errors = [required(_SPEC.child(shown)) for name, shown in needed.items() if spec.get(name) is None]
+    policy = spec.get("fsGroupPolicy")
+    if policy is not None:
+        errors += choice(policy, _GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
+    errors += _tokens(spec.get("tokenRequests") or [], _SPEC.child("tokenRequests"))
+    where = _SPEC.child("volumeLifecycleModes")
+    for mode in spec.get("volumeLifecycleModes") or ():
+        errors += choice(mode, _MODES, where)
+    if spec.get("seLinuxMount") is None and ctx.gates["SELinuxMountReadWriteOncePod"]:
+        errors.append(required(_SPEC.child("seLinuxMount")))
+    return errors
+
+
+def _tokens(found: list[Obj], path: Path) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, token in enumerate(found):
+        audience, seconds = token.get("audience", ""), token.get("expirationSeconds")
+        where = path.index(i).child("expirationSeconds")
+        if audience in seen:
+            errors.append(duplicate(path.index(i).child("audience"), audience))
+            continue
+        seen.add(audience)
+        if seconds is not None and seconds < 600:
+            errors.append(invalid(where, seconds, "may not specify a duration less than 10 minutes"))
+        if seconds is not None and seconds > 2**32:
+            errors.append(invalid(where, seconds, "may not specify a duration larger than 2^32 seconds"))
+    return errors
+
+
+def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    spec, before = obj["spec"], old["spec"]
+    errors: Errors = []
+    if spec.get("attachRequired") != before.get("attachRequired"):
+        errors.append(invalid(_SPEC.child("attachedRequired"), spec.get("attachRequired"), IMMUTABLE))
+    modes = spec.get("volumeLifecycleModes")
+    if modes != before.get("volumeLifecycleModes"):
+        shown = bad_values.struct(modes, f"[]{_STORAGE}.VolumeLifecycleMode", ctx.release)
+        errors.append(invalid(_SPEC.child("volumeLifecycleModes"), shown, IMMUTABLE))
+    return errors
+
+
+def csi_node(obj: Obj, ctx: Context) -> Errors:
+    errors: Errors = []
+    seen: set[str] = set()
+    for i, found in enumerate(obj["spec"].get("drivers") or ()):
+        path, name = _SPEC.child("drivers").index(i), found.get("name", "")
+        errors += csi_driver(name, path.child("name"), ctx.release)
+        node = found.get("nodeID", "")
+        if not node:
+            errors.append(required(path.child("nodeID")))
+        if size(node) > NODE_ID_LENGTH:
+            errors.append(invalid(path.child("nodeID"), node, f"must be {NODE_ID_LENGTH} characters or less"))
+        errors += nonnegative((found.get("allocatable") or {}).get("count"), path.child("allocatable", "count"))
+        if name in seen:
+            errors.append(duplicate(path.child("name"), name))
+        seen.add(name)
+        errors += _topology_keys(found.get("topologyKeys") or [], path)
+    return errors
+
+
+def _topology_keys(keys: list[str], path: Path) -> Errors:
+    errors: Errors = []
+    for i, key in enumerate(keys):
+        errors += [] if key else [required(path)]
+        errors += [duplicate(path, key)] if key in keys[:i] else []
+        errors += qualified(key, path)
+    return errors
+
+
+def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    before = {found.get("name"): found for found in old["spec"].get("drivers") or ()}
+    errors: Errors = []
+    for found in obj["spec"].get("drivers") or ():
+        if before.get(found.get("name"), found) != found:
+            shown = bad_values.struct(found, f"{_STORAGE}.CSINodeDriver", ctx.release)
+            errors.append(invalid(Path("CSINodeDriver"), shown, IMMUTABLE))
+    return errors
+
+
+def capacity(obj: Obj, ctx: Context) -> Errors:
+    errors = label_selectors.validate(obj.get("nodeTopology"), Path("nodeTopology"))
+    name, amount = obj.get("storageClassName", ""), obj.get("capacity")
+    errors += each(dns_subdomain_texts(name), name, Path("storageClassName"))
+    if amount is not None and parse(amount) < parse("0"):
+        errors.append(invalid(Path("capacity"), amount, "must be greater than or equal to 0"))
+    return errors
+
+
+def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    errors: Errors = []
+    found = obj.get("nodeTopology")
+    if found != old.get("nodeTopology"):
+        shown = bad_values.struct(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector", ctx.release)
+        errors.append(invalid(Path("nodeTopology"), shown, IMMUTABLE))
+    return errors + _same(obj, old, Path(), "storageClassName")
+
+
+def attachment(obj: Obj, ctx: Context) -> Errors:
+    """A new attachment: names are checked more strictly than in stored ones."""
+    spec = obj["spec"]
+    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"), ctx.release)
+    volume = (spec.get("source") or {}).get("persistentVolumeName")
+    if volume is not None:
+        errors += each(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))
+    return errors
+
+
+def stored_attachment(obj: Obj, ctx: Context) -> Errors:
+    spec, status = obj["spec"], obj.get("status") or {}
+    errors = [] if spec.get("attacher") else [required(_SPEC.child("attacher"))]
+    errors += _source(spec.get("source") or {}, _SPEC.child("source"))
+    node = spec.get("nodeName", "")
+    errors += each(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
+    metadata = status.get("attachmentMetadata") or {}
+    if sum(size(key) + size(value) for key, value in metadata.items()) > ATTACHMENT_SIZE:
+        errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
+    for name in ("attachError", "detachError"):
+        if size((status.get(name) or {}).get("message", "")) > MESSAGE_SIZE:
+            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
+    return errors
+
+
+def _source(source: Obj, path: Path) -> Errors:
+    volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+    text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+    if volume is None and inline is None:
+        return [required(path, text)]
+    if volume is not None and inline is not None:
+        return [forbidden(path, text)]
+    if volume == "":
+        return [required(path.child("persistentVolumeName"), "must specify non empty persistentVolumeName")]
+    return []
+
+
+def attachment_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    if obj["spec"] == old["spec"]:
+        return []
+    shown = bad_values.struct(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec", ctx.release)
+    return [invalid(_SPEC, shown, IMMUTABLE)]

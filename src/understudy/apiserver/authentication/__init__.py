@@ -1,0 +1,1 @@
+"""Who asks: bearer tokens, service account tokens, impersonation."""

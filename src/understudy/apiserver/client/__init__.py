@@ -1,0 +1,1 @@
+"""A client inside the server's process, and the manifests that it loads."""

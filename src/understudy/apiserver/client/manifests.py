@@ -1,0 +1,59 @@
+"""Manifests: files and folders of YAML and JSON, with several documents each, as objects that know where they stand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.types import Obj
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+class LoadError(ValueError):
+    """A manifest that cannot be read or that the server refuses; str(e) names file and document."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """`where` is for people: FILE, document N (line L)."""
+
+    obj: Obj
+    where: str
+    file: str = ""
+    line: int = 0
+
+
+def read_manifests(source: str | os.PathLike[str]) -> Iterator[Document]:
+    """The documents of a file, of every manifest below a folder in the order of their names, or of a text with more
+    than one line. Lists (kind: List) are taken apart. Raises LoadError."""
+    if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
+        yield from _documents(source, "the given text")
+        return
+    path = Path(source)
+    try:
+        files = sorted(p for p in path.rglob("*") if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        for file in files:
+            yield from _documents(file.read_text(), str(file))
+    except (OSError, UnicodeDecodeError) as why:
+        raise LoadError(f"{path}: {getattr(why, 'strerror', None) or why}") from None
+
+
+def _documents(text: str, file: str) -> Iterator[Document]:
+    from understudy.machinery.golang.yaml_reader import load_yaml  # a server without manifests needs no YAML
+
+    try:
+        for number, (line, obj, duplicates) in enumerate(load_yaml(text), 1):
+            where = f"{file}, document {number} (line {line})"
+            if duplicates:
+                raise LoadError(f"{where}: {', '.join(duplicates)}")
+            if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
+                raise LoadError(f"{where}: no object with apiVersion and kind")
+            items = obj["items"] if obj["kind"] == "List" and isinstance(obj.get("items"), list) else [obj]
+            for item in items:
+                yield Document(item, where, file, line)
+    except DecodeError as why:
+        raise LoadError(f"{file}: {why}") from None

@@ -1,0 +1,1 @@
+"""Command line, offline validator, pytest plugin."""

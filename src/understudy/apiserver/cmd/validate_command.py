@@ -1,0 +1,168 @@
+"""`understudy validate FILE|DIR|- …`: says what is wrong with manifests, and where.
+
+    gpus.yaml:12: ResourceClaim/gpus: spec.devices.requests[0].count: Invalid value: 0: must be greater than zero
+
+Exit code 0: all would be created; 1: some would be refused; 2: some cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from understudy.apiserver.client.manifests import SUFFIXES
+from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
+from understudy.apiserver.kinds import release
+from understudy.machinery.golang.json_reader import DecodeError
+
+VALID, INVALID, UNREADABLE = 0, 1, 2
+STDIN = "-"
+
+# One step of a path: a field, or an index or key in brackets.
+_STEP = re.compile(r"\[(?P<key>.*?)\](?=[.\[]|$)|(?P<field>[^.\[]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A finding and its place; `line` counts from 1, 0 for the whole file."""
+
+    file: str
+    line: int
+    finding: Finding
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return " ".join(f"{where}: {self.finding}".splitlines())
+
+    def as_json(self) -> dict[str, Any]:
+        return {"file": self.file, "line": self.line, **asdict(self.finding)}
+
+
+class UnreadableError(ValueError):
+    """A file that is missing or holds no YAML; str(e) begins with its name."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from understudy.apiserver.cmd.flags import switches  # it asks for these arguments
+
+    add = parser.add_argument
+    add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
+    known = ", ".join(release.names())
+    add("--emulated-version", default=release.DEFAULT, metavar="VERSION", help=f"{known} (default: %(default)s)")
+    add("--feature-gates", type=switches, default={}, metavar="A=true,B=false", help="AllAlpha and AllBeta too")
+    add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prints a line for each finding; answers the exit code."""
+    try:
+        validator = Validator.of(args.emulated_version, args.feature_gates)
+    except ValueError as why:
+        print(f"understudy: {why}", file=sys.stderr)
+        return UNREADABLE
+    found: list[Located] = []
+    unreadable = False
+    for file in files(args.paths):
+        try:
+            found += sorted(check(file, read(file), validator), key=lambda located: located.line)
+        except UnreadableError as why:
+            unreadable = True
+            print(why, file=sys.stderr)
+    if args.output == "json":
+        print(json.dumps([located.as_json() for located in found], indent=2))
+    else:
+        for located in found:
+            print(located)
+    return UNREADABLE if unreadable else INVALID if found else VALID
+
+
+def files(paths: list[str]) -> Iterator[str]:
+    """Each file, and those of each folder that look like manifests, at any depth."""
+    for path in paths:
+        if path != STDIN and Path(path).is_dir():
+            yield from sorted(str(file) for file in Path(path).rglob("*") if file.suffix in SUFFIXES)
+        else:
+            yield path
+
+
+def read(file: str) -> str:
+    """Raises UnreadableError."""
+    try:
+        return sys.stdin.read() if file == STDIN else Path(file).read_text()
+    except (OSError, UnicodeDecodeError) as why:
+        raise UnreadableError(f"{file}: {getattr(why, 'strerror', None) or why}") from None
+
+
+def check(file: str, text: str, validator: Validator) -> Iterator[Located]:
+    """What is wrong with the documents of a file. Raises UnreadableError."""
+    from understudy.machinery.golang.yaml_reader import load_yaml  # it takes its time to import
+
+    try:
+        documents = load_yaml(text)
+    except DecodeError as why:
+        raise UnreadableError(f"{file}: {why}") from None
+    for document, node in zip(documents, _nodes(text), strict=False):
+        for twice in document.duplicates:
+            line, _, message = twice.removeprefix("line ").partition(": ")
+            finding = Finding(*described(document.value), "BadRequest", "", message)
+            yield Located(file, int(line) if line.isdigit() else document.line, finding)
+        for item, at in _objects(document.value, node):
+            for finding in _findings(item, validator):
+                yield Located(file, line_of(finding.field, at), finding)
+
+
+def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
+    if isinstance(obj, dict) and obj.get("kind") and obj.get("apiVersion"):
+        return validator.findings(obj)
+    return iter([Finding(*described(obj), "NoMatch", "", "no object with apiVersion and kind")])
+
+
+# --- where things stand -----------------------------------------------------------------------------------------------
+
+
+def _nodes(text: str) -> Iterator[Any]:
+    """The YAML nodes of the documents that hold something: what knows its place."""
+    from ruamel.yaml import YAML
+
+    for node in YAML(typ="rt", pure=True).compose_all(text):
+        if node is not None and node.tag != "tag:yaml.org,2002:null":
+            yield node
+
+
+def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
+    """An object with its node, or the items of a List with theirs."""
+    if not is_list(obj):
+        yield obj, node
+        return
+    _, items = _step(node, "items") or (0, None)
+    for i, item in enumerate(obj["items"]):
+        found = _step(items, str(i))
+        yield from _objects(item, found[1] if found else None)
+
+
+def line_of(field: str, node: Any) -> int:
+    """The line of a field, or of what is nearest above it. Steps that only the internal form has are left out."""
+    line = node.start_mark.line + 1 if node is not None else 0
+    for step in _STEP.finditer(field):
+        found = _step(node, step["field"] or step["key"])
+        if found:
+            line, node = found
+    return line
+
+
+def _step(node: Any, name: str) -> tuple[int, Any] | None:
+    """(line, node) of a member of a mapping or a list."""
+    kind, value = getattr(node, "id", ""), getattr(node, "value", ())
+    if kind == "sequence" and name.isdigit() and int(name) < len(value):
+        return value[int(name)].start_mark.line + 1, value[int(name)]
+    if kind == "mapping":
+        for key, member in value:
+            if key.value == name:
+                return key.start_mark.line + 1, member
+    return None

@@ -1,0 +1,158 @@
+"""Is an object valid? Asked without a server, answered as the API server of a release answers its creation.
+
+    for finding in validate({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", …}):
+        print(finding)
+
+The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. What
+depends on other objects (its namespace, its priority class, policies) is not looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.apiserver.kinds.release import DEFAULT, Release
+from understudy.apiserver.registry import creation
+from understudy.apiserver.registry.encoded import to_internal
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.clock import timestamp
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.serializer.json import DecodeError, decode_json, encode, sniff
+from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.validation.field import Errors
+
+# Where the texts of decoding say what they are about.
+_FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with an object.
+
+    kind, name  of the object, "" where it has none
+    reason      as in the causes of a Status; NoMatch for a kind that the release does not serve, BadRequest for what
+                cannot be decoded, and for unknown and duplicate fields
+    field       the path as the server writes it, "" for the whole object
+    message     what is wrong there
+    """
+
+    kind: str
+    name: str
+    reason: str
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.field}: " if self.field else ""
+        return f"{self.kind or 'object'}/{self.name}: {where}{self.message}"
+
+
+class _UnusableError(ValueError):
+    """What is there is no object of the release."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+def validate(
+    obj: Mapping[str, Any], *, release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None
+) -> list[Finding]:
+    """Everything that is wrong with an object, or with the items of a v1 List; [] if it would be created.
+
+    Raises UnknownReleaseError and UnknownGateError (both are ValueErrors).
+    """
+    return list(Validator.of(release, feature_gates).findings(obj))
+
+
+class Validator:
+    """The rules of one release with its feature gates."""
+
+    def __init__(self, release: str, feature_gates: Mapping[str, bool]) -> None:
+        self.release = Release.of(release)
+        self.gates = Gates.of(release, feature_gates)
+
+    @staticmethod
+    def of(release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None) -> Validator:
+        return _validator(release, tuple(sorted((feature_gates or {}).items())))
+
+    def findings(self, obj: Any) -> Iterator[Finding]:
+        """Of an object, or of each item of a v1 List."""
+        if is_list(obj):
+            for item in obj["items"]:
+                yield from self.findings(item)
+        else:
+            yield from self._of_one(obj)
+
+    def _of_one(self, obj: Any) -> Iterator[Finding]:
+        who = described(obj)
+        try:
+            kind, version, decoded, strict = self.read(encode(obj))
+        except _UnusableError as error:
+            yield Finding(*who, error.reason, _field_in(str(error)), str(error))
+            return
+        for text in strict:
+            yield Finding(*who, "BadRequest", _field_in(text), text)
+        for wrong in self.errors(kind, version, decoded):
+            yield Finding(*who, wrong.reason, wrong.field, wrong.message)
+
+    def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
+        """Kind, version, decoded object, and what strict decoding says of it. Raises _UnusableError."""
+        try:
+            api_version, name = sniff(body)
+            group, version = split_api_version(api_version)
+            kind = self.release.kind(group, name)
+            if kind is None or version not in kind.versions:
+                raise _UnusableError("NoMatch", f'no matches for kind "{name}" in version "{api_version}"')
+            return kind, version, *decode_json(body, kind.struct(version))
+        except DecodeError as error:
+            raise _UnusableError("BadRequest", str(error)) from None
+
+    def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
+        """What is wrong with an object of a kind, as decoded from that version. It is edited."""
+        ctx, strategy = self.context(version), kind.rules.strategy
+        obj = self.internal(kind, version, decoded, ctx)
+        obj["metadata"].pop("managedFields", None)
+        creation.complete(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
+        return creation.prepare(obj, kind, strategy, ctx)
+
+    def context(self, version: str) -> Context:
+        return Context(self.release.name, self.gates, version, now=timestamp())
+
+    @staticmethod
+    def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:
+        """The internal form of a decoded object, with its defaults and metadata of its own."""
+        kind.rules.defaults(decoded, ctx)
+        obj = to_internal(kind, version, decoded)
+        return obj | {"metadata": dict(obj.get("metadata") or {})}
+
+
+def _field_in(text: str) -> str:
+    found = _FIELD.search(text)
+    return (found[1] or found[2]) if found else ""
+
+
+@lru_cache(8)
+def _validator(release: str, feature_gates: tuple[tuple[str, bool], ...]) -> Validator:
+    return Validator(release, dict(feature_gates))
+
+
+def is_list(obj: Any) -> bool:
+    """Whether it is what kubectl calls a List: objects of any kind."""
+    if not isinstance(obj, Mapping) or (obj.get("apiVersion"), obj.get("kind")) != ("v1", "List"):
+        return False
+    return isinstance(obj.get("items"), Sequence)
+
+
+def described(obj: Any) -> tuple[str, str]:
+    """(kind, name) as far as there are any."""
+    fields = obj if isinstance(obj, Mapping) else {}
+    metadata = fields.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    return str(fields.get("kind") or ""), str(name)

@@ -1,0 +1,47 @@
+"""OpenID Connect discovery: where the keys are that tokens of service accounts can be checked with, and the keys.
+
+https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
+from understudy.apiserver.endpoints import negotiation
+from understudy.apiserver.endpoints.discovery.documents import OPENID_CONFIGURATION, OPENID_KEYS, get_only
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.machinery.types import Obj
+
+JWKS = "application/jwk-set+json"
+CACHED = ("Cache-Control", "public, max-age=3600")
+
+
+class OpenID:
+    """The two pages of a server at `url`."""
+
+    def __init__(self, tokens: AccountTokens, url: str) -> None:
+        self._tokens = tokens
+        self._url = url
+
+    def answer(self, call: Call) -> Reply | None:
+        """The page at the call's path, None if there is none. Raises StatusError (405, 406)."""
+        bare = call.path.rstrip("/")
+        if bare == OPENID_CONFIGURATION:
+            return _page(call, self._configuration(), negotiation.JSON)
+        return _page(call, {"keys": [self._tokens.jwk]}, JWKS) if bare == OPENID_KEYS else None
+
+    def _configuration(self) -> Obj:
+        return {
+            "issuer": ISSUER,
+            "jwks_uri": self._url + OPENID_KEYS,
+            "response_types_supported": ["id_token"],
+            "subject_types_supported": ["public"],
+            "id_token_signing_alg_values_supported": [self._tokens.jwk["alg"]],
+        }
+
+
+def _page(call: Call, document: Obj, media_type: str) -> Reply:
+    get_only(call)
+    negotiation.route(call.headers.get("Accept", ""), (media_type,))
+    return Reply(200, orjson.dumps(document), media_type, [CACHED])

@@ -1,0 +1,1 @@
+"""The handlers of the verbs: get, list, watch, create, update, patch, delete."""

@@ -1,0 +1,257 @@
+"""DELETE of an object and of a collection: preconditions, finalizers, propagation, grace.
+
+What a deletion does to an object that is there:
+
+    nothing holds it                     it goes
+    it has finalizers, or gets one       it is marked (deletionTimestamp) and stays until an update takes the last away
+    its kind grants a grace period       it is marked and stays until it is deleted again with 0
+    it is marked already                 nothing, but that a shorter grace period is taken over
+
+https://kubernetes.io/docs/concepts/architecture/garbage-collection/
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_reply, object_reply, value_reply
+from understudy.apiserver.endpoints.scope import Api, Target, selector_of
+from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.storage.interface import Entry, RevisionConflictError
+from understudy.machinery import clock, errors
+from understudy.machinery.options import DeleteOptions, boolean, integer, list_options, validated_delete_options
+from understudy.machinery.serializer.json import DecodeError, decode_json, sniff, yaml_to_json
+from understudy.machinery.serializer.protobuf import decode as decode_protobuf
+from understudy.machinery.types import Obj
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+ALL = 2**63 - 1
+
+
+async def delete(api: Api, call: Call, target: Target) -> Reply:
+    form_of(call, target)
+    options = delete_options(api, call)
+    if why := target.rules.protected.get(target.name):
+        raise errors.forbidden(target.kind.group, target.kind.resource, target.name, why)
+    ctx = api.context(call, target)
+    entry, gone = await Deletion(api, target.kind, ctx).run(target.namespace, target.name, options)
+    accepted = not gone and options.orphan_dependents is False
+    status = 202 if accepted else 200
+    if gone and not target.rules.deleted:
+        return value_reply(call, target, _success(target, entry), status)
+    return object_reply(call, target, entry, status)
+
+
+def _success(target: Target, entry: Entry) -> Obj:
+    details: Obj = {"name": target.name}
+    if target.kind.group:
+        details["group"] = target.kind.group
+    details |= {"kind": target.kind.resource, "uid": entry.value["metadata"]["uid"]}
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+
+async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
+    """Deletes what a list with the same parameters would show, and answers that list."""
+    form_of(call, target)
+    listing = list_options(call.query, watch=False, watch_list=api.gates["WatchList"])
+    selector = selector_of(target, listing)
+    options = delete_options(api, call)
+    listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
+    page = await api.registry.list(target.kind, target.namespace, listing, selector)
+    deletion = Deletion(api, target.kind, api.context(call, target))
+    for entry in page.entries:
+        fields = entry.value["metadata"]
+        try:
+            await deletion.run(fields.get("namespace", ""), fields["name"], replace(options))
+        except errors.StatusError as error:
+            if error.code != 404:
+                raise
+    return list_reply(call, target, page)
+
+
+class Deletion:
+    """The deletion of objects of one kind, by one request."""
+
+    def __init__(self, api: Api, kind: Kind, ctx: Context) -> None:
+        self.api = api
+        self.kind = kind
+        self.ctx = ctx
+        self.store = api.registry.store
+
+    async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
+        """The object as it was left, or as it was last, and whether it is gone. Raises 404, 409."""
+        while True:
+            entry = await self.api.registry.get(self.kind, namespace, name)
+            try:
+                return await self._once(entry, options)
+            except RevisionConflictError:
+                continue
+
+    async def _once(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
+        before = entry.object
+        self.check_preconditions(before, options)
+        obj: Obj = {**before, "metadata": dict(before["metadata"])}
+        if self.kind.rules.terminate and "deletionTimestamp" not in obj["metadata"]:
+            return await self._terminate(entry, obj, options)
+        if self.kind.rules.pending(obj):
+            return entry, False
+        pending, graceful = self._mark_graceful(obj, options)
+        if pending:
+            return entry, False
+        self._set_finalizers(obj["metadata"], options)
+        held = bool(obj["metadata"].get("finalizers"))
+        if held and not graceful:
+            self._mark(obj["metadata"])
+        if held or (graceful and options.grace_period):
+            return await self._store(entry, obj, options), False
+        if graceful:
+            entry = await self._store(entry, obj, options)
+        if options.dry_run:
+            return entry, True
+        return await self.store.delete(entry.key, entry.revision), True
+
+    async def _terminate(self, entry: Entry, obj: Obj, options: DeleteOptions) -> tuple[Entry, bool]:
+        """The first of two deletions: what is inside has to go before the object does."""
+        obj["metadata"]["deletionTimestamp"] = self.ctx.now
+        self._set_finalizers(obj["metadata"], options)
+        assert self.kind.rules.terminate is not None
+        self.kind.rules.terminate(obj, self.ctx)
+        return await self._store(entry, obj, options), False
+
+    async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
+        obj["metadata"].pop("resourceVersion", None)
+        if obj == entry.value:
+            return entry
+        if options.dry_run:
+            return Entry(entry.key, obj, entry.revision)
+        return await self.store.update(entry.key, obj, entry.revision)
+
+    def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
+        """Raises 409."""
+        fields = obj["metadata"]
+        kind = self.kind
+        if options.uid is not None and options.uid != fields["uid"]:
+            why = (
+                f"the UID in the precondition ({options.uid}) does not match the UID in record ({fields['uid']}). "
+                "The object might have been deleted and then recreated"
+            )
+            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
+        if options.version is not None and options.version != fields["resourceVersion"]:
+            why = (
+                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
+                f"record ({fields['resourceVersion']}). The object might have been modified"
+            )
+            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
+
+    def _mark_graceful(self, obj: Obj, options: DeleteOptions) -> tuple[bool, bool]:
+        """(an earlier deletion is still pending, this one grants a grace period or ends one). Marks the object."""
+        fields = obj["metadata"]
+        if options.grace_period is not None and options.grace_period < 0:
+            options.grace_period = 1
+        grace = self.kind.rules.grace
+        if grace is None:
+            return False, False
+        if "deletionTimestamp" in fields:
+            before = fields.get("deletionGracePeriodSeconds")
+            if before is None:
+                return False, False
+            if options.grace_period is None or options.grace_period >= before:
+                return True, False
+            requested = clock.parse_timestamp(fields["deletionTimestamp"]) - before
+            fields["deletionTimestamp"] = clock.timestamp(requested + options.grace_period)
+            fields["deletionGracePeriodSeconds"] = options.grace_period
+            return False, True
+        period = options.grace_period = grace(obj, options.grace_period)
+        marked = clock.parse_timestamp(self.ctx.now) + period
+        fields["deletionTimestamp"] = clock.timestamp(marked)
+        fields["deletionGracePeriodSeconds"] = period
+        if fields.get("generation"):
+            fields["generation"] += 1
+        return False, True
+
+    def _mark(self, fields: Obj) -> None:
+        """Deletion without grace, that something holds up."""
+        if "deletionTimestamp" not in fields:
+            if fields.get("generation"):
+                fields["generation"] += 1
+            fields["deletionTimestamp"] = self.ctx.now
+        fields["deletionGracePeriodSeconds"] = 0
+
+    def _set_finalizers(self, fields: Obj, options: DeleteOptions) -> None:
+        """The garbage collector's finalizers, as the options or else the object have them."""
+        have = fields.get("finalizers") or []
+        policy = self._propagation(have, options)
+        kept = [f for f in have if f not in (ORPHAN, FOREGROUND)]
+        if policy == "Orphan":
+            kept.append(ORPHAN)
+        elif policy == "Foreground":
+            kept.append(FOREGROUND)
+        if set(kept) != set(have):
+            fields["finalizers"] = kept
+            if not kept:
+                del fields["finalizers"]
+
+    def _propagation(self, finalizers: list[str], options: DeleteOptions) -> str:
+        if options.orphan_dependents is not None:
+            return "Orphan" if options.orphan_dependents else "Background"
+        if options.propagation is not None:
+            return options.propagation
+        for finalizer in finalizers:
+            if finalizer in (ORPHAN, FOREGROUND):
+                return "Orphan" if finalizer == ORPHAN else "Foreground"
+        if self.kind.rules.orphans is not None:
+            if self.kind.rules.orphans:
+                self.ctx.warn(self.kind.rules.orphans)
+            return "Orphan"
+        return "Background"
+
+
+def delete_options(api: Api, call: Call) -> DeleteOptions:
+    """From the body, or else from the query. Raises 400, 422, and 500 for a body that is something else."""
+    if call.body:
+        body = _body(api, call)
+        preconditions = body.get("preconditions") or {}
+        options = DeleteOptions(
+            grace_period=body.get("gracePeriodSeconds"),
+            dry_run=bool(body.get("dryRun")),
+            orphan_dependents=body.get("orphanDependents"),
+            propagation=body.get("propagationPolicy"),
+            uid=preconditions.get("uid"),
+            version=preconditions.get("resourceVersion"),
+        )
+        return validated_delete_options(options, body.get("dryRun") or [])
+    query = call.query
+    if not query:
+        return DeleteOptions()
+    options = DeleteOptions(
+        grace_period=integer(query.get("gracePeriodSeconds")) if "gracePeriodSeconds" in query else None,
+        dry_run=bool(query.all("dryRun")),
+        orphan_dependents=boolean(query, "orphanDependents"),
+        propagation=query.get("propagationPolicy") if "propagationPolicy" in query else None,
+        uid=query.get("uid") or None,
+        version=query.get("resourceVersion") or None,
+    )
+    return validated_delete_options(options, query.all("dryRun"))
+
+
+def _body(api: Api, call: Call) -> dict[str, Any]:
+    struct = api.schemas.kind("", "v1", "DeleteOptions")
+    media = body_type(call.headers.get("Content-Type", ""))
+    try:
+        if media == PROTOBUF:
+            return decode_protobuf(call.body, struct)
+        body = yaml_to_json(call.body)[0] if media == YAML else call.body
+        api_version, kind = sniff(body)
+        if kind not in ("", "DeleteOptions"):
+            version = api_version or "v1"
+            raise errors.unknown_error(
+                f'no kind "{kind}" is registered for version "{version}" in scheme '
+                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
+            )
+        return decode_json(body, struct)[0]
+    except DecodeError as why:
+        raise errors.unknown_error(str(why)) from None

@@ -1,0 +1,92 @@
+"""Kinds that are asked and not stored: access and token reviews, and component statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from understudy.admission.validation import authorization
+from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
+from understudy.apiserver.endpoints.handlers import component_status, request_body
+from understudy.apiserver.endpoints.handlers.write import Writer, check_namespace
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.responsewriters.writers import value_reply
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.subresources import binding
+from understudy.machinery import clock, errors
+from understudy.machinery.options import write_options
+from understudy.machinery.types import Obj
+from understudy.machinery.users import AUTHENTICATED
+
+Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+INVALID_TOKEN = "invalid bearer token"
+
+
+def _review(answer: Callable[[Api, Call, Target, Obj], Obj], *, keeps: bool = True) -> Handler:
+    """A POST that fills in a status. Some reviews answer nothing but that: they do not keep what they were sent."""
+
+    async def handle(api: Api, call: Call, target: Target) -> Reply:
+        options = write_options(call.query, call.method, call.release)
+        obj = request_body.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
+        check_namespace(obj, target)
+        Writer(api, call, target, options).own(None, obj)
+        answered = answer(api, call, target, obj)  # which may drop fields of what was sent
+        kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
+        named = {"kind": target.kind.name, "apiVersion": target.api_version}
+        return value_reply(call, target, {**named, **kept, **answered}, 201)
+
+    return handle
+
+
+def _allowed(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+    """Raises 422."""
+    if api.release.name == "1.31":
+        authorization.drop_selectors(review)
+    if found := authorization.validate(review, target.kind.name, api.release.name):
+        raise errors.invalid(target.kind.group, "", "", found)
+    status: Obj = {"allowed": api.authorization == "AlwaysAllow"}
+    if ignored := authorization.evaluation_error(review):
+        status["evaluationError"] = ignored
+    return {"status": status}
+
+
+def _rules(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+    """Raises 400."""
+    if not (review.get("spec") or {}).get("namespace"):
+        raise errors.bad_request("no namespace on request")
+    every = {"verbs": ["*"]}
+    status = {
+        "resourceRules": [{**every, "apiGroups": ["*"], "resources": ["*"]}],
+        "nonResourceRules": [{**every, "nonResourceURLs": ["*"]}],
+        "incomplete": False,
+    }
+    return {"metadata": {"creationTimestamp": None}, "spec": {}, "status": status}
+
+
+def _token(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+    """Whose a token is: one of --token-auth-file's, or a service account's. Raises 400."""
+    token = review["spec"].get("token")
+    if not token:
+        raise errors.bad_request("token is required for TokenReview in authentication")
+    try:
+        user, audiences = api.user_of(token, review["spec"].get("audiences") or (ISSUER,))
+    except TokenError as why:
+        return {"status": {"user": {}, "error": f"[{INVALID_TOKEN}, {why}]" if str(why) else INVALID_TOKEN}}
+    info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
+    return {"status": {"authenticated": True, "user": info, "audiences": audiences}}
+
+
+def _self(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+    assert call.user is not None
+    return {"metadata": {"creationTimestamp": clock.timestamp()}, "status": {"userInfo": call.user.info()}}
+
+
+HANDLERS: dict[str, dict[str, Handler]] = {
+    "selfsubjectaccessreviews": {"create": _review(_allowed)},
+    "localsubjectaccessreviews": {"create": _review(_allowed)},
+    "subjectaccessreviews": {"create": _review(_allowed)},
+    "selfsubjectrulesreviews": {"create": _review(_rules, keeps=False)},
+    "selfsubjectreviews": {"create": _review(_self, keeps=False)},
+    "bindings": {"create": binding.create},
+    "tokenreviews": {"create": _review(_token)},
+    "componentstatuses": {"get": component_status.get, "list": component_status.list_, "watch": component_status.watch},
+}

@@ -1,0 +1,231 @@
+"""A watch, from the store's writes to the frames that are sent. Knows nothing of sockets: `streams` pumps it.
+
+What a write is for a watcher depends on its selector, before and after the write:
+
+    before    after     sent
+    -         matches   ADDED
+    matches   matches   MODIFIED
+    matches   -         DELETED, the object as it was, at the version of the write
+    -         -         nothing
+
+A frame is made once per revision, version and form; all watchers that want it send the same bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections.abc import Callable
+from random import random
+
+from understudy.apiserver.endpoints.negotiation import JSON, Output
+from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.responsewriters.tables import partial, partial_list, table
+from understudy.apiserver.endpoints.responsewriters.writers import struct_of
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.registry import resource_version as freshness
+from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, typed, versioned
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
+from understudy.machinery import errors
+from understudy.machinery.options import ListOptions, resource_version
+from understudy.machinery.selectors import Selector
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.json import canonical, encode
+from understudy.machinery.serializer.protobuf_wire import watch_frame
+from understudy.machinery.types import Obj
+
+BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
+LAST_BOOKMARK = 2.0  # seconds before the end for the last one
+SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
+
+
+class EventSource:
+    """Frames of one watch. `wake` is called, from the store, when there may be more of them.
+
+    take() answers what is to be sent now; `ended` is then set once nothing will follow; `due` is the time (monotonic,
+    seconds) at which take() has something to do though no write happened.
+    """
+
+    def __init__(
+        self, api: Api, call: Call, target: Target, options: ListOptions, selector: Selector, form: Output
+    ) -> None:
+        self._store = api.registry.store
+        self._api = api
+        self._call = call
+        self._target = target
+        self._options = options
+        self._selector = selector
+        self._form = form
+        self._watch: Watch | None = None
+        self._out: list[bytes] = []
+        self._columns_sent = False
+        self._seen = 0  # the version that the client knows of
+        self.ended = False
+        self.wake: Callable[[], None] = lambda: None
+        now = time.monotonic()
+        lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
+        self._end = now + lasts
+        self._bookmark_at = min(now + BOOKMARK_PERIOD, self._end - LAST_BOOKMARK) if options.bookmarks else self._end
+        if options.bookmarks and lasts <= LAST_BOOKMARK:
+            self._bookmark_at = self._end
+
+    async def start(self) -> None:
+        """Finds where to begin. Raises 500 for a version that is no number."""
+        options = self._options
+        version = resource_version(options.version)
+        prefix = prefix_of(self._target.kind, self._target.namespace)
+        initial = options.initial_events
+        if initial is None:
+            initial = version == 0
+        try:
+            if initial:
+                await freshness.wait_for(self._store, options.version, self._api.registry.patience)
+            after = self._store.revision if initial or version == 0 else version
+            self._watch = self._store.watch(prefix, after)
+        except CompactedError as gone:
+            self._fail(errors.expired(f"too old resource version: {version} ({gone.revision})"))
+            return
+        except errors.StatusError as too_large:
+            self._fail(too_large)
+            return
+        self._watch.wake = self._woken
+        self._seen = after
+        if initial:
+            found = await self._store.range(prefix, revision=after)
+            for entry in found.entries:
+                if self._selector.matches(entry.object):
+                    self._send("ADDED", entry)
+            wants_end = options.initial_events or self._api.gates["WatchList"]
+            if options.bookmarks and wants_end:
+                self._bookmark(initial_events_end=True)
+
+    def _woken(self) -> None:
+        self.wake()
+
+    def close(self) -> None:
+        """Gives the store's watch back."""
+        if self._watch is not None:
+            self._store.unwatch(self._watch)
+            self._watch = None
+        self.ended = True
+
+    @property
+    def due(self) -> float:
+        return min(self._end, self._bookmark_at)
+
+    def take(self) -> list[bytes]:
+        """What is to be sent now, event by event."""
+        watch = self._watch
+        if watch is not None:
+            if watch.overflown:
+                self.close()  # too slow; the client comes back with the version that it has seen
+            else:
+                while watch.queue:
+                    self._on_write(watch.queue.popleft())
+            if not self.ended:
+                self._on_time()
+        out, self._out = self._out, []
+        return out
+
+    def _on_time(self) -> None:
+        now = time.monotonic()
+        if now >= self._end:
+            self.close()
+        elif now >= self._bookmark_at:
+            last = self._end - LAST_BOOKMARK
+            self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
+            if self._store.revision > self._seen:
+                self._bookmark()
+
+    def _on_write(self, event: Event) -> None:
+        if event.revision <= self._seen:
+            return
+        self._seen = event.revision
+        entry, previous = event.entry, event.previous
+        if self._selector.everything:
+            self._send("DELETED" if event.deleted else "MODIFIED" if previous else "ADDED", entry)
+            return
+        was = previous is not None and self._selector.matches(previous.object)
+        is_ = not event.deleted and self._selector.matches(entry.object)
+        if is_:
+            self._send("MODIFIED" if was else "ADDED", entry)
+        elif was and previous is not None:
+            self._send("DELETED", entry if event.deleted else _left(entry, previous))
+
+    def _send(self, type_: str, entry: Entry) -> None:
+        kind, version = self._target.kind, self._target.version
+        if not self._form.target:
+            json = self._form.media_type == JSON
+            key = ("event", json, type_, kind.group, version)
+            frame = entry.cache.get(key)
+            if frame is None:
+                make, encoding = (_frame, encoded) if json else (watch_frame, encoded_protobuf)
+                frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
+            self._out.append(frame)
+            return
+        self._emit(type_, versioned(entry, kind, version), entry.object)
+
+    def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
+        """An object in the form that the client wants."""
+        form = self._form
+        if form.target == "PartialObjectMetadataList" and internal is not None:
+            self.close()  # an object is no list: the real server ends the watch without a word
+            return
+        if form.target == "Table" and internal is not None:
+            kind, version = self._target.kind, self._target.version
+            first = not self._columns_sent
+            self._columns_sent = True
+            obj = table(kind, version, [internal], versioned=[obj], call=self._call, form=form, columns=first)
+        elif form.target and internal is not None:
+            obj = partial(obj, form.target_version)
+        if form.media_type != JSON:
+            self._out.append(watch_frame(type_, protobuf.encode(obj, struct_of(self._api.schemas, obj))))
+            return
+        self._out.append(_frame(type_, encode(obj)))
+
+    def _bookmark(self, *, initial_events_end: bool = False) -> None:
+        self._seen = self._store.revision
+        target = self._target
+        obj, _ = canonical({}, target.struct)
+        obj["metadata"] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
+        if initial_events_end:
+            notes = {"k8s.io/initial-events-end": "true"}
+            if self._api.release.name == "1.32":
+                notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
+            obj["metadata"]["annotations"] = notes
+        obj = typed(target.kind, target.version, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})
+        self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
+
+    def _blueprint(self) -> str:
+        """An empty list of what is watched, in the watch's own form, for clients that make a list of the initial
+        events."""
+        target, form = self._target, self._form
+        empty: Obj = {
+            "kind": f"{target.kind.name}List",
+            "apiVersion": target.api_version,
+            "metadata": {},
+            "items": None,
+        }
+        if form.target:
+            empty = partial_list((), form.target_version, {})
+        if form.media_type == JSON:
+            return base64.b64encode(encode(empty) + b"\n").decode()
+        return base64.b64encode(protobuf.encode(empty, struct_of(self._api.schemas, empty))).decode()
+
+    def _fail(self, error: errors.StatusError) -> None:
+        """An error after the answer has begun: the last event."""
+        self._emit("ERROR", error.status())
+        self.close()
+
+
+def _frame(type_: str, obj: bytes) -> bytes:
+    return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
+
+
+def _left(entry: Entry, previous: Entry) -> Entry:
+    """The object as it was before the write that took it out of a selection, at the version of that write."""
+    found: Entry | None = entry.cache.get("left")
+    if found is None:
+        found = entry.cache["left"] = Entry(entry.key, previous.value, entry.revision)
+    return found

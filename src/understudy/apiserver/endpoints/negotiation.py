@@ -1,0 +1,285 @@
+"""Which form the client wants (Accept) and which it sends (Content-Type).
+
+Two doors stand behind each other in the real server, with texts of their own. The router (go-restful) compares bare
+media types, where `application/*` is no match; then the handler (k8s.io/apiserver/pkg/endpoints/handlers/negotiation)
+reads clauses with their parameters, where it is. Both refuse with 406. Headers repeat, so every answer is cached.
+
+    wanted = output(accept, OBJECT)             Output("application/json", target="Table", target_version="v1", …)
+    wanted = error_output(accept)               never fails: an error is told in JSON if nothing else fits
+    media_type = body_type(content_type)        application/json, application/yaml, application/vnd.kubernetes.protobuf
+    media_type = patch_type(headers)            application/apply-patch+yaml, …
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
+
+if TYPE_CHECKING:
+    from understudy.machinery.options import Query
+
+JSON = "application/json"
+YAML = "application/yaml"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+MEDIA = (JSON, YAML, PROTOBUF)
+STREAMS = (f"{JSON};stream=watch", f"{PROTOBUF};stream=watch")
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+META_VERSIONS = ("v1", "v1beta1")
+CONVERSIONS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
+DISCOVERY_GROUP, DISCOVERY_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
+DISCOVERY_VERSIONS = ("v2", "v2beta1")
+
+PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as strconv.ParseBool has it
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # hashed on every request: by identity
+class Endpoint:
+    """What can be asked of a route. `produces` is what its router names (empty: it has no router), `media` what the
+    handler can write, `conversions` whether it makes tables and metadata of objects, `tables` false if only the
+    latter, `aggregates` whether it has aggregated discovery."""
+
+    produces: tuple[str, ...] = MEDIA
+    media: tuple[str, ...] = MEDIA
+    conversions: bool = False
+    tables: bool = True
+    aggregates: bool = False
+
+
+OBJECT = Endpoint(conversions=True)
+LIST = Endpoint(produces=(*MEDIA, *STREAMS), conversions=True)
+UNTABLED = Endpoint(conversions=True, tables=False)
+LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True, tables=False)
+PLAIN = Endpoint()
+API = Endpoint(aggregates=True)  # /api
+APIS = Endpoint(produces=(), aggregates=True)  # /apis
+UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """media_type: one of MEDIA. target: "" for the object as it is, or one of CONVERSIONS in `target_version` of
+    meta.k8s.io, or APIGroupDiscoveryList. pretty: JSON indented by two spaces; without it, JSON ends with a newline."""
+
+    media_type: str = JSON
+    target: str = ""
+    target_version: str = ""
+    pretty: bool = False
+
+    @property
+    def watch_type(self) -> str:
+        """The Content-Type of a watch."""
+        return self.media_type if self.media_type == JSON else f"{self.media_type};stream=watch"
+
+    def as_pretty(self) -> Output:
+        """The same for people: indented if it is JSON."""
+        return replace(self, pretty=True) if self.media_type == JSON else self
+
+
+@dataclass(slots=True)
+class Clause:
+    """One part of an Accept header: application/json;q=0.5;as=Table."""
+
+    type: str
+    subtype: str
+    quality: float
+    parameters: dict[str, str]
+
+    def matches(self, media_type: str) -> bool:
+        of_type, _, subtype = media_type.partition("/")
+        return (self.type, self.subtype) in ((of_type, subtype), (of_type, "*"), ("*", "*"))
+
+    def before(self, other: Clause) -> bool:
+        """goautoneg's order. It is no strict weak order, hence the insertion sort in `clauses`."""
+        return (
+            self.quality > other.quality
+            or (self.type != "*" and other.type == "*")
+            or (self.subtype != "*" and other.subtype == "*")
+        )
+
+
+def clauses(accept: str) -> list[Clause]:
+    """Accept's clauses, the most wanted first; malformed ones are left out."""
+    out: list[Clause] = []
+    for part in accept.split(","):
+        clause = _clause(part.strip(" "))
+        if clause is None:
+            continue
+        at = len(out)
+        while at and clause.before(out[at - 1]):
+            at -= 1
+        out.insert(at, clause)
+    return out
+
+
+def _clause(part: str) -> Clause | None:
+    media, *rest = part.split(";")
+    of_type, _, subtype = media.partition("/")
+    if not subtype:
+        if of_type.strip(" ") != "*":
+            return None
+        subtype = "*"
+    elif "/" in subtype and subtype.partition("/")[2]:
+        return None
+    quality, parameters = 1.0, {}
+    for item in rest:
+        key, _, value = item.partition("=")
+        if not value or value.partition("=")[2]:
+            continue
+        if key.strip(" ") == "q":
+            quality = _float(value)
+        else:
+            parameters[key.strip(" ")] = value.strip(" ")
+    return Clause(of_type.strip(" "), subtype.partition("/")[0].strip(" "), quality, parameters)
+
+
+def _float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+@lru_cache(1024)
+def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
+    """What to answer with. Raises StatusError (406)."""
+    if not accept:
+        return Output(endpoint.media[0])
+    if endpoint.produces:
+        route(accept, endpoint.produces)
+    return (endpoint.aggregates and _aggregated(accept)) or _negotiated(accept, endpoint)
+
+
+@lru_cache(1024)
+def route(accept: str, produces: tuple[str, ...]) -> None:
+    """The router's door. Raises StatusError (406) unless one of the media types, or `*/*`, is accepted."""
+    asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
+    if not any(media == "*/*" or media in produces for media in asked):
+        message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produces)}"
+        raise StatusError(406, "NotAcceptable", message, {})
+
+
+def _negotiated(accept: str, endpoint: Endpoint) -> Output:
+    for clause in clauses(accept):
+        for media_type in endpoint.media:
+            if clause.matches(media_type):
+                found = _offered(media_type, clause.parameters, endpoint)
+                if found:
+                    return found
+    raise not_acceptable(endpoint.media)
+
+
+def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint) -> Output | None:
+    """The clause's wish in that media type, None if the endpoint does not fulfil it."""
+    if parameters.get("stream", "watch") != "watch" or ("stream" in parameters and media_type == YAML):
+        return None
+    if "sv" in parameters and not (endpoint.conversions and parameters["sv"] == "v1"):
+        return None
+    pretty = parameters.get("pretty") == "1" and media_type == JSON
+    if not {"as", "g", "v"} & set(parameters):
+        return Output(media_type, pretty=pretty)
+    kind, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
+    if not _converts(media_type, kind, group, version, endpoint):
+        return None
+    return Output(media_type, kind, version, pretty)
+
+
+def _converts(media_type: str, kind: str, group: str, version: str, endpoint: Endpoint) -> bool:
+    if not endpoint.conversions or group != "meta.k8s.io" or version not in META_VERSIONS:
+        return False
+    return kind in CONVERSIONS and not (kind == "Table" and (media_type == PROTOBUF or not endpoint.tables))
+
+
+def _aggregated(accept: str) -> Output | None:
+    """The form that holds every resource, if any clause asks for it, wherever it stands."""
+    for clause in clauses(accept):
+        kind, group, version = (clause.parameters.get(key, "") for key in ("as", "g", "v"))
+        if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in DISCOVERY_VERSIONS:
+            continue
+        media_type = next((media for media in MEDIA if clause.matches(media)), "")
+        if media_type:
+            return Output(media_type, kind, version, clause.parameters.get("pretty") == "1")
+    return None
+
+
+@lru_cache(1024)
+def watch_output(accept: str) -> Output:
+    """What a watch is answered with: the list's form, then one that can be streamed. Raises StatusError (406)."""
+    found = output(accept, LIST)
+    if found.media_type == YAML:
+        raise not_acceptable(STREAMS)
+    return found
+
+
+@lru_cache(1024)
+def error_output(accept: str) -> Output:
+    """How an error is told: never as a table, and in indented JSON to who accepts nothing that we speak."""
+    try:
+        return _negotiated(accept, PLAIN) if accept else Output()
+    except StatusError:
+        return Output(pretty=True)
+
+
+def wants_pretty(query: Query, user_agent: str) -> bool:
+    """Whether JSON is indented: `?pretty=` decides, else the program; people read what curl and browsers get."""
+    asked = query.get("pretty")
+    if asked:
+        return asked in TRUE
+    return user_agent.startswith(PRETTY_AGENTS)
+
+
+_PARAMETER = re.compile(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\.)*")\s*""")
+
+
+@lru_cache(256)
+def body_type(content_type: str) -> str:
+    """The media type of a body; none means JSON. Parameters that cannot be parsed spoil it, as in Go's
+    mime.ParseMediaType. Raises StatusError (415)."""
+    if not content_type:
+        return JSON
+    media = content_type.partition(";")[0]
+    rest = content_type[len(media) :].strip()
+    media = media.strip().lower()
+    if media in MEDIA and not _PARAMETER.sub("", rest).strip(" ;"):
+        return media
+    raise unsupported_media_type(MEDIA)
+
+
+def patch_type(headers: Mapping[str, str]) -> str:
+    """The kind of a patch, one of PATCHES. Raises StatusError (415 or 406, from the router)."""
+    found = _patch_type(headers.get("Content-Type", ""))
+    if not found:
+        raise _no_patch(headers.get("Content-Length", ""))
+    return found
+
+
+@lru_cache(256)
+def _patch_type(content_type: str) -> str:
+    """Nothing for a list of types without one that the router knows; the handler takes no lists. Raises 415."""
+    if not any(part.partition(";")[0].strip(" ") in PATCHES for part in content_type.split(",")):
+        return ""
+    media = content_type.partition(";")[0]
+    if media not in PATCHES:
+        raise unsupported_media_type(PATCHES)
+    return media
+
+
+def _no_patch(content_length: str) -> StatusError:
+    """Without a body the router looks on, for a type that it could answer with, and finds none."""
+    if content_length.strip("0"):
+        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    code, reason, text = 415, "UnsupportedMediaType", "Unsupported Media Type"
+    if content_length:
+        code, reason, text = 406, "NotAcceptable", "Not Acceptable"
+    return StatusError(code, reason, f"{code}: {text}\n\nAvailable representations: ", {})

@@ -1,0 +1,1 @@
+"""The OpenAPI documents, v2 and v3."""

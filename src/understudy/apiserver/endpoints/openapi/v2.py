@@ -1,0 +1,234 @@
+"""OpenAPI v2 (Swagger), made of the v3 documents, and its protobuf form.
+
+The real server converts in the other direction; what comes out is the same: references stand alone, unions of scalars
+become strings, defaults are left out. The protobuf form is the Document of github.com/google/gnostic-models
+(openapiv2/OpenAPIv2.proto); MESSAGES has the field numbers of those parts of it that built-in kinds use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+from understudy.machinery.types import Obj
+
+V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
+
+
+def swagger(version: str, documents: Iterable[Obj]) -> Obj:
+    """One v2 document of many v3 ones."""
+    paths: Obj = {}
+    definitions: Obj = {}
+    for document in documents:
+        paths.update({path: _path_item(item) for path, item in document["paths"].items()})
+        schemas = document.get("components", {}).get("schemas", {})
+        definitions.update({name: schema(shape) for name, shape in schemas.items() if name not in definitions})
+    return {
+        "swagger": "2.0",
+        "info": {"title": "Kubernetes", "version": version},
+        "paths": dict(sorted(paths.items())),
+        "definitions": dict(sorted(definitions.items())),
+    }
+
+
+def schema(shape: Obj) -> Obj:
+    """A v3 schema as v2 has it."""
+    out: Obj = {}
+    for key, value in shape.items():
+        if key == "$ref":
+            out[key] = value.replace(V3_REFERENCE, V2_REFERENCE)
+        elif key == "allOf" and len(value) == 1:
+            out.update(schema(value[0]))
+        elif key == "oneOf":
+            out["type"] = "string"
+        elif key == "properties":
+            out[key] = {name: schema(field) for name, field in value.items()}
+        elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
+            out[key] = schema(value)
+        elif key != "default":
+            out[key] = value
+    return out
+
+
+def _path_item(item: Obj) -> Obj:
+    out: Obj = {}
+    for key, value in item.items():
+        out[key] = [_parameter(p) for p in value] if key == "parameters" else _operation(value)
+    return out
+
+
+def _parameter(parameter: Obj) -> Obj:
+    return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
+
+
+def _operation(operation: Obj) -> Obj:
+    out: Obj = {"description": operation["description"]}
+    body = operation.get("requestBody")
+    answers = operation["responses"]["200"].get("content", {})
+    if body:
+        out["consumes"] = list(body["content"])
+    if answers:
+        out["produces"] = list(answers)
+    for key in ("tags", "operationId"):
+        if key in operation:
+            out[key] = operation[key]
+    parameters = [_parameter(p) for p in operation.get("parameters", ())]
+    if body:
+        shape = schema(next(iter(body["content"].values()))["schema"])
+        parameters.insert(0, {"name": "body", "in": "body", "required": body["required"], "schema": shape})
+    if parameters:
+        out["parameters"] = parameters
+    out["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}
+    out.update({key: value for key, value in operation.items() if key.startswith("x-")})
+    return out
+
+
+def _response(answer: Obj) -> Obj:
+    content = answer.get("content")
+    if not content:
+        return answer
+    return {"description": answer["description"], "schema": schema(next(iter(content.values()))["schema"])}
+
+
+def encode(document: Obj) -> bytes:
+    """A v2 document as gnostic's Document."""
+    return _message("Document", document)
+
+
+# {message: {JSON key: (field number, kind)}}. A kind is a scalar, a message, a writer of WRITERS, or one of those in
+# brackets if it is repeated. Keys that begin with x- are vendor extensions, whose number stands under "x-".
+MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
+    "Document": {
+        "swagger": (1, "string"),
+        "info": (2, "Info"),
+        "paths": (8, "Paths"),
+        "definitions": (9, "named Schema"),
+    },
+    "Info": {"title": (1, "string"), "version": (2, "string")},
+    "PathItem": {
+        "get": (2, "Operation"),
+        "put": (3, "Operation"),
+        "post": (4, "Operation"),
+        "delete": (5, "Operation"),
+        "patch": (8, "Operation"),
+        "parameters": (9, "[ParametersItem]"),
+    },
+    "Operation": {
+        "tags": (1, "[string]"),
+        "description": (3, "string"),
+        "operationId": (5, "string"),
+        "produces": (6, "[string]"),
+        "consumes": (7, "[string]"),
+        "parameters": (8, "[ParametersItem]"),
+        "responses": (9, "Responses"),
+        "x-": (13, "Extension"),
+    },
+    "BodyParameter": {"name": (2, "string"), "in": (3, "string"), "required": (4, "bool"), "schema": (5, "Schema")},
+    "QueryParameter": {
+        "in": (2, "string"),
+        "name": (4, "string"),
+        "type": (6, "string"),
+        "uniqueItems": (20, "bool"),
+    },
+    "PathParameter": {
+        "required": (1, "bool"),
+        "in": (2, "string"),
+        "name": (4, "string"),
+        "type": (5, "string"),
+        "uniqueItems": (19, "bool"),
+    },
+    "Response": {"description": (1, "string"), "schema": (2, "SchemaItem")},
+    "Schema": {
+        "$ref": (1, "string"),
+        "format": (2, "string"),
+        "description": (4, "string"),
+        "pattern": (13, "string"),
+        "required": (19, "[string]"),
+        "enum": (20, "[Any]"),
+        "additionalProperties": (21, "AdditionalProperties"),
+        "type": (22, "Type"),
+        "items": (23, "Items"),
+        "properties": (25, "named Schema"),
+        "x-": (31, "Extension"),
+    },
+}
+
+
+def _message(name: str, value: Obj) -> bytes:
+    fields = MESSAGES[name]
+    out = bytearray()
+    for key, item in value.items():
+        extension = key.startswith("x-")
+        number, kind = fields["x-" if extension else key]
+        if extension:
+            out += _bytes(number, _named(key, _any(item)))
+        elif kind.startswith("["):
+            for element in item:
+                out += _field(number, kind[1:-1], element)
+        else:
+            out += _field(number, kind, item)
+    return bytes(out)
+
+
+def _field(number: int, kind: str, value: Any) -> bytes:
+    if kind == "string":
+        return _bytes(number, value.encode())
+    if kind == "bool":
+        return _varint(number << 3) + _varint(int(value))
+    return _bytes(number, _body(kind, value))
+
+
+def _body(kind: str, value: Any) -> bytes:
+    if kind in WRITERS:
+        return WRITERS[kind](value)
+    if kind.startswith("named "):
+        inner = kind.removeprefix("named ")
+        return b"".join(_bytes(1, _named(name, _body(inner, item))) for name, item in value.items())
+    return _message(kind, value)
+
+
+def _bytes(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _named(name: str, content: bytes) -> bytes:
+    return _bytes(1, name.encode()) + _bytes(2, content)
+
+
+def _any(value: Any) -> bytes:
+    """Any value, as YAML; JSON is YAML, too."""
+    return _bytes(2, orjson.dumps(value) + b"\n")
+
+
+def _parameters_item(parameter: Obj) -> bytes:
+    """ParametersItem > Parameter > BodyParameter, or > NonBodyParameter > the one for its place."""
+    if parameter["in"] == "body":
+        return _bytes(1, _bytes(1, _message("BodyParameter", parameter)))
+    number, kind = (4, "PathParameter") if parameter["in"] == "path" else (3, "QueryParameter")
+    return _bytes(1, _bytes(2, _bytes(number, _message(kind, parameter))))
+
+
+WRITERS: dict[str, Callable[[Any], bytes]] = {
+    "Any": _any,
+    "Paths": lambda paths: b"".join(_bytes(2, _named(p, _message("PathItem", item))) for p, item in paths.items()),
+    "ParametersItem": _parameters_item,
+    "Responses": lambda found: b"".join(
+        _bytes(1, _named(code, _bytes(1, _message("Response", answer)))) for code, answer in found.items()
+    ),
+    "SchemaItem": lambda shape: _bytes(1, _message("Schema", shape)),
+    "AdditionalProperties": lambda shape: _bytes(1, _message("Schema", shape)),
+    "Type": lambda name: _bytes(1, name.encode()),
+    "Items": lambda shape: _bytes(1, _message("Schema", shape)),
+}

@@ -1,0 +1,226 @@
+"""/openapi/v3 and /openapi/v2: what kubectl explains, validates and merges by.
+
+Schemas are those of `schemas/RELEASE/openapi`, recorded from the real server without its prose; paths follow from the
+kinds; descriptions are our own. A document is rendered when it is first asked for. Its hash is one of what it is made
+from, so that the index of all documents costs next to nothing.
+
+The behaviour is k8s.io/kube-openapi's: the index has no ETag and is served as text; a document asked for with its hash
+may be cached for ever, with another one it redirects; v2 comes as JSON or as gnostic's protobuf.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from email.utils import formatdate
+from functools import cached_property, lru_cache
+from hashlib import sha512
+from importlib import resources
+from time import time
+from typing import Any
+
+import orjson
+
+from understudy.apiserver.endpoints.negotiation import Clause, clauses
+from understudy.apiserver.endpoints.openapi.v3_paths import paths, plain_path
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.kinds.release import Release
+from understudy.machinery.typeinfo.schema import Schemas, openapi_name
+from understudy.machinery.types import GroupVersionKind, Obj
+
+ROOT = "/openapi/v3"
+JSON = "application/json"
+V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+V2_MEDIA = {
+    JSON: JSON,
+    "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": V2_PROTOBUF,
+    V2_PROTOBUF: V2_PROTOBUF,
+}
+YEAR = 365 * 24 * 3600
+VERSION = b"1"  # grows when the same schemas are rendered differently, for clients that keep documents by hash
+
+PAGES = {
+    ".well-known/openid-configuration": ("/.well-known/openid-configuration/", "get service account issuer"),
+    "api": ("/api/", "get available API versions"),
+    "apis": ("/apis/", "get available API groups"),
+    "openid/v1/jwks": ("/openid/v1/jwks/", "get service account signing keys"),
+    "version": ("/version/", "get the version of the server"),
+}
+
+
+class OpenAPI:
+    """The documents of one release, each rendered once."""
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        self._documents: dict[str, bytes] = {}
+        self._v2: dict[str, bytes] = {}
+
+    def answer(self, call: Call) -> Reply | None:
+        """The page at the call's path, None for one outside /openapi."""
+        if call.path == ROOT:
+            return Reply(200, self._index, "text/plain; charset=utf-8")
+        if call.path.startswith(f"{ROOT}/"):
+            return self._v3(call, call.path.removeprefix(f"{ROOT}/"))
+        return self._swagger(call) if call.path == "/openapi/v2" else None
+
+    def document(self, name: str) -> Obj:
+        """The v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
+        if name not in self.hashes:
+            raise KeyError(name)
+        found: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": self.release.name}}
+        if name in PAGES:
+            return {**found, "paths": plain_path(*PAGES[name])}
+        group, version = _split(name)
+        if not version:
+            return {**found, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
+        served = self.release.group(group)
+        kinds = served.versions[version] if served else ()
+        schemas = Schemas.of(self.release.name).document(group, version)
+        return {
+            **found,
+            "paths": paths(kinds, group, version, self._type_name),
+            "components": {"schemas": {key: _told(key, schema) for key, schema in schemas.items()}},
+        }
+
+    @cached_property
+    def hashes(self) -> dict[str, str]:
+        """{name: hash} of every v3 document, sorted by name."""
+        found = {name: _hash([name.encode()]) for name in PAGES}
+        for group in self.release.groups:
+            if group.name:
+                found[f"apis/{group.name}"] = _hash([group.name.encode(), *(v.encode() for v in group.versions)])
+            for version, kinds in group.versions.items():
+                name = f"apis/{group.name}/{version}" if group.name else f"api/{version}"
+                served = [f"{kind.resource} {kind.verbs}".encode() for kind in kinds]
+                found[name] = _hash([self._source(name), _described_bytes(), *served])
+        return dict(sorted(found.items()))
+
+    @cached_property
+    def _index(self) -> bytes:
+        where = {name: {"serverRelativeURL": _url(name, etag)} for name, etag in self.hashes.items()}
+        return orjson.dumps({"paths": where})
+
+    def _source(self, name: str) -> bytes:
+        folder = resources.files("understudy.schemas") / self.release.name / "openapi"
+        return (folder / f"{name.replace('/', '__')}.json").read_bytes()
+
+    def _v3(self, call: Call, name: str) -> Reply:
+        vary = ("Vary", "Accept")
+        if name not in self.hashes:
+            return Reply(404, content_type="")
+        if _negotiated(call, [JSON]) is None:
+            return Reply(406, content_type="", headers=[vary])
+        etag = self.hashes[name]
+        headers = [("ETag", f'"{etag}"'), vary]
+        asked = call.query.get("hash")
+        if asked and asked != etag:
+            return Reply(301, content_type=JSON, headers=[*headers, ("Location", _url(name, etag))])
+        if asked:
+            expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
+            headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
+        reply = _conditional(call, etag, headers, JSON, lambda: self._rendered(name))
+        reply.compressible = False  # for no reason of the protocol's
+        return reply
+
+    def _rendered(self, name: str) -> bytes:
+        if name not in self._documents:
+            self._documents[name] = orjson.dumps(self.document(name))
+        return self._documents[name]
+
+    def _swagger(self, call: Call) -> Reply:
+        headers = [("Vary", "Accept-Encoding"), ("Vary", "Accept")]
+        accepted = _negotiated(call, V2_MEDIA)
+        if accepted is None:
+            return Reply(406, content_type="", headers=headers)
+        etag = _hash(etag.encode() for etag in self.hashes.values())
+        headers.insert(0, ("ETag", f'"{etag}"'))
+        media_type = V2_MEDIA[accepted]
+        return _conditional(call, etag, headers, media_type, lambda: self._rendered_v2(media_type))
+
+    def _rendered_v2(self, media_type: str) -> bytes:
+        if media_type not in self._v2:
+            from understudy.apiserver.endpoints.openapi import v2  # hardly any client asks for it
+
+            swagger = v2.swagger(self.release.name, (self.document(name) for name in self.hashes))
+            self._v2[media_type] = orjson.dumps(swagger) if media_type == JSON else v2.encode(swagger)
+        return self._v2[media_type]
+
+    def _type_name(self, gvk: GroupVersionKind) -> str:
+        schemas = Schemas.of(self.release.name)
+        return openapi_name(schemas.kind(*gvk).name) if schemas.has_kind(*gvk) else ""
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Group and version: ("", "v1") of api/v1, ("apps", "v1") of apis/apps/v1, ("apps", "") of apis/apps."""
+    prefix, *rest = name.split("/")
+    if prefix == "api":
+        return "", rest[0]
+    return rest[0], rest[1] if len(rest) > 1 else ""
+
+
+def _hash(parts: Iterable[bytes]) -> str:
+    found = sha512(VERSION)
+    for part in parts:
+        found.update(part)
+        found.update(b"\0")
+    return found.hexdigest().upper()
+
+
+def _url(name: str, etag: str) -> str:
+    return f"{ROOT}/{name}?hash={etag}"
+
+
+def _negotiated(call: Call, offers: Iterable[str]) -> str | None:
+    """The first offer that the best clause of Accept names; parameters do not matter here."""
+    for clause in _accepted(call.headers.get("Accept") or "*/*"):
+        for offer in offers:
+            if clause.matches(offer):
+                return offer
+    return None
+
+
+@lru_cache(64)
+def _accepted(accept: str) -> list[Clause]:
+    return clauses(accept)
+
+
+def _conditional(
+    call: Call, etag: str, headers: list[tuple[str, str]], media_type: str, body: Callable[[], bytes]
+) -> Reply:
+    """200, or 304 if the client has it already (RFC 9110, 13.1.2: compared weakly)."""
+    have = [text.strip().removeprefix("W/") for text in (call.headers.get("If-None-Match") or "").split(",")]
+    if f'"{etag}"' in have or "*" in have:
+        return Reply(304, content_type="", headers=headers)
+    return Reply(200, body(), media_type, headers)
+
+
+@lru_cache(1)
+def _described_bytes() -> bytes:
+    return (resources.files("understudy.schemas") / "descriptions.json").read_bytes()
+
+
+@lru_cache(1)
+def _descriptions() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
+    """What is true of the fields of every kind and list, then {package without its version: {type: {field: text}}},
+    where the field "" is the type itself."""
+    found = orjson.loads(_described_bytes())
+    return found["kinds"], {openapi_name(package): types for package, types in found["types"].items()}
+
+
+def _told(name: str, schema: Obj) -> Obj:
+    """A schema with what there is to say of the type and its fields."""
+    kinds, types = _descriptions()
+    package, _, plain = name.rpartition(".")
+    texts = types.get(package.rpartition(".")[0], {}).get(plain, {})
+    properties = schema.get("properties", {})
+    if "x-kubernetes-group-version-kind" in schema and "metadata" in properties:
+        texts = {**kinds["list" if "items" in properties else "object"], **texts}
+    if not texts:
+        return schema
+    told: dict[str, Any] = {"description": texts[""], **schema} if "" in texts else {**schema}
+    if properties:
+        told["properties"] = {
+            field: {"description": texts[field], **shape} if field in texts else shape
+            for field, shape in properties.items()
+        }
+    return told

@@ -1,0 +1,174 @@
+"""The `paths` of an OpenAPI v3 document, made from the kinds of a group-version.
+
+They hold what clients look for: the operations of each resource with their kind, action, parameters, bodies and
+answers. kubectl finds kinds in them (explain) and whether PATCH knows fieldValidation and dryRun (apply).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, STREAMS
+from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.machinery.types import GroupVersionKind, Obj
+
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+DELETE_OPTIONS, STATUS = f"{META}.DeleteOptions", f"{META}.Status"
+UNDESCRIBED = ("attach", "exec", "log", "portforward", "proxy")  # streams and text
+
+LIST_PARAMETERS = {
+    "allowWatchBookmarks": "boolean",
+    "continue": "string",
+    "fieldSelector": "string",
+    "labelSelector": "string",
+    "limit": "integer",
+    "resourceVersion": "string",
+    "resourceVersionMatch": "string",
+    "sendInitialEvents": "boolean",
+    "timeoutSeconds": "integer",
+    "watch": "boolean",
+}
+WRITE_PARAMETERS = {"dryRun": "string", "fieldManager": "string", "fieldValidation": "string"}
+DELETE_PARAMETERS = {
+    "dryRun": "string",
+    "gracePeriodSeconds": "integer",
+    "orphanDependents": "boolean",
+    "propagationPolicy": "string",
+}
+COLLECTION_PARAMETERS = {
+    **{name: kind for name, kind in LIST_PARAMETERS.items() if name not in ("allowWatchBookmarks", "watch")},
+    **DELETE_PARAMETERS,
+}
+
+
+class Verb(NamedTuple):
+    """How a verb is described. `body`: "" for none, "object", or the name of a type; `answers` likewise."""
+
+    method: str
+    action: str
+    begins: str  # how the operation's id begins; {} is where group and version go, if not at the end
+    parameters: dict[str, str]
+    body: str
+    answers: str
+    codes: tuple[str, ...] = ("200",)
+
+
+VERBS = {
+    "list": Verb("get", "list", "list", LIST_PARAMETERS, "", "list"),
+    "create": Verb("post", "post", "create", WRITE_PARAMETERS, "object", "object", ("200", "201", "202")),
+    "deletecollection": Verb(
+        "delete",
+        "deletecollection",
+        "delete{}Collection",
+        COLLECTION_PARAMETERS,
+        DELETE_OPTIONS,
+        STATUS,
+    ),
+    "get": Verb("get", "get", "read", {}, "", "object"),
+    "update": Verb("put", "put", "replace", WRITE_PARAMETERS, "object", "object", ("200", "201")),
+    "delete": Verb("delete", "delete", "delete", DELETE_PARAMETERS, DELETE_OPTIONS, "deleted", ("200", "202")),
+    "patch": Verb(
+        "patch", "patch", "patch", {**WRITE_PARAMETERS, "force": "boolean"}, f"{META}.Patch", "object", ("200", "201")
+    ),
+}
+ON_COLLECTION = ("list", "create", "deletecollection")
+DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
+
+
+def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
+    """{path: path item}, sorted. `type_name` answers the OpenAPI name of a kind's type, "" for one without."""
+    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
+    found: Obj = {f"{root}/": {"get": _described("get available resources", f"{META}.APIResourceList")}}
+    for kind in kinds:
+        found.update(_Resource(kind, root, version, type_name).items())
+    return dict(sorted(found.items()))
+
+
+def plain_path(path: str, about: str) -> Obj:
+    """{path: path item} of a page that is no resource."""
+    return {path: {"get": _described(about, "")}}
+
+
+def _described(about: str, answers: str) -> Obj:
+    return {"description": about, "responses": {"200": {"description": "OK", **_content(answers)}}}
+
+
+def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
+    if not type_name:
+        return {}
+    reference = {"$ref": f"#/components/schemas/{type_name}"}
+    return {"content": {media_type: {"schema": reference} for media_type in media}}
+
+
+class _Resource:
+    """Path items of one kind."""
+
+    def __init__(self, kind: Kind, root: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
+        self.kind = kind
+        self.version = version
+        self.type_name = type_name
+        self.everywhere = f"{root}/{kind.resource}"
+        self.collection = f"{root}/namespaces/{{namespace}}/{kind.resource}" if kind.namespaced else self.everywhere
+        self.tag = f"{kind.group.partition('.')[0] or 'core'}_{version}"
+        self.scope = "Namespaced" if kind.namespaced else ""
+
+    def items(self) -> Iterator[tuple[str, Obj]]:
+        kind, gvk = self.kind, self.kind.gvk(self.version)
+        on_collection = [verb for verb in VERBS if verb in kind.verbs and verb in ON_COLLECTION]
+        on_object = [verb for verb in VERBS if verb in kind.verbs and verb not in ON_COLLECTION]
+        if on_collection:
+            yield self.collection, self._item(on_collection, gvk, self.scope + kind.name)
+        if on_object:
+            yield f"{self.collection}/{{name}}", self._item(on_object, gvk, self.scope + kind.name, named=True)
+        if kind.namespaced and "list" in kind.verbs:
+            yield self.everywhere, self._item(["list"], gvk, f"{kind.name}ForAllNamespaces", everywhere=True)
+        for sub in kind.subresources.values():
+            if sub.name not in UNDESCRIBED:
+                yield f"{self.collection}/{{name}}/{sub.name}", self._subresource(sub)
+
+    def _subresource(self, sub: Subresource) -> Obj:
+        name = f"{self.scope}{self.kind.name}{sub.name.capitalize()}"
+        gvk = self.kind.subresource_kind(sub, self.version)
+        return self._item([verb for verb in VERBS if verb in sub.verbs], gvk, name, named=True)
+
+    def _item(
+        self, verbs: list[str], gvk: GroupVersionKind, name: str, *, named: bool = False, everywhere: bool = False
+    ) -> Obj:
+        item: Obj = {VERBS[verb].method: self._operation(VERBS[verb], gvk, name) for verb in verbs}
+        in_path = [part for part, there in (("name", named), ("namespace", self.kind.namespaced)) if there]
+        item["parameters"] = [_parameter(part, "string", where="path") for part in in_path if not everywhere]
+        item["parameters"].append(_parameter("pretty", "string"))
+        return item
+
+    def _operation(self, verb: Verb, gvk: GroupVersionKind, name: str) -> Obj:
+        own = self.type_name(gvk)
+        answers = {
+            "object": own,
+            "list": own and f"{own}List",
+            "deleted": own if self.kind.rules.deleted else STATUS,
+        }.get(verb.answers, verb.answers)
+        media = (*MEDIA, *STREAMS) if verb.action == "list" else MEDIA
+        group = "".join(part.capitalize() for part in self.tag.split("_"))
+        begins = verb.begins.format(group) if "{}" in verb.begins else verb.begins + group
+        operation: Obj = {
+            "tags": [self.tag],
+            "description": f"{verb.action} {gvk.kind}",
+            "operationId": begins + name,
+            "parameters": [_parameter(parameter, kind) for parameter, kind in sorted(verb.parameters.items())],
+        }
+        body = own if verb.body == "object" else verb.body
+        if body:
+            patches = PATCHES if verb.method == "patch" else ("*/*",)
+            operation["requestBody"] = {**_content(body, patches), "required": verb.method != "delete"}
+        operation["responses"] = {
+            code: {"description": DESCRIPTIONS[code], **_content(answers, media)} for code in verb.codes
+        }
+        operation["x-kubernetes-action"] = verb.action
+        operation["x-kubernetes-group-version-kind"] = gvk._asdict()
+        return operation
+
+
+def _parameter(name: str, kind: str, *, where: str = "query") -> Obj:
+    required = {"required": True} if where == "path" else {}
+    return {"name": name, "in": where, **required, "schema": {"type": kind, "uniqueItems": True}}

@@ -1,0 +1,63 @@
+"""What passes between the HTTP edge and everything below it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from understudy.machinery.options import Query
+from understudy.machinery.users import User
+
+JSON = "application/json"
+
+
+@dataclass(slots=True)
+class Call:
+    """A request. `headers` looks names up in any case."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+    query: Query
+    warnings: list[str] = field(default_factory=list)
+    user: User | None = None
+    release: str = ""
+
+
+@dataclass(slots=True)
+class Reply:
+    """An answer. `compressible`: whether a large body is sent compressed to who accepts that."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)
+    compressible: bool = True
+
+
+class WatchSource(Protocol):
+    """Yields the encoded events of one watch. `wake` is called when there may be more to take."""
+
+    wake: Callable[[], None]
+    ended: bool
+
+    @property
+    def due(self) -> float:
+        """Return when there may be something to take although nothing was written: seconds of `time.monotonic()`."""
+
+    def take(self) -> list[bytes]:
+        """Return the frames that have not been taken yet; none once the watch has ended."""
+
+    def close(self) -> None:
+        """End the watch."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """A watch: the edge sends what `source` yields until it ends."""
+
+    source: WatchSource
+    content_type: str = JSON
+    headers: list[tuple[str, str]] = field(default_factory=list)

@@ -1,0 +1,126 @@
+"""What a request is about, read from its method, path and query alone.
+
+The rules are those of RequestInfoFactory (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go), so that a path which
+no resource answers still says to authorisation what it asked for. Whether the resource exists is not known here.
+
+    /api/v1/namespaces/NS/pods/NAME/status      /apis/GROUP/VERSION/nodes/NAME      /apis/GROUP (no resource)
+    /api/v1/watch/namespaces/NS/pods            deprecated: a list is watched, or with a name one object
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from understudy.machinery.options import Query
+
+VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+SPECIAL_VERBS = ("proxy", "watch")
+NAMESPACE_SUBRESOURCES = ("status", "finalize")
+
+
+class RequestInfoError(Exception):
+    """The path says `watch` or `proxy`, but not of what; answered as 500 in plain text."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestInfo:
+    """verb: create, get, list, watch, update, patch, delete, deletecollection, proxy, or "" for another method; for
+    what is no resource the method in lower case. `namespace` of a namespace is its own name. `parts` begin with the
+    resource: what follows the subresource is kept there only. `name` of a list or watch is that of its
+    `metadata.name` field selector. `watch_path` marks the deprecated /watch/ paths."""
+
+    path: str
+    verb: str
+    is_resource: bool = False
+    prefix: str = ""  # api or apis
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+    parts: tuple[str, ...] = ()
+    watch_path: bool = False
+
+    def __hash__(self) -> int:
+        """Of what tells it from others: routes are looked up by it on every request."""
+        return hash((self.path, self.verb, self.name))
+
+
+def request_info(method: str, path: str, query: Query) -> RequestInfo:
+    """`path` is decoded and without the query. Raises RequestInfoError."""
+    info = _of_path(method, path)
+    if info.verb != "get" or info.name or not info.is_resource:
+        return info
+    if not query:
+        return _listing(info)
+    verb = "watch" if watches(query) else "list"
+    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")))
+
+
+def watches(query: Query) -> bool:
+    """`watch`, `watch=` and `watch=anything` are true; only false and 0 are not."""
+    return "watch" in query and query.get("watch").lower() not in ("false", "0")
+
+
+def selected_name(field_selector: str) -> str:
+    """NAME of a field selector with `metadata.name=NAME`, "" for any other and for what cannot stand in a path."""
+    if "metadata.name=" not in field_selector:
+        return ""
+    for term in field_selector.split(","):
+        key, equals, value = term.partition("=")
+        name = value.removeprefix("=")
+        if equals and key.strip() == "metadata.name" and name not in (".", "..") and not set("/%\\") & set(name):
+            return name
+    return ""
+
+
+@lru_cache(4096)
+def _of_path(method: str, path: str) -> RequestInfo:
+    other = RequestInfo(path, method.lower())
+    parts = path.strip("/").split("/")
+    if len(parts) < 3 or parts[0] not in ("api", "apis") or path.startswith("//"):
+        return other
+    prefix, *parts = parts
+    group = ""
+    if prefix == "apis":
+        if len(parts) < 3:
+            return other
+        group, *parts = parts
+    version, *parts = parts
+    verb = VERBS.get(method, "")
+    special = parts[0] in SPECIAL_VERBS
+    if special:
+        verb, *parts = parts
+        if not parts:
+            raise RequestInfoError(f"unable to determine kind and namespace from url, {path}")
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 1:
+        namespace = parts[1]
+        if len(parts) > 2 and parts[2] not in NAMESPACE_SUBRESOURCES:
+            parts = parts[2:]
+    name = parts[1] if len(parts) > 1 else ""
+    if verb == "delete" and not name:
+        verb = "deletecollection"
+    return RequestInfo(
+        path=path,
+        verb=verb,
+        is_resource=True,
+        prefix=prefix,
+        group=group,
+        version=version,
+        namespace=namespace,
+        resource=parts[0],
+        subresource=parts[2] if len(parts) > 2 and verb != "proxy" else "",
+        name=name,
+        parts=tuple(parts),
+        watch_path=special and verb == "watch",
+    )
+
+
+@lru_cache(1024)
+def _listing(info: RequestInfo) -> RequestInfo:
+    return replace(info, verb="list")

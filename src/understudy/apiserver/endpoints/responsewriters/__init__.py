@@ -1,0 +1,1 @@
+"""Objects, lists, tables and errors as answers in the negotiated form."""

@@ -1,0 +1,214 @@
+"""Objects, lists and errors as replies, in the form that the client negotiated."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import orjson
+
+from understudy.apiserver.endpoints.negotiation import (
+    JSON,
+    LIST,
+    OBJECT,
+    PROTOBUF,
+    YAML,
+    Endpoint,
+    Output,
+    error_output,
+    output,
+    wants_pretty,
+)
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.responsewriters.tables import (
+    check_conversion,
+    endpoint,
+    partial,
+    partial_list,
+    scale_table,
+    table,
+)
+from understudy.apiserver.endpoints.scope import Target
+from understudy.apiserver.registry.encoded import (
+    bare,
+    encoded,
+    encoded_list,
+    encoded_protobuf,
+    encoded_protobuf_list,
+    versioned,
+)
+from understudy.apiserver.registry.list import Page
+from understudy.apiserver.storage.interface import Entry
+from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.json_writer import indented
+from understudy.machinery.serializer import protobuf
+from understudy.machinery.serializer.json import encode
+from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.types import Obj, split_api_version
+
+META = "k8s.io/apimachinery/pkg/apis/meta"
+WARNING = "Warning"
+_WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts together, of each if that is too much
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def wanted(call: Call, of: Endpoint = OBJECT) -> Output:
+    """What the client wants. Raises 406."""
+    return output(call.headers.get("Accept", ""), of)
+
+
+def form_of(call: Call, target: Target) -> Output:
+    """What the client wants of an object or a subresource. Raises 406."""
+    return output(call.headers.get("Accept", ""), endpoint(target.kind, target.subresource))
+
+
+def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, form: Output | None = None) -> Reply:
+    """One stored object, in the negotiated form."""
+    kind = target.kind
+    form = form or form_of(call, target)
+    if form.media_type == JSON and not form.target and not _pretty(call, form):
+        return Reply(status, encoded(entry, kind, target.version) + b"\n", JSON)
+    if form.media_type == PROTOBUF and not form.target:
+        return Reply(status, encoded_protobuf(entry, kind, target.version), PROTOBUF)
+    check_conversion(form, kind, listing=False)
+    obj = versioned(entry, kind, target.version)
+    if form.target == "Table":
+        body = table(kind, target.version, [entry.object], versioned=[obj], call=call, form=form)
+        return _reply(call, form, body, status)
+    if form.target.startswith("PartialObjectMetadata"):
+        return _reply(call, form, partial(obj, form.target_version), status)
+    return _reply(call, form, obj, status)
+
+
+def list_reply(call: Call, target: Target, page: Page) -> Reply:
+    """A list of stored objects."""
+    kind, version = target.kind, target.version
+    form = wanted(call, LIST)
+    check_conversion(form, kind, listing=True)
+    metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
+    if page.token:
+        metadata["continue"] = page.token
+        if page.remaining is not None:
+            metadata["remainingItemCount"] = page.remaining
+    if form.media_type == JSON and not form.target and not _pretty(call, form):
+        return Reply(200, encoded_list(kind, version, metadata, page.entries), JSON)
+    if form.media_type == PROTOBUF and not form.target:
+        return Reply(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
+    entries, order = page.entries, kind.rules.row_order
+    if order and form.target == "Table":
+        entries = sorted(entries, key=lambda entry: order(entry.object))
+    objects = [versioned(entry, kind, version) for entry in entries]
+    if form.target == "Table":
+        internal = [entry.object for entry in entries]
+        return _reply(
+            call, form, table(kind, version, internal, versioned=objects, call=call, form=form, metadata=metadata)
+        )
+    if form.target:
+        return _reply(call, form, partial_list(objects, form.target_version, metadata))
+    api_version = kind.gvk(version).api_version
+    body = {
+        "kind": f"{kind.name}List",
+        "apiVersion": api_version,
+        "metadata": metadata,
+        "items": [bare(obj) for obj in objects],
+    }
+    return _reply(call, form, body)
+
+
+def value_reply(call: Call, target: Target, body: Obj, status: int = 200) -> Reply:
+    """An object that is not stored: a Status, a review."""
+    return _reply(call, form_of(call, target), body, status)
+
+
+def created_reply(call: Call, target: Target) -> Reply:
+    """That what was sent, which is not stored as such, was done."""
+    status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+    return value_reply(call, target, status, 201)
+
+
+def scale_reply(call: Call, target: Target, scale: Obj) -> Reply:
+    """A Scale of the target."""
+    form = form_of(call, target)
+    if form.target == "Table":
+        scale = scale_table(target.kind, target.version, scale, call=call, form=form)
+    elif form.target:
+        scale = partial(scale, form.target_version)
+    return _reply(call, form, scale)
+
+
+def error_reply(call: Call, error: StatusError) -> Reply:
+    """The one place where an error becomes an answer."""
+    form = error_output(call.headers.get("Accept", ""))
+    reply = _reply(call, form, error.status(), error.code)
+    if error.retry_after is not None:
+        reply.headers.append(("Retry-After", str(error.retry_after)))
+    return reply
+
+
+def text_reply(status: int, text: str) -> Reply:
+    return Reply(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
+
+
+def _pretty(call: Call, form: Output) -> bool:
+    return form.pretty or wants_pretty(call.query, call.headers.get("User-Agent", ""))
+
+
+def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
+    if form.media_type == JSON:
+        return Reply(status, _json(body, _pretty(call, form)), JSON)
+    if form.media_type == PROTOBUF:
+        return Reply(status, protobuf.encode(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
+    return Reply(status, _yaml(body), form.media_type)
+
+
+def struct_of(schemas: Schemas, obj: Obj) -> Struct:
+    """The type of an object, or of its metadata alone; of those, only the list's differs between the versions."""
+    group, version = split_api_version(obj["apiVersion"])
+    if group == "meta.k8s.io":
+        of_version = version if obj["kind"] == "PartialObjectMetadataList" else "v1"
+        return schemas.struct(f"{META}/{of_version}.{obj['kind']}")
+    return schemas.kind(group, version, obj["kind"])
+
+
+def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
+    """A document of discovery, which is no API object of its own, in the negotiated form."""
+    if form.media_type == YAML:
+        return _yaml(body)
+    if form.media_type == PROTOBUF:
+        package = f"k8s.io/api/apidiscovery/{form.target_version}" if form.target else f"{META}/v1"
+        return protobuf.encode(body, schemas.struct(f"{package}.{body['kind']}"))
+    return _json(body, form.pretty)
+
+
+def _yaml(body: Any) -> bytes:
+    from understudy.machinery.golang.yaml_writer import dump_yaml  # few read YAML
+
+    return dump_yaml(orjson.loads(encode(body))).encode()
+
+
+def _json(body: Any, pretty: bool) -> bytes:
+    raw = encode(body)
+    return indented(raw) if pretty else raw + b"\n"
+
+
+def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
+    """RFC 7234 warnings; each text once, in the order they came. What no header can hold is left out, as in Go."""
+    texts = [text for text in dict.fromkeys(warnings) if text and not _CONTROL.search(text)]
+    if sum(map(len, texts)) > _WARNINGS_LENGTH:
+        texts = _shortened(texts)
+    escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
+    return [(WARNING, f'299 - "{text}"') for text in escaped]
+
+
+def _shortened(texts: list[str]) -> list[str]:
+    """Warnings that are too much together: all up to the first one too many are cut, more are added while they fit."""
+    total = over = 0
+    while total <= _WARNINGS_LENGTH:
+        total += len(texts[over])
+        over += 1
+    kept = [text[:_WARNING_LENGTH] for text in texts[:over]]
+    for text in texts[over:]:
+        if sum(map(len, kept)) >= _WARNINGS_LENGTH:
+            break
+        kept.append(text[:_WARNING_LENGTH])
+    return kept

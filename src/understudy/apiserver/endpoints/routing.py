@@ -1,0 +1,103 @@
+"""From a path to what answers it: the resource that it names, and the function for the verb.
+
+Nothing here looks at what is stored: a route is found once for a method and a path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+from understudy.apiserver.endpoints import deprecation
+from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
+from understudy.apiserver.endpoints.request import Call, Reply, Stream
+from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.subresources import table
+from understudy.apiserver.endpoints.subresources.table import PROXY
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery import errors
+
+Answer = Reply | Stream
+Handler = Callable[[Api, Call, Target], Awaitable[Answer]]
+
+VERBS: dict[str, Handler] = {
+    "get": get.get,
+    "list": get.list_,
+    "watch": get.watch,
+    "create": write.create,
+    "update": write.update,
+    "patch": write.patch,
+    "delete": delete.delete,
+    "deletecollection": delete.delete_collection,
+}
+# Of subresources that are the object itself, such as its status.
+PARTS: dict[str, Handler] = {"get": get.get, "update": write.update, "patch": write.patch}
+# Verbs that need no name, and those that work on all namespaces at once.
+ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
+EVERYWHERE = ("list", "watch")
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE")
+PROXIED = (*METHODS, "HEAD", "OPTIONS")
+
+
+class Route(NamedTuple):
+    """`warning`: what every answer warns of, "" for nothing."""
+
+    target: Target
+    handler: Handler
+    warning: str
+
+
+def find(release: Release, method: str, info: RequestInfo) -> Route | None:
+    """The route of a resource's path, None where there is no such group. Raises 404 and 405."""
+    kind = _kind(release, info)
+    if kind is None:
+        if release.group(info.group) is None or (info.prefix == "api") != (info.group == ""):
+            return None
+        raise errors.no_such_resource()
+    if method not in (PROXIED if info.subresource == PROXY else METHODS):
+        raise errors.method_not_allowed()
+    namespace = info.namespace if kind.namespaced else ""
+    target = Target(info, kind, info.version, namespace, info.name, info.subresource)
+    return Route(target, _handler(target), deprecation.warning(kind.gvk(info.version)))
+
+
+def _kind(release: Release, info: RequestInfo) -> Kind | None:
+    """The kind of a path, None where there is none at all."""
+    kind = release.resource(info.group, info.version, info.resource)
+    if kind is None or (info.namespace and not kind.namespaced and kind.resource != "namespaces"):
+        return None
+    return kind if _is_route(info, kind) else None
+
+
+def _is_route(info: RequestInfo, kind: Kind) -> bool:
+    """Whether the kind has anything at a path, whatever the method."""
+    length = len(info.parts)
+    if info.verb == "proxy" or (info.watch_path and (kind.virtual or length > 2)):
+        return False
+    if kind.namespaced and not info.namespace and (kind.virtual or length > 1):
+        return False
+    if length > 2 and (info.subresource not in kind.subresources or (length > 3 and info.subresource != PROXY)):
+        return False
+    return length < 2 or not kind.virtual or "get" in kind.verbs
+
+
+def _handler(target: Target) -> Handler:
+    """Raises 405."""
+    kind, verb = target.kind, target.info.verb
+    if target.subresource:
+        subresource = kind.subresources[target.subresource]
+        if target.subresource == "status" or target.subresource in kind.rules.subresources:
+            found = PARTS.get(verb) if verb in subresource.verbs else None
+        else:
+            found = table.handler(kind, subresource, verb)
+    elif kind.virtual:
+        found = reviews.HANDLERS.get(kind.resource, {}).get(verb)
+    else:
+        found = VERBS.get(verb) if verb in kind.verbs else None
+    named = bool(target.name) or verb in ON_COLLECTIONS
+    everywhere = bool(target.namespace) or not kind.namespaced or verb in EVERYWHERE
+    if found is None or not named or not everywhere or (verb == "create" and target.name and not target.subresource):
+        raise errors.method_not_allowed()
+    return found

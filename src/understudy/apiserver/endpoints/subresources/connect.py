@@ -1,0 +1,124 @@
+"""What the real server passes on to a kubelet, or to what runs behind one: logs, commands, ports, proxied requests.
+
+There is none here. Requests are checked as far as the real server checks them by itself.
+"""
+
+from __future__ import annotations
+
+from understudy.admission.validation.core.pods.annotations import with_paths
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.machinery import errors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.times import TimeError, canonical_time
+from understudy.machinery.options import Query, integer
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
+
+NO_ADDRESS = "no preferred addresses found; known addresses: []"
+
+
+async def log(api: Api, call: Call, target: Target) -> Reply:
+    """GET pods/NAME/log: without a node there is nothing to read. Raises 400, 404, 422, 500."""
+    if found := _log_errors(call.query):
+        raise errors.invalid("", "PodLogOptions", target.name, found)
+    pod = await _pod(api, target)
+    container = _container(pod, call.query.get("container"))
+    if not pod["spec"].get("nodeName"):
+        return Reply(204, b"", "")
+    path = f"containerLogs/{target.namespace}/{target.name}/{container}"
+    raise _unreachable(api, pod["spec"]["nodeName"], path)
+
+
+async def run(api: Api, call: Call, target: Target) -> Reply:
+    """pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
+    pod = await _pod(api, target)
+    container = _container(pod, call.query.get("container"))
+    path = f"{target.subresource}/{target.namespace}/{target.name}/{container}"
+    raise _unreachable(api, _node_name(pod), path)
+
+
+async def forward(api: Api, call: Call, target: Target) -> Reply:
+    """pods/NAME/portforward. Raises 400, 404, 500."""
+    node_name = _node_name(await _pod(api, target))
+    raise _unreachable(api, node_name, f"portForward/{target.namespace}/{target.name}")
+
+
+async def proxy(api: Api, call: Call, target: Target) -> Reply:
+    """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
+    so it is told what the real server says of those that have no address yet."""
+    parts = target.name.split(":")
+    name = parts[1] if len(parts) == 3 else parts[0]
+    await api.registry.get(target.kind, target.namespace, name)
+    if target.kind.name == "Pod":
+        raise errors.bad_request("address not allowed")
+    if target.kind.name == "Node":
+        raise errors.unknown_error(NO_ADDRESS)
+    if api.registry.lookup("", "endpoints", target.namespace, name) is None:
+        raise errors.not_found("", "services", name)
+    raise errors.StatusError(503, "ServiceUnavailable", f"no endpoints available for service {go_quote(name)}")
+
+
+async def _pod(api: Api, target: Target) -> Obj:
+    return (await api.registry.get(target.kind, target.namespace, target.name)).object
+
+
+def _container(pod: Obj, wanted: str) -> str:
+    """The container that is meant: the one that is named, or the only one. Raises 400."""
+    spec, name = pod["spec"], pod["metadata"]["name"]
+    names = [container["name"] for container, _ in with_paths(spec, Path())]
+    if wanted and wanted not in names:
+        raise errors.bad_request(f"container {wanted} is not valid for pod {name}")
+    if not wanted and len(spec["containers"]) > 1:
+        choice = f"choose one of: [{' '.join(names)}]"
+        raise errors.bad_request(f"a container name must be specified for pod {name}, {choice}")
+    return wanted or str(spec["containers"][0]["name"])
+
+
+def _node_name(pod: Obj) -> str:
+    """Raises 400."""
+    if not pod["spec"].get("nodeName"):
+        raise errors.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
+    return str(pod["spec"]["nodeName"])
+
+
+def _unreachable(api: Api, node_name: str, path: str) -> errors.StatusError:
+    """Why a node's kubelet cannot be asked. A node that is missing is called a pod, as the real server does."""
+    node = api.registry.lookup("", "nodes", "", node_name)
+    if node is None:
+        return errors.not_found("", "pods", node_name)
+    addresses = (node.get("status") or {}).get("addresses")
+    if not addresses:
+        return errors.unknown_error(NO_ADDRESS)
+    return errors.internal_error(f'Get "https://{addresses[0]["address"]}:10250/{path}": there is no kubelet here')
+
+
+def _log_errors(query: Query) -> Errors:
+    """What is wrong with a log's parameters. Raises 400 for those that cannot be read."""
+    tail, limit, seconds = (_integer(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
+    found: Errors = []
+    if tail is not None and tail < 0:
+        found.append(invalid(Path("tailLines"), tail, "must be greater than or equal to 0"))
+    if limit is not None and limit < 1:
+        found.append(invalid(Path("limitBytes"), limit, "must be greater than 0"))
+    _check_time(query.get("sinceTime"))
+    if "sinceTime" in query and seconds is not None:
+        found.append(forbidden(Path("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    elif seconds is not None and seconds < 1:
+        found.append(invalid(Path("sinceSeconds"), seconds, "must be greater than 0"))
+    if "stream" in query:
+        found.append(forbidden(Path("stream"), "may not be specified"))
+    return found
+
+
+def _integer(query: Query, name: str) -> int | None:
+    return integer(query.get(name)) if name in query else None
+
+
+def _check_time(text: str) -> None:
+    """Raises 400."""
+    try:
+        if text:
+            canonical_time(text)
+    except TimeError as why:
+        raise errors.bad_request(str(why)) from None

@@ -1,0 +1,48 @@
+"""What answers subresources that have a body of their own, or none.
+
+Those that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object, with
+another strategy: see `Rules.subresources`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.subresources import binding, connect, token
+from understudy.apiserver.endpoints.subresources.eviction import evict
+from understudy.apiserver.endpoints.subresources.scale import get_scale, patch_scale, update_scale
+from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.machinery import errors
+
+Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+
+CONNECT = ("get", "create")
+PROXY = "proxy"
+
+HANDLERS: dict[tuple[str, str], dict[str, Handler]] = {
+    ("pods", "binding"): {"create": binding.of_pod},
+    ("pods", "eviction"): {"create": evict},
+    ("pods", "log"): {"get": connect.log},
+    ("serviceaccounts", "token"): {"create": token.create},
+    ("pods", "portforward"): dict.fromkeys(CONNECT, connect.forward),
+    **{("pods", name): dict.fromkeys(CONNECT, connect.run) for name in ("attach", "exec")},
+}
+SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": patch_scale}
+
+
+def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
+    """For a verb of a subresource; None: it is not allowed."""
+    if subresource.name == PROXY:
+        return connect.proxy
+    if verb not in subresource.verbs:
+        return None
+    if subresource.name == "scale":
+        return SCALE[verb]
+    return HANDLERS.get((kind.resource, subresource.name), {}).get(verb, _unsupported)
+
+
+async def _unsupported(api: Api, call: Call, target: Target) -> Reply:
+    what = f"{target.kind.resource}/{target.subresource}"
+    raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})

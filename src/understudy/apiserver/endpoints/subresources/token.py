@@ -1,0 +1,118 @@
+"""POST serviceaccounts/NAME/token: tokens for a service account, which may be bound to an object.
+
+https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/
+"""
+
+from __future__ import annotations
+
+from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
+from understudy.apiserver.endpoints.handlers.write import read_part
+from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.responsewriters.writers import value_reply
+from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.machinery import clock, errors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.options import WriteOptions, write_options
+from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.validation.field import Errors, Path, invalid
+
+TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
+
+
+async def create(api: Api, call: Call, target: Target) -> Reply:
+    """POST serviceaccounts/NAME/token: a token that this server knows again."""
+    options = write_options(call.query, call.method, call.release)
+    sent = read_part(api, call, target, options)
+    _check_account_name(sent["metadata"], target)
+    account = (await api.registry.get(target.kind, target.namespace, target.name)).object
+    spec = sent.get("spec") or {}
+    seconds = spec.get("expirationSeconds") or 3600
+    found = _token_errors(seconds)
+    if found:
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found)
+    bound = spec.get("boundObjectRef")
+    claims = await _bound(api, target, bound) if bound else {}
+    audiences = spec.get("audiences") or [ISSUER]
+    expires = clock.parse_timestamp(api.context(call, target).now) + seconds
+    status = {
+        "token": api.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
+        "expirationTimestamp": clock.timestamp(expires),
+    }
+    fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": clock.timestamp()}
+    fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
+    body = {
+        "kind": "TokenRequest",
+        "apiVersion": "authentication.k8s.io/v1",
+        "metadata": fields,
+        "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
+        "status": status,
+    }
+    sent_spec = {**spec, "expirationSeconds": seconds}
+    return value_reply(call, target, _owned(api, call, target, body, sent_spec, options), 201)
+
+
+def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: WriteOptions) -> Obj:
+    """The request shows who sent it, though it is not stored."""
+    bare = {**body, "metadata": {}, "spec": sent, "status": {}}
+    kind = target.kind.subresources["token"].kind
+    owners = managed_fields.on_update(
+        None,
+        bare,
+        struct=api.schemas.kind(*kind),
+        api_version=kind.api_version,
+        manager=managed_fields.manager_name(options.field_manager, call.headers.get("User-Agent", "")),
+        subresource="token",
+        now=api.context(call, target).now,
+        reset=(),
+        convert=managed_fields.unconverted,
+    )
+    return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
+
+
+def _token_errors(seconds: int) -> Errors:
+    path = Path("spec", "expirationSeconds")
+    if seconds < TOKEN_SECONDS[0]:
+        return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > TOKEN_SECONDS[1]:
+        return [invalid(path, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []
+
+
+def _check_account_name(sent: Obj, target: Target) -> None:
+    """The request may say whose token it is. Raises 422."""
+    if sent.get("name", target.name) != target.name:
+        error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", target.name, [error])
+
+
+async def _bound(api: Api, target: Target, bound: Obj) -> dict[str, Obj]:
+    """By claim, the metadata of what the token is bound to: a pod and its node, a secret or a node. Raises 400, 404,
+    409."""
+    name, (group, version) = bound.get("name", ""), split_api_version(bound.get("apiVersion", ""))
+    kind = None if group else api.release.kind("", bound.get("kind", ""))
+    if kind is None or kind.singular not in BOUND:
+        gvk = f"{group}/{version}, Kind={bound.get('kind', '')}"
+        raise errors.bad_request(f"cannot bind token to object of type {gvk}")
+    found = (await api.registry.get(kind, target.namespace if kind.namespaced else "", name)).object
+    claims = {kind.singular: found["metadata"]}
+    if kind.name == "Pod":
+        claims |= _node_of(api, target, found)
+    uid = found["metadata"]["uid"]
+    if bound.get("uid") and bound["uid"] != uid:
+        why = (
+            f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
+            "The object might have been deleted and then recreated"
+        )
+        raise errors.conflict(group, kind.name, name, why)
+    return claims
+
+
+def _node_of(api: Api, target: Target, pod: Obj) -> dict[str, Obj]:
+    """The claim of a pod's node. Raises 400 for a pod of another account."""
+    if pod["spec"].get("serviceAccountName", "") != target.name:
+        why = f"serviceaccount {go_quote(target.name)} to pod running with different serviceaccount name."
+        raise errors.bad_request(f"cannot bind token for {why}")
+    name = pod["spec"].get("nodeName")
+    node = api.registry.lookup("", "nodes", "", name) if name else None
+    return {"node": node["metadata"] if node else {"name": name}} if name else {}

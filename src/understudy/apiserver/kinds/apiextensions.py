@@ -1,0 +1,133 @@
+"""Custom resource definitions and API services."""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation import apiregistration
+from understudy.admission.validation.apiextensions import definitions
+from understudy.admission.validation.apiextensions.definitions import CLEANUP
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.objectmeta import PLAIN
+from understudy.apiserver.kinds.admissionregistration import service_port
+from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
+from understudy.apiserver.kinds.printers import created_at, row
+from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.types import Obj, at, set_absent
+
+CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
+
+
+def _storage_version(definition: Obj) -> list[str]:
+    """The first version that is marked so, if there is one."""
+    versions = at(definition, "spec", "versions", default=[])
+    return [v.get("name", "") for v in versions if v.get("storage")][:1]
+
+
+def _default_definition(definition: Obj, ctx: Context) -> None:
+    spec = definition.setdefault("spec", {})
+    names = spec.setdefault("names", {})
+    kind = names.get("kind", "")
+    if not names.get("singular") and kind:
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = f"{kind}List"
+    set_absent(spec, "conversion", {"strategy": "None"})
+    service_port(at(spec, "conversion", "webhook", "clientConfig", "service"))
+    found = definition.setdefault("status", {})
+    if not found.get("storedVersions") and (version := _storage_version(definition)):
+        found["storedVersions"] = version
+
+
+def _store_version(definition: Obj, ctx: Context) -> None:
+    found = definition["status"]
+    stored = found.get("storedVersions") or []
+    if new := [version for version in _storage_version(definition) if version not in stored]:
+        found["storedVersions"] = stored + new
+
+
+def _terminate(definition: Obj, ctx: Context) -> None:
+    """A deleted definition stays until its finalizer is gone, which is there for what it defines."""
+    metadata, found = definition["metadata"], definition["status"]
+    finalizers = metadata.get("finalizers") or []
+    metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
+    condition = {
+        "type": "Terminating",
+        "status": "True",
+        "lastTransitionTime": ctx.now,
+        "reason": "InstanceDeletionPending",
+        "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+    }
+    definition["status"] = {**found, "conditions": [*(found.get("conditions") or ()), condition]}
+
+
+def _service(api_service: Obj) -> str:
+    service = at(api_service, "spec", "service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+
+
+def _available(api_service: Obj) -> str:
+    for condition in at(api_service, "status", "conditions", default=[]):
+        if condition.get("type") == "Available":
+            status, reason = condition.get("status", ""), condition.get("reason")
+            return f"{status} ({reason})" if status != "True" and reason else status
+    return "Unknown"
+
+
+def _default_service(api_service: Obj, ctx: Context) -> None:
+    service_port(at(api_service, "spec", "service"))
+
+
+def _local_is_available(api_service: Obj, ctx: Context) -> None:
+    if at(api_service, "spec", "service") is None:
+        condition = {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": ctx.now,
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+        api_service["status"] = {"conditions": [condition]}
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        (CRDS, "CustomResourceDefinition"): Rules(
+            defaults=_default_definition,
+            strategy=main(
+                CRDS,
+                "v1",
+                "CustomResourceDefinition",
+                _store_version,
+                prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
+                validate=definitions.create,
+                validate_metadata=definitions.metadata,
+                validate_update=definitions.UPDATE,
+                unconditional_update=False,
+                generation=True,
+            ),
+            status=status(validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET),
+            row=created_at,
+            terminate=_terminate,
+        ),
+        (SERVICES, "APIService"): Rules(
+            defaults=_default_service,
+            strategy=main(
+                SERVICES,
+                "v1",
+                "APIService",
+                _local_is_available,
+                validate=apiregistration.create,
+                validate_metadata=apiregistration.metadata,
+                validate_update=in_order(PLAIN.updated, again(apiregistration.metadata, apiregistration.create)),
+                unconditional_update=False,
+            ),
+            status=status(
+                keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
+                validate_update=in_order(PLAIN.updated, apiregistration.status),
+                unconditional_update=False,
+                reset_fields=METADATA_RESET,
+            ),
+            row=row(_service, _available),
+        ),
+    }

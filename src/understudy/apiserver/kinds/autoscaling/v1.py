@@ -1,0 +1,228 @@
+"""Autoscalers in the form of autoscaling/v1: a CPU target in the spec, whatever else there is in annotations.
+
+spec.metrics         targetCPUUtilizationPercentage (the first of CPU), others autoscaling.alpha.kubernetes.io/metrics
+spec.behavior        autoscaling.alpha.kubernetes.io/behavior, with the field names of the Go type
+status.currentMetrics, status.conditions      …/current-metrics, …/conditions
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import orjson
+
+from understudy.machinery.types import Obj, at
+
+_PREFIX = "autoscaling.alpha.kubernetes.io/"
+METRICS, CURRENT, CONDITIONS, BEHAVIOR = (
+    _PREFIX + name for name in ("metrics", "current-metrics", "conditions", "behavior")
+)
+ANNOTATIONS = (METRICS, CURRENT, CONDITIONS, BEHAVIOR)
+
+
+def cpu_metric(percent: int) -> list[Obj]:
+    """The metric that a CPU target in percent stands for."""
+    target = {"type": "Utilization", "averageUtilization": percent}
+    return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+
+
+def _is_cpu_target(metric: Obj) -> bool:
+    resource = metric.get("resource") or {}
+    percent = at(resource, "target", "averageUtilization")
+    return metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None
+
+
+def from_internal(autoscaler: Obj) -> Obj:
+    """The v1 form of the internal one."""
+    spec, status = dict(autoscaler.get("spec", {})), dict(autoscaler.get("status") or {})
+    metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
+    current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None)
+    targets = [m for m in metrics if _is_cpu_target(m)]
+    if targets:
+        spec["targetCPUUtilizationPercentage"] = targets[0]["resource"]["target"]["averageUtilization"]
+    for metric in current:
+        percent = at(metric, "resource", "current", "averageUtilization")
+        if metric.get("type") == "Resource" and metric["resource"].get("name") == "cpu" and percent is not None:
+            status["currentCPUUtilizationPercentage"] = percent
+    status.setdefault("currentReplicas", 0)
+    others = [_old_metric(m, "target") for m in metrics if not _is_cpu_target(m)]
+    kept = {
+        METRICS: others,
+        CURRENT: [_old_metric(m, "current") for m in current],
+        BEHAVIOR: _go_names(behavior),
+        CONDITIONS: conditions,
+    }
+    return {**autoscaler, "metadata": _annotated(autoscaler["metadata"], kept), "spec": spec, "status": status}
+
+
+def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in ANNOTATIONS}
+    annotations |= {key: orjson.dumps(value).decode() for key, value in kept.items() if value}
+    out = {key: value for key, value in metadata.items() if key != "annotations"}
+    return {**out, "annotations": annotations} if annotations else out
+
+
+def to_internal(autoscaler: Obj) -> Obj:
+    """The internal form of the v1 one."""
+    spec, status = deepcopy(autoscaler.get("spec", {})), deepcopy(autoscaler.get("status") or {})
+    annotations = at(autoscaler, "metadata", "annotations", default={})
+    percent, used = (
+        spec.pop("targetCPUUtilizationPercentage", None),
+        status.pop("currentCPUUtilizationPercentage", None),
+    )
+    metrics = [_new_metric(m, "target") for m in _kept(annotations, METRICS, [])]
+    metrics += [] if percent is None else cpu_metric(percent)
+    spec["metrics"] = metrics or cpu_metric(80)
+    behavior = _kept(annotations, BEHAVIOR, None)
+    if behavior:
+        spec["behavior"] = _json_names(behavior)
+    status["currentMetrics"] = [_new_metric(m, "current") for m in _kept(annotations, CURRENT, [])] or (
+        [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
+        if used is not None
+        else None
+    )
+    conditions = _kept(annotations, CONDITIONS, None)
+    if conditions:
+        status["conditions"] = conditions
+    if status.get("currentReplicas") == 0:
+        del status["currentReplicas"]
+    return {**autoscaler, "metadata": _annotated(autoscaler["metadata"], {}), "spec": spec, "status": status}
+
+
+def _kept(annotations: dict[str, str], key: str, default: Any) -> Any:
+    try:
+        return orjson.loads(annotations[key])
+    except (KeyError, orjson.JSONDecodeError):
+        return default
+
+
+def _go_names(value: Any) -> Any:
+    """Keys as Go's fields are called: the annotation was always written from the untagged type."""
+    if isinstance(value, dict):
+        return {key[0].upper() + key[1:]: _go_names(item) for key, item in value.items()}
+    return [_go_names(item) for item in value] if isinstance(value, list) else value
+
+
+def _json_names(value: Any) -> Any:
+    if isinstance(value, dict):
+        named = {key[0].lower() + key[1:]: _json_names(item) for key, item in value.items()}
+        return {key: item for key, item in named.items() if item is not None}
+    return [_json_names(item) for item in value] if isinstance(value, list) else value
+
+
+# How v1 calls what v2 keeps in `target` (of a spec) and `current` (of a status), per source:
+# {source: {v1 name: path in v2}}
+_NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
+    "target": {
+        "external": {
+            "metricName": ("metric", "name"),
+            "metricSelector": ("metric", "selector"),
+            "targetValue": ("target", "value"),
+            "targetAverageValue": ("target", "averageValue"),
+        },
+        "object": {
+            "target": ("describedObject",),
+            "metricName": ("metric", "name"),
+            "targetValue": ("target", "value"),
+            "selector": ("metric", "selector"),
+            "averageValue": ("target", "averageValue"),
+        },
+        "pods": {
+            "metricName": ("metric", "name"),
+            "targetAverageValue": ("target", "averageValue"),
+            "selector": ("metric", "selector"),
+        },
+        "resource": {
+            "name": ("name",),
+            "targetAverageUtilization": ("target", "averageUtilization"),
+            "targetAverageValue": ("target", "averageValue"),
+        },
+        "containerResource": {
+            "name": ("name",),
+            "targetAverageUtilization": ("target", "averageUtilization"),
+            "targetAverageValue": ("target", "averageValue"),
+            "container": ("container",),
+        },
+    },
+    "current": {
+        "external": {
+            "metricName": ("metric", "name"),
+            "metricSelector": ("metric", "selector"),
+            "currentValue": ("current", "value"),
+            "currentAverageValue": ("current", "averageValue"),
+        },
+        "object": {
+            "target": ("describedObject",),
+            "metricName": ("metric", "name"),
+            "currentValue": ("current", "value"),
+            "selector": ("metric", "selector"),
+            "averageValue": ("current", "averageValue"),
+        },
+        "pods": {
+            "metricName": ("metric", "name"),
+            "currentAverageValue": ("current", "averageValue"),
+            "selector": ("metric", "selector"),
+        },
+        "resource": {
+            "name": ("name",),
+            "currentAverageUtilization": ("current", "averageUtilization"),
+            "currentAverageValue": ("current", "averageValue"),
+        },
+        "containerResource": {
+            "name": ("name",),
+            "currentAverageUtilization": ("current", "averageUtilization"),
+            "currentAverageValue": ("current", "averageValue"),
+            "container": ("container",),
+        },
+    },
+}
+# What v1 shows as zero where v2 has nothing.
+_ZERO = {"object": ("targetValue", "currentValue"), "external": ("currentValue",)}
+_ZERO_CURRENT = {"pods", "resource", "containerResource"}
+
+
+def _source_of(metric: Obj, part: str) -> str:
+    return next((source for source in _NAMES[part] if metric.get(source) is not None), "")
+
+
+def _old_metric(metric: Obj, part: str) -> Obj:
+    source = _source_of(metric, part)
+    if not source:
+        return metric
+    out = {}
+    for name, path in _NAMES[part][source].items():
+        value = at(metric[source], *path)
+        if value is None and (
+            name in _ZERO.get(source, ()) or (name == "currentAverageValue" and source in _ZERO_CURRENT)
+        ):
+            value = "0"
+        if value is not None:
+            out[name] = value
+    return {"type": metric.get("type", ""), source: out}
+
+
+def _new_metric(metric: Obj, part: str) -> Obj:
+    source = _source_of(metric, part)
+    if not source:
+        return metric
+    out: Obj = {}
+    for name, path in _NAMES[part][source].items():
+        value = metric[source].get(name)
+        if value is None:
+            continue
+        place = out
+        for key in path[:-1]:
+            place = place.setdefault(key, {})
+        place[path[-1]] = value
+    if part == "target":
+        out.setdefault("target", {})["type"] = _target_type(source, out["target"])
+    return {"type": metric.get("type", ""), source: out}
+
+
+def _target_type(source: str, target: Obj) -> str:
+    if source in ("resource", "containerResource"):
+        return "Utilization" if target.get("averageUtilization") is not None else "AverageValue"
+    if source == "external":
+        return "Value" if target.get("value") is not None else "AverageValue"
+    return "AverageValue" if source == "pods" or target.get("averageValue") is not None else "Value"

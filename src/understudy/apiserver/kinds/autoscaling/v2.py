@@ -1,0 +1,118 @@
+"""Horizontal pod autoscalers; the form of autoscaling/v2 is the internal one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import autoscaling
+from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.autoscaling import v1
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
+from understudy.apiserver.registry.kind import Conversion, Rules
+from understudy.machinery.types import Obj, at, set_absent
+
+CPU_PERCENT = 80
+SCALE_UP = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": [
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ],
+}
+SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
+
+# {type of a metric: (its field, whether it is of a resource)}
+SOURCES = {
+    "External": ("external", False),
+    "Pods": ("pods", False),
+    "Object": ("object", False),
+    "Resource": ("resource", True),
+    "ContainerResource": ("containerResource", True),
+}
+
+
+def _metric(spec: Obj, status: Obj) -> str:
+    source, of_resource = SOURCES.get(spec.get("type", ""), ("", False))
+    if not source:
+        return "<unknown type>"
+    target = at(spec, source, "target", default={})
+    current = at(status, source, "current")
+    if of_resource:
+        return f"{at(spec, source, 'name', default='')}: {_resource_metric(target, current)}"
+    if source == "pods" or target.get("averageValue") is None:
+        key, suffix = ("averageValue", "") if source == "pods" else ("value", "")
+        now = UNKNOWN if current is None else at(current, key, default="<nil>")
+    else:
+        key, suffix = "averageValue", " (avg)"
+        now = at(current, key, default=UNKNOWN)
+    return f"{now}/{at(target, key, default='<nil>')}{suffix}"
+
+
+def _resource_metric(target: Obj, current: Obj | None) -> str:
+    if target.get("averageValue") is not None:
+        now = UNKNOWN if current is None else at(current, "averageValue", default="<nil>")
+        return f"{now}/{target['averageValue']}"
+    wanted, now = target.get("averageUtilization"), at(current, "averageUtilization")
+    return f"{UNKNOWN if now is None else f'{now}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"
+
+
+def _metrics(autoscaler: Obj) -> str:
+    specs = at(autoscaler, "spec", "metrics", default=[])
+    statuses = at(autoscaler, "status", "currentMetrics", default=[])
+    texts = [_metric(spec, statuses[i] if i < len(statuses) else {}) for i, spec in enumerate(specs)]
+    return shortened(texts, 2, separator=", ") or NONE
+
+
+def _row(autoscaler: Obj) -> list[Any]:
+    spec = autoscaler.get("spec", {})
+    minimum = spec.get("minReplicas")
+    return [
+        name(autoscaler),
+        f"{at(spec, 'scaleTargetRef', 'kind', default='')}/{at(spec, 'scaleTargetRef', 'name', default='')}",
+        _metrics(autoscaler),
+        UNSET if minimum is None else str(minimum),
+        spec.get("maxReplicas", 0),
+        at(autoscaler, "status", "currentReplicas", default=0),
+        age(autoscaler),
+    ]
+
+
+def _defaults(autoscaler: Obj, ctx: Context) -> None:
+    spec = autoscaler.setdefault("spec", {})
+    set_absent(spec, "minReplicas", 1)
+    if ctx.version == "v1":
+        return  # the rest is added by the conversion, which knows all metrics
+    if not spec.get("metrics"):
+        spec["metrics"] = v1.cpu_metric(CPU_PERCENT)
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
+            found = behavior.get(direction) or {}
+            given = {key: value for key, value in found.items() if value is not None}
+            empty = getattr(found, "empty", ())  # lists: given, if wrongly so
+            behavior[direction] = {k: v for k, v in (defaults | given).items() if k in given or k not in empty}
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    conversion = Conversion(v1.to_internal, v1.from_internal)
+    return {
+        ("autoscaling", "HorizontalPodAutoscaler"): Rules(
+            internal="v2",
+            conversions={"v1": conversion},
+            defaults=_defaults,
+            strategy=main(
+                "autoscaling",
+                "v2",
+                "HorizontalPodAutoscaler",
+                validate=autoscaling.create,
+                validate_update=in_order(CORE.updated, autoscaling.update),
+            ),
+            status=status(validate_update=in_order(CORE.updated, autoscaling.status_update)),
+            row=_row,
+        )
+    }

@@ -1,0 +1,1 @@
+"""Behaviour of the kinds of the core group."""

@@ -1,0 +1,100 @@
+"""Events, stored once and served in two groups: the core form is the internal one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from understudy.admission.validation.compose import again, unasked
+from understudy.admission.validation.core import events
+from understudy.apiserver.kinds.printers import field, name, since
+from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.machinery.types import Obj, at
+
+# core/v1: events.k8s.io/v1
+RENAMED = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+    "reportingComponent": "reportingController",
+}
+BACK = {new: core for core, new in RENAMED.items()}
+# What core/v1 always shows.
+ALWAYS = {"reportingComponent": "", "reportingInstance": ""}
+
+
+def _from_core(event: Obj) -> Obj:
+    """The event as events.k8s.io has it: what is empty there is left out."""
+    empty = {key for key, value in ALWAYS.items() if event.get(key) == value}
+    return {RENAMED.get(key, key): value for key, value in event.items() if key not in empty}
+
+
+def _to_core(event: Obj) -> Obj:
+    return {**ALWAYS, **{BACK.get(key, key): value for key, value in event.items()}}
+
+
+def _row(event: Obj) -> list[Any]:
+    first = since(event.get("firstTimestamp") or event.get("eventTime"))
+    last = since(event["lastTimestamp"]) if event.get("lastTimestamp") else first
+    number = event.get("count", 0) or 1
+    series = event.get("series")
+    if series is not None:
+        last, number = since(series.get("lastObservedTime")), series.get("count", 0)
+    involved = event.get("involvedObject", {})
+    kind = involved.get("kind", "").lower()
+    return [
+        last,
+        event.get("type", ""),
+        event.get("reason", ""),
+        f"{kind}/{involved['name']}" if involved.get("name") else kind,
+        involved.get("fieldPath", ""),
+        _source(event),
+        event.get("message", "").strip(),
+        first,
+        number,
+        name(event),
+    ]
+
+
+def _source(event: Obj) -> str:
+    component = at(event, "source", "component") or event.get("reportingComponent", "")
+    instance = at(event, "source", "host") or event.get("reportingInstance", "")
+    return f"{component}, {instance}" if instance else component
+
+
+def _reporter(event: Obj) -> str:
+    return str(at(event, "source", "component") or event.get("reportingComponent", ""))
+
+
+INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+OTHERS: dict[str, Callable[[Obj], str]] = {"reason": field("reason"), "type": field("type")}
+SELECTABLE = {f"involvedObject.{key}": field("involvedObject", key) for key in INVOLVED} | {
+    **OTHERS,
+    "reportingComponent": field("reportingComponent"),
+    "source": _reporter,
+}
+SELECTABLE_NEW = {f"regarding.{key}": field("involvedObject", key) for key in INVOLVED} | {
+    **OTHERS,
+    "reportingController": field("reportingComponent"),
+}
+
+OLD = Strategy(
+    create_on_update=True, validate_metadata=unasked, validate=events.create, validate_update=again(events.create)
+)
+NEW = Strategy(
+    create_on_update=True, validate_metadata=unasked, validate=events.create_new, validate_update=events.update_new
+)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
+    conversions = {"v1": Conversion(_to_core, _from_core)}
+    return {
+        ("", "Event"): Rules(strategy=OLD, selectable=SELECTABLE, row=_row, cached=False),
+        ("events.k8s.io", "Event"): Rules(
+            strategy=NEW, selectable=SELECTABLE_NEW, row=_row, conversions=conversions, cached=False
+        ),
+    }

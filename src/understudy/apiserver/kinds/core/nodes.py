@@ -1,0 +1,130 @@
+"""Nodes and runtime classes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.plugins.pods import NOT_READY
+from understudy.admission.validation import node as runtime_classes
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.core import nodes
+from understudy.admission.validation.objectmeta import CORE, PLAIN
+from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
+from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at
+
+_ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
+
+
+def _roles(node: Obj) -> str:
+    found = set()
+    for key, value in at(node, "metadata", "labels", default={}).items():
+        if key.startswith(_ROLE_PREFIX):
+            found.add(key.removeprefix(_ROLE_PREFIX))
+        elif key == _ROLE:
+            found.add(value)
+    return ",".join(sorted(found - {""})) or NONE
+
+
+def _status(node: Obj) -> str:
+    conditions = {c["type"]: c.get("status") for c in at(node, "status", "conditions", default=[])}
+    ready = "Unknown"
+    if "Ready" in conditions:
+        ready = "Ready" if conditions["Ready"] == "True" else "NotReady"
+    return f"{ready},SchedulingDisabled" if at(node, "spec", "unschedulable") else ready
+
+
+def _address(node: Obj, kind: str) -> str:
+    found = [a.get("address", "") for a in at(node, "status", "addresses", default=[]) if a.get("type") == kind]
+    return found[0] if found else NONE
+
+
+def _row(node: Obj) -> list[Any]:
+    info = at(node, "status", "nodeInfo", default={})
+    return [
+        name(node),
+        _status(node),
+        _roles(node),
+        age(node),
+        info.get("kubeletVersion", ""),
+        _address(node, "InternalIP"),
+        _address(node, "ExternalIP"),
+        *(info.get(key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")),
+    ]
+
+
+def _defaults(node: Obj, ctx: Context) -> None:
+    status = node.setdefault("status", {})
+    if status.get("allocatable") is None and status.get("capacity"):
+        status["allocatable"] = dict(status["capacity"])
+    spec = node.setdefault("spec", {})
+    _mirror_cidrs(spec)
+
+
+def _mirror_cidrs(spec: Obj) -> None:
+    """podCIDR always is the first of podCIDRs; where they differ podCIDR wins."""
+    first, cidrs = spec.get("podCIDR"), spec.get("podCIDRs") or []
+    if first and (not cidrs or cidrs[0] != first):
+        spec["podCIDRs"] = [first]
+    elif cidrs and not first:
+        spec["podCIDR"] = cidrs[0]
+
+
+def _not_ready(node: Obj, ctx: Context) -> None:
+    """A new node takes no pods before a controller has seen that it is ready (TaintNodesByCondition)."""
+    taints = node["spec"].get("taints") or []
+    if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
+        node["spec"]["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
+
+
+def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
+    """Kubelets are no longer configured by an object."""
+    if at(old, "spec", "configSource") is None:
+        node["spec"].pop("configSource", None)
+    if at(old, "status", "config") is None:
+        node.get("status", {}).pop("config", None)
+
+
+def _update(node: Obj, old: Obj, ctx: Context) -> None:
+    restore(node, old, "status")
+    _drop(node, old, ctx)
+
+
+NODES = Rules(
+    defaults=_defaults,
+    strategy=Strategy(
+        prepare_for_create=lambda node, ctx: _drop(node, None, ctx),
+        prepare_for_update=_update,
+        admit_create=_not_ready,
+        validate=nodes.create,
+        validate_update=in_order(again(CORE.created, nodes.create), CORE.updated, nodes.changed),
+        warn_create=nodes.warn,
+        warn_update=lambda node, old, ctx: nodes.warn(node, ctx),
+        reset_fields=STATUS_RESET,
+    ),
+    status=status(_drop, validate_update=in_order(CORE.updated, nodes.changed)),
+    selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
+    row=_row,
+    deleted=True,
+)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "Node"): NODES,
+        ("node.k8s.io", "RuntimeClass"): Rules(
+            strategy=Strategy(
+                validate_metadata=PLAIN.created,
+                validate=runtime_classes.create,
+                validate_update=in_order(
+                    again(PLAIN.created, runtime_classes.create), PLAIN.updated, runtime_classes.same_handler
+                ),
+                create_on_update=True,
+                unconditional_update=False,
+            ),
+            row=row(field("handler")),
+        ),
+    }

@@ -1,0 +1,141 @@
+"""What a table says about a pod: how many containers are ready, what it waits for, how often it restarted.
+
+The status is read from the containers, the last reason that is found wins; the rules are those of kubectl get.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from understudy.apiserver.kinds.printers import NONE, age, instant, name, since
+from understudy.machinery.types import Obj, at
+
+
+@dataclass(slots=True)
+class _Restarts:
+    count: int = 0
+    last: str = ""
+
+    def add(self, container: Obj) -> None:
+        self.count += container.get("restartCount", 0)
+        finished = at(container, "lastState", "terminated", "finishedAt", default="")
+        if finished and (not self.last or instant(self.last) < instant(finished)):
+            self.last = finished
+
+    def __str__(self) -> str:
+        return f"{self.count} ({since(self.last)} ago)" if self.count and self.last else str(self.count)
+
+
+def row(pod: Obj) -> list[Any]:
+    """The cells of a pod."""
+    ready, total, reason, restarts = _state(pod)
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    ips = status.get("podIPs") or [{}]
+    return [
+        name(pod),
+        f"{ready}/{total}",
+        reason,
+        str(restarts),
+        age(pod),
+        ips[0].get("ip") or NONE,
+        spec.get("nodeName") or NONE,
+        status.get("nominatedNodeName") or NONE,
+        _readiness_gates(spec, status),
+    ]
+
+
+def row_conditions(pod: Obj) -> list[Obj]:
+    """What a TableRow of a finished pod carries as `conditions`."""
+    done = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+    phase = at(pod, "status", "phase", default="")
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": done[phase]}] if phase in done else []
+
+
+def _state(pod: Obj) -> tuple[int, int, str, _Restarts]:
+    """(ready containers, containers, status, restarts)"""
+    spec, status = pod.get("spec", {}), pod.get("status", {})
+    sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
+    total = len(spec.get("containers") or []) + len(sidecars)
+    reason = _first_reason(status)
+    ready, restarts, of_sidecars, waiting = _initial(spec, status, sidecars)
+    if waiting:
+        reason = waiting
+    if not waiting or _is_true(status, "Initialized"):
+        restarts = of_sidecars
+        more, reason = _running(status, reason, restarts)
+        ready += more
+    return ready, total, _deleting(pod, reason), restarts
+
+
+def _first_reason(status: Obj) -> str:
+    gated = any(
+        c["type"] == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or []
+    )
+    return "SchedulingGated" if gated else str(status.get("reason") or status.get("phase") or "")
+
+
+def _initial(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Restarts, _Restarts, str]:
+    """(ready sidecars, restarts, those of sidecars, what the first unfinished init container waits for)"""
+    ready, restarts, of_sidecars = 0, _Restarts(), _Restarts()
+    for i, container in enumerate(status.get("initContainerStatuses") or []):
+        sidecar = container.get("name") in sidecars
+        restarts.add(container)
+        if sidecar:
+            of_sidecars.add(container)
+        terminated, waiting = at(container, "state", "terminated"), at(container, "state", "waiting", "reason")
+        if terminated is not None and terminated.get("exitCode", 0) == 0:
+            continue
+        if sidecar and container.get("started"):
+            ready += bool(container.get("ready"))
+            continue
+        if terminated is not None:
+            return ready, restarts, of_sidecars, f"Init:{_ended(terminated)}"
+        if waiting and waiting != "PodInitializing":
+            return ready, restarts, of_sidecars, f"Init:{waiting}"
+        return ready, restarts, of_sidecars, f"Init:{i}/{len(spec.get('initContainers') or [])}"
+    return ready, restarts, of_sidecars, ""
+
+
+def _running(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
+    """(ready containers, status); adds to `restarts`."""
+    ready = 0
+    for container in reversed(status.get("containerStatuses") or []):
+        restarts.add(container)
+        state = container.get("state") or {}
+        waiting, terminated = at(state, "waiting", "reason"), state.get("terminated")
+        if waiting:
+            reason = waiting
+        elif terminated is not None:
+            reason = _ended(terminated)
+        elif container.get("ready") and state.get("running") is not None:
+            ready += 1
+    if reason == "Completed" and ready:
+        reason = "Running" if _is_true(status, "Ready") else "NotReady"
+    return ready, reason
+
+
+def _ended(terminated: Obj) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    signal = terminated.get("signal")
+    return f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}"
+
+
+def _deleting(pod: Obj, reason: str) -> str:
+    if not pod["metadata"].get("deletionTimestamp"):
+        return reason
+    if at(pod, "status", "reason") == "NodeLost":
+        return "Unknown"
+    return reason if at(pod, "status", "phase") in ("Succeeded", "Failed") else "Terminating"
+
+
+def _is_true(status: Obj, condition: str) -> bool:
+    found = [c for c in status.get("conditions") or [] if c["type"] == condition]
+    return bool(found) and found[0].get("status") == "True"
+
+
+def _readiness_gates(spec: Obj, status: Obj) -> str:
+    gates = spec.get("readinessGates") or []
+    passed = sum(_is_true(status, gate["conditionType"]) for gate in gates)
+    return f"{passed}/{len(gates)}" if gates else NONE

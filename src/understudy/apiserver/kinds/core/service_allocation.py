@@ -1,0 +1,249 @@
+"""Addresses and ports of services: filled in, handed out, taken over from the stored service.
+
+Addresses are of one family, from 10.0.0.0/24, node ports from 30000 to 32767. Nothing is kept in memory:
+what stored services hold is taken. Handed out is the lowest free one above the band that is meant for static choices.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation.core import cluster_ips
+from understudy.admission.validation.core.cluster_ips import FAMILIES, SPEC
+from understudy.admission.validation.core.services import externally_accessible, needs_health_check
+from understudy.machinery import errors
+from understudy.machinery.types import Obj
+from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.field import Errors, invalid
+
+SERVICE_CIDR = ipaddress.IPv4Network("10.0.0.0/24")
+STATIC_ADDRESSES = 16
+NODE_PORTS = range(30000, 32768)
+STATIC_PORTS = 86
+_POLICY = SPEC.child("ipFamilyPolicy")
+
+
+def needs_cluster_ip(spec: Obj) -> bool:
+    return spec.get("type") != "ExternalName"
+
+
+def needs_node_ports(spec: Obj) -> bool:
+    return spec.get("type") in ("NodePort", "LoadBalancer")
+
+
+def allocate(service: Obj, ctx: Context) -> None:
+    """What a new service gets. Raises StatusError (422) for what cannot be had."""
+    spec = service["spec"]
+    if spec.get("clusterIP") and not spec.get("clusterIPs"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    _families(service, ctx)
+    if needs_cluster_ip(spec):
+        _addresses(service, ctx)
+    _ports(service, ctx, set())
+
+
+def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
+    """What an updated service keeps and gets. Raises StatusError (422)."""
+    spec, before = service["spec"], old["spec"]
+    _take_over(spec, before)
+    _in_step(spec, before)
+    if spec.get("ipFamilyPolicy") is None and needs_cluster_ip(spec) and before.get("ipFamilyPolicy"):
+        spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
+    if needs_cluster_ip(spec) and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
+        spec["ipFamilies"] = list(before.get("ipFamilies") or [])
+    _families(service, ctx)
+    if needs_cluster_ip(spec) and not needs_cluster_ip(before):
+        _addresses(service, ctx)
+    _ports(service, ctx, set(_node_ports(before)))
+
+
+def _take_over(spec: Obj, before: Obj) -> None:
+    if needs_cluster_ip(spec) and needs_cluster_ip(before):
+        for key in ("clusterIP", "clusterIPs"):
+            if not spec.get(key) and before.get(key):
+                spec[key] = before[key]
+    if needs_node_ports(spec) and needs_node_ports(before):
+        used = set(_node_ports(spec)) & set(_node_ports(before))
+        by_name = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or []}
+        for port in spec.get("ports") or []:
+            held = by_name.get(port.get("name", ""), 0)
+            if not port.get("nodePort") and held and held not in used:
+                port["nodePort"] = held
+    if needs_health_check(spec) and needs_health_check(before) and not spec.get("healthCheckNodePort"):
+        if before.get("healthCheckNodePort"):
+            spec["healthCheckNodePort"] = before["healthCheckNodePort"]
+
+
+def _in_step(spec: Obj, before: Obj) -> None:
+    """clusterIP is the first of clusterIPs: who changes the one means the other as well."""
+    if spec.get("clusterIP") == before.get("clusterIP") or spec.get("clusterIPs") != before.get("clusterIPs"):
+        return
+    if spec.get("clusterIP"):
+        spec["clusterIPs"] = [spec["clusterIP"]]
+    else:
+        spec.pop("clusterIPs", None)
+
+
+def _families(service: Obj, ctx: Context) -> None:
+    spec = service["spec"]
+    if not needs_cluster_ip(spec):
+        return
+    headless = spec.get("clusterIP") == "None" and not spec.get("selector")
+    if spec.get("ipFamilyPolicy") is None:
+        spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
+    found = cluster_ips.validate(spec, ctx.release) or _wrong_families(spec, headless, ctx)
+    if found:
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), found)
+    families = list(spec.get("ipFamilies") or FAMILIES[:1])
+    if headless and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
+        families += [family for family in FAMILIES if family not in families]
+    spec["ipFamilies"] = families
+
+
+def _wrong_families(spec: Obj, headless: bool, ctx: Context) -> Errors:
+    policy, families, ips = spec["ipFamilyPolicy"], spec.get("ipFamilies") or [], spec.get("clusterIPs") or []
+    found: Errors = []
+    for values, what in ((ips, "cluster IPs"), (families, "IP families")):
+        if policy == "SingleStack" and len(values) == 2:
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            found.append(invalid(_POLICY, policy, text))
+    for i, ip in enumerate(ips[len(families) :], len(families)):
+        if ":" in ip:
+            shown = bad_values.struct(ips, "[]string", ctx.release)
+            found.append(invalid(SPEC.child("clusterIPs").index(i), shown, "IPv6 is not configured on this cluster"))
+    if found or headless:
+        return found
+    if policy == "RequireDualStack":
+        found.append(invalid(_POLICY, policy, "this cluster is not configured for dual-stack services"))
+    for i, family in enumerate(families):
+        if family != FAMILIES[0]:
+            found.append(invalid(SPEC.child("ipFamilies").index(i), family, "not configured on this cluster"))
+    return found
+
+
+def _addresses(service: Obj, ctx: Context) -> None:
+    spec = service["spec"]
+    ips = spec.get("clusterIPs") or []
+    if ips and ips[0] == "None":
+        return
+    taken = set() if ctx.dry_run else _taken_addresses(ctx)
+    if not ips or not ips[0]:
+        ip = str(SERVICE_CIDR.network_address) if ctx.dry_run else _free_address(taken)
+    else:
+        ip = ips[0]
+        why = _unusable(ip, taken)
+        if why:
+            shown = bad_values.struct(ips, "[]string", ctx.release)
+            error = invalid(SPEC.child("clusterIPs"), shown, f"failed to allocate IP {ip}: {why}")
+            raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
+    spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
+
+
+def _taken_addresses(ctx: Context) -> set[str]:
+    return {ip for other in ctx.listing("", "services", "") for ip in other["spec"].get("clusterIPs") or []}
+
+
+def _free_address(taken: set[str]) -> str:
+    hosts: list[str] = [str(host) for host in SERVICE_CIDR.hosts()]
+    for ip in [*hosts[STATIC_ADDRESSES:], *hosts[:STATIC_ADDRESSES]]:
+        if ip not in taken:
+            return ip
+    raise errors.internal_error("failed to allocate a serviceIP: range is full")
+
+
+def _unusable(ip: str, taken: set[str]) -> str:
+    if ip in taken:
+        return "provided IP is already allocated"
+    hosts = SERVICE_CIDR.network_address, SERVICE_CIDR.broadcast_address
+    try:
+        address = ipaddress.ip_address(ip)
+    except ValueError:
+        return ""
+    if address not in SERVICE_CIDR or address in hosts:
+        return f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
+    return ""
+
+
+def _node_ports(spec: Obj) -> list[int]:
+    found = [port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")]
+    return found + ([spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else [])
+
+
+def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
+    """Node ports for what needs them; `own` are those that the stored service has already."""
+    spec = service["spec"]
+    if not needs_node_ports(spec):
+        return
+    taken = {number for other in ctx.listing("", "services", "") for number in _node_ports(other["spec"])} - own
+    by_port: dict[int, int] = {}
+    for i, port in enumerate(spec.get("ports") or []):
+        wanted = port.get("nodePort") or 0
+        if not wanted and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+            continue
+        if wanted and not ctx.dry_run:
+            _check_port(service, i, wanted, taken if by_port.get(port["port"]) != wanted else set())
+        elif not wanted:
+            wanted = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
+        port["nodePort"] = by_port.setdefault(port["port"], wanted) if not port.get("nodePort") else wanted
+        taken.add(wanted)
+    if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
+        spec["healthCheckNodePort"] = _free_port(taken)
+
+
+def _requested(ports: Iterable[Obj], number: int) -> int:
+    """The node port that another protocol of the same port asks for."""
+    found: list[int] = [p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")]
+    return found[0] if found else 0
+
+
+def _check_port(service: Obj, i: int, wanted: Any, taken: set[int]) -> None:
+    why = ""
+    if wanted not in NODE_PORTS:
+        why = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+    elif wanted in taken:
+        why = "provided port is already allocated"
+    if why:
+        error = invalid(SPEC.child("ports").index(i).child("nodePort"), wanted, why)
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
+
+
+def _free_port(taken: set[int]) -> int:
+    ports: list[int] = [*NODE_PORTS[STATIC_PORTS:], *NODE_PORTS[:STATIC_PORTS]]
+    for number in ports:
+        if number not in taken:
+            return number
+    raise errors.internal_error("failed to allocate a nodePort: range is full")
+
+
+def drop_of_type(service: Obj, old: Obj) -> None:
+    """Fields that made sense for the stored type only go, unless the client changed them."""
+    spec, before = service["spec"], old["spec"]
+
+    def same(*keys: str) -> bool:
+        return all(spec.get(key) == before.get(key) for key in keys)
+
+    def drop(*keys: str) -> None:
+        for key in keys:
+            spec.pop(key, None)
+
+    if needs_cluster_ip(before) and not needs_cluster_ip(spec):
+        for keys in (("clusterIP", "clusterIPs"), ("ipFamilies",), ("ipFamilyPolicy",)):
+            if same(*keys):
+                drop(*keys)
+    if needs_node_ports(before) and not needs_node_ports(spec):
+        if set(_node_ports(before)) >= {port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")}:
+            for port in spec.get("ports") or []:
+                port.pop("nodePort", None)
+    if needs_health_check(before) and not needs_health_check(spec) and same("healthCheckNodePort"):
+        drop("healthCheckNodePort")
+    if before.get("type") == "LoadBalancer" != spec.get("type"):
+        for key in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+            if same(key):
+                drop(key)
+    if externally_accessible(before) and not externally_accessible(spec) and same("externalTrafficPolicy"):
+        drop("externalTrafficPolicy")
+    if spec.get("type") != "LoadBalancer":
+        service["status"] = {"loadBalancer": {}}

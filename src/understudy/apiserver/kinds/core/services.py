@@ -1,0 +1,128 @@
+"""Services: defaults, table cells; addresses and ports are handed out in `admission/core/service_ips.py`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.core import services
+from understudy.admission.validation.core.services import externally_accessible
+from understudy.admission.validation.objectmeta import Metadata
+from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.core import service_allocation
+from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
+from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.validation.names import label_1035_name
+
+AFFINITY_SECONDS = 3 * 60 * 60
+
+
+def _external(service: Obj) -> str:
+    spec = service.get("spec", {})
+    given = spec.get("externalIPs") or []
+    match spec.get("type"):
+        case "ExternalName":
+            return str(spec.get("externalName", ""))
+        case "ClusterIP" | "NodePort":
+            return ",".join(given) or NONE
+        case "LoadBalancer":
+            balanced = addresses(at(service, "status", "loadBalancer", "ingress", default=[]))
+            return ",".join([*([balanced] if balanced else []), *given]) or "<pending>"
+    return UNKNOWN
+
+
+def _ports(service: Obj) -> str:
+    texts = []
+    for port in at(service, "spec", "ports", default=[]):
+        node = f":{port['nodePort']}" if port.get("nodePort", 0) > 0 else ""
+        texts.append(f"{port.get('port', 0)}{node}/{port.get('protocol', '')}")
+    return ",".join(texts) or NONE
+
+
+def _row(service: Obj) -> list[Any]:
+    spec = service.get("spec", {})
+    return [
+        name(service),
+        spec.get("type", ""),
+        (spec.get("clusterIPs") or [NONE])[0],
+        _external(service),
+        _ports(service),
+        age(service),
+        labels(spec.get("selector")),
+    ]
+
+
+def _defaults(service: Obj, ctx: Context) -> None:
+    spec = service.setdefault("spec", {})
+    spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
+    spec["type"] = spec.get("type") or "ClusterIP"
+    _default_affinity(spec)
+    for port in spec.get("ports") or []:
+        port["protocol"] = port.get("protocol") or "TCP"
+        if port.get("targetPort") in (None, 0, ""):
+            port["targetPort"] = port.get("port", 0)
+    if externally_accessible(spec):
+        spec["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
+    if spec["type"] in ("NodePort", "LoadBalancer", "ClusterIP"):
+        set_absent(spec, "internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        set_absent(spec, "allocateLoadBalancerNodePorts", True)
+        if ctx.gates["LoadBalancerIPMode"]:
+            for ingress in at(service, "status", "loadBalancer", "ingress", default=[]):
+                if ingress.get("ip"):
+                    set_absent(ingress, "ipMode", "VIP")
+
+
+def _default_affinity(spec: Obj) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        if at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}
+
+
+def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates["ServiceTrafficDistribution"] and at(old, "spec", "trafficDistribution") is None:
+        service["spec"].pop("trafficDistribution", None)
+
+
+def _create(service: Obj, ctx: Context) -> None:
+    _drop(service, None, ctx)
+    service_allocation.allocate(service, ctx)
+
+
+def _update(service: Obj, old: Obj, ctx: Context) -> None:
+    _drop(service, old, ctx)
+    service_allocation.reallocate(service, old, ctx)
+    service_allocation.drop_of_type(service, old)
+
+
+_NAMED = Metadata(name=label_1035_name)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "Service"): Rules(
+            defaults=_defaults,
+            strategy=main(
+                "",
+                "v1",
+                "Service",
+                _create,
+                prepare_update=_update,
+                create_on_update=True,
+                validate_metadata=_NAMED.created,
+                validate=services.create,
+                validate_update=in_order(_NAMED.updated, services.changes, again(_NAMED.created, services.create)),
+                warn_create=services.warn,
+                warn_update=lambda service, old, ctx: services.warn(service, ctx),
+            ),
+            status=status(validate_update=in_order(_NAMED.updated, services.update_status)),
+            selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
+            row=_row,
+            deleted=True,
+        )
+    }

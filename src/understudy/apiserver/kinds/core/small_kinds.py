@@ -1,0 +1,277 @@
+"""Small kinds of the core group: namespaces, configmaps, secrets, service accounts, endpoints, limits, quotas."""
+
+from __future__ import annotations
+
+import uuid
+from base64 import b64encode
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.plugins.pod_security import enforcement as pod_security
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.core import config_maps_and_secrets, endpoints, limits_and_quotas, namespaces
+from understudy.admission.validation.core.pods import pod_spec, pod_warnings
+from understudy.admission.validation.core.pods.pod_options import options
+from understudy.admission.validation.objectmeta import CORE, Metadata
+from understudy.apiserver.kinds.common import keep, main, restore, status
+from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.printers import (
+    NONE,
+    age,
+    containers,
+    count,
+    created_at,
+    field,
+    labels,
+    name,
+    row,
+    shortened,
+)
+from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation.field import Errors, Path
+from understudy.machinery.validation.names import label_name
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+PROTECTED = ("default", "kube-system", "kube-public")
+
+
+def _name_label(namespace: Obj, ctx: Context) -> None:
+    """Every namespace carries its name as a label, however it got the name."""
+    metadata = namespace["metadata"]
+    if metadata.get("name"):
+        metadata["labels"] = {**(metadata.get("labels") or {}), NAMESPACE_NAME: metadata["name"]}
+
+
+def _default_namespace(namespace: Obj, ctx: Context) -> None:
+    _name_label(namespace, ctx)
+    namespace.setdefault("status", {}).setdefault("phase", "Active")
+
+
+def _create_namespace(namespace: Obj, ctx: Context) -> None:
+    namespace["status"] = {"phase": "Active"}
+    spec = namespace.setdefault("spec", {})
+    finalizers = spec.get("finalizers") or []
+    if "kubernetes" not in finalizers:
+        spec["finalizers"] = [*finalizers, "kubernetes"]
+
+
+def _update_namespace(namespace: Obj, old: Obj, ctx: Context) -> None:
+    restore(namespace, old, "status")
+    restore(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
+
+
+def _terminate(namespace: Obj, ctx: Context) -> None:
+    """A deleted namespace stays until its finalizers, too, are gone from its spec."""
+    namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
+
+
+def _endpoints_cell(obj: Obj) -> str:
+    subsets = obj.get("subsets") or []
+    if not subsets:
+        return NONE
+    shown: list[str] = []
+    total = 0
+    for subset in subsets:
+        ips = [a["ip"] for a in subset.get("addresses") or []]
+        for port in subset.get("ports") or [None]:
+            total += len(ips)
+            shown += ips if port is None else [_host_port(ip, port["port"]) for ip in ips]
+    return shortened(shown, 3, total) if total > 3 else ",".join(shown)
+
+
+def _host_port(ip: str, port: int) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
+
+
+def _default_endpoints(obj: Obj, ctx: Context) -> None:
+    for subset in obj.get("subsets") or []:
+        for port in subset.get("ports") or []:
+            port.setdefault("protocol", "TCP")
+
+
+def _default_secret(secret: Obj, ctx: Context) -> None:
+    """`stringData` can only be written: it becomes a part of `data`."""
+    secret.setdefault("type", "Opaque")
+    texts = secret.pop("stringData", None)
+    if texts:
+        encoded = {key: b64encode(text.encode()).decode() for key, text in texts.items()}
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _only_names_of_secrets(account: Obj, ctx: Context) -> None:
+    """A service account refers to secrets of its own namespace: only their names are kept."""
+    if account.get("secrets"):
+        account["secrets"] = [{"name": ref["name"]} if ref.get("name") else {} for ref in account["secrets"]]
+
+
+def _quota_cells(quota: Obj) -> list[Any]:
+    hard, used = at(quota, "status", "hard", default={}), at(quota, "status", "used", default={})
+    texts = [(resource, f"{resource}: {used.get(resource, '0')}/{hard[resource]}") for resource in sorted(hard)]
+    requests = [text for resource, text in texts if not resource.startswith("limits.")]
+    limits_and_quotas = [text for resource, text in texts if resource.startswith("limits.")]
+    return [name(quota), age(quota), ", ".join(requests), ", ".join(limits_and_quotas)]
+
+
+def _component_cells(component: Obj) -> list[Any]:
+    for condition in component.get("conditions") or []:
+        if condition["type"] == "Healthy":
+            health = "Healthy" if condition["status"] == "True" else "Unhealthy"
+            return [name(component), health, condition.get("message", ""), condition.get("error", "")]
+    return [name(component), "Unknown", "", ""]
+
+
+def _template_cells(template: Obj) -> list[Any]:
+    inner = template.get("template") or {}
+    return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
+
+
+def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
+    pod_disabled_fields.drop_spec(at(template, "template", "spec"), at(old, "template", "spec"), ctx.gates)
+
+
+def _validate_template(template: Obj, ctx: Context) -> Errors:
+    return pod_spec.template(template.get("template"), Path("template"), options(ctx.release, ctx.gates))
+
+
+def _name_limits(obj: Obj, ctx: Context) -> None:
+    """Limit ranges may do without a name."""
+    if not obj["metadata"].get("name"):
+        obj["metadata"]["name"] = str(uuid.uuid4())
+
+
+def _default_limits(obj: Obj, ctx: Context) -> None:
+    """Containers' limits default to the maximum, their requests to the limits, then to the minimum."""
+    for item in at(obj, "spec", "limits", default=[]):
+        if item.get("type") == "Container":
+            default = {**(item.get("max") or {}), **(item.get("default") or {})}
+            request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
+            item.update({key: found for key, found in (("default", default), ("defaultRequest", request)) if found})
+
+
+# PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
+NAMESPACE_FINALIZE = Strategy(
+    prepare_for_update=keep("status"),
+    validate_update=in_order(CORE.updated, namespaces.finalize),
+    reset_fields={"": (("status",),)},
+)
+_NAMESPACE = Metadata(name=label_name)
+NAMESPACES = Rules(
+    defaults=_default_namespace,
+    strategy=Strategy(
+        prepare_for_create=_create_namespace,
+        prepare_for_update=_update_namespace,
+        canonicalize=_name_label,
+        validate_metadata=_NAMESPACE.created,
+        check_create=pod_security.check_namespace,
+        check_update=pod_security.check_namespace_update,
+        validate=namespaces.validate,
+        validate_update=in_order(again(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
+        reset_fields={"": (("status",),)},
+    ),
+    status=status(validate_update=in_order(CORE.updated, namespaces.update_status)),
+    subresources={"finalize": NAMESPACE_FINALIZE},
+    selectable={"status.phase": field("status", "phase")},
+    row=row(field("status", "phase")),
+    deleted=True,
+    terminate=_terminate,
+    protected=dict.fromkeys(PROTECTED, "this namespace may not be deleted"),
+    pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
+)
+CONFIG_MAPS = Rules(
+    strategy=Strategy(
+        validate=config_maps_and_secrets.config_map,
+        validate_update=in_order(
+            CORE.updated,
+            config_maps_and_secrets.config_map_changes,
+            again(CORE.created, config_maps_and_secrets.config_map),
+        ),
+    ),
+    row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())),
+)
+SECRETS = Rules(
+    defaults=_default_secret,
+    strategy=Strategy(
+        validate=config_maps_and_secrets.secret,
+        validate_update=in_order(
+            CORE.updated, config_maps_and_secrets.secret_changes, again(CORE.created, config_maps_and_secrets.secret)
+        ),
+        warn_create=config_maps_and_secrets.warn_secret,
+        warn_update=lambda secret, old, ctx: config_maps_and_secrets.warn_secret(secret, ctx),
+    ),
+    selectable={"type": field("type")},
+    row=row(field("type"), count("data")),
+)
+SERVICE_ACCOUNTS = Rules(
+    strategy=Strategy(
+        prepare_for_create=_only_names_of_secrets,
+        prepare_for_update=lambda account, old, ctx: _only_names_of_secrets(account, ctx),
+        validate_update=in_order(CORE.updated, again(CORE.created)),
+        warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
+        warn_update=namespaces.warn_account,
+    ),
+    row=row(count("secrets")),
+    deleted=True,
+)
+ENDPOINTS = Rules(
+    defaults=_default_endpoints,
+    strategy=Strategy(
+        create_on_update=True,
+        validate=endpoints.validate,
+        validate_update=in_order(CORE.updated, again(CORE.created, endpoints.validate)),
+    ),
+    row=row(_endpoints_cell),
+)
+LIMIT_RANGES = Rules(
+    defaults=_default_limits,
+    strategy=Strategy(
+        prepare_for_create=_name_limits,
+        create_on_update=True,
+        validate=limits_and_quotas.limit_range,
+        validate_update=again(CORE.created, limits_and_quotas.limit_range),
+    ),
+    row=created_at,
+)
+QUOTAS = Rules(
+    strategy=main(
+        "",
+        "v1",
+        "ResourceQuota",
+        validate=limits_and_quotas.quota,
+        validate_update=in_order(CORE.updated, again(limits_and_quotas.quota), limits_and_quotas.quota_changes),
+    ),
+    status=status(validate_update=in_order(CORE.updated, limits_and_quotas.quota_status_update)),
+    row=_quota_cells,
+    deleted=True,
+)
+POD_TEMPLATES = Rules(
+    defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
+    strategy=Strategy(
+        prepare_for_create=lambda template, ctx: pod_disabled_fields.drop_spec(
+            at(template, "template", "spec"), None, ctx.gates
+        ),
+        prepare_for_update=_update_template,
+        validate=_validate_template,
+        validate_update=in_order(CORE.updated, again(_validate_template)),
+        warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
+        **pod_security.of_template("template"),
+        generation=True,
+    ),
+    row=_template_cells,
+    deleted=True,
+)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "Namespace"): NAMESPACES,
+        ("", "ConfigMap"): CONFIG_MAPS,
+        ("", "Secret"): SECRETS,
+        ("", "ServiceAccount"): SERVICE_ACCOUNTS,
+        ("", "Endpoints"): ENDPOINTS,
+        ("", "LimitRange"): LIMIT_RANGES,
+        ("", "ResourceQuota"): QUOTAS,
+        ("", "ComponentStatus"): Rules(row=_component_cells),
+        ("", "PodTemplate"): POD_TEMPLATES,
+    }

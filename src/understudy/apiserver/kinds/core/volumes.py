@@ -1,0 +1,204 @@
+"""Persistent volumes and claims."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.plugins import default_class, limit_ranger, volume_claim_resize
+from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.common import main, status, steps, update_steps
+from understudy.apiserver.kinds.core import pod_defaults
+from understudy.apiserver.kinds.printers import UNSET, age, name
+from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.types import Obj, at, set_absent
+
+ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
+PROTECTION = {
+    "PersistentVolume": "kubernetes.io/pv-protection",
+    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
+}
+
+
+def _modes(found: list[str]) -> str:
+    return ",".join(short for mode, short in ACCESS_MODES.items() if mode in found)
+
+
+def _phase(volume: Obj) -> str:
+    deleting = at(volume, "metadata", "deletionTimestamp")
+    return "Terminating" if deleting else at(volume, "status", "phase", default="")
+
+
+def _volume_row(volume: Obj) -> list[Any]:
+    spec = volume.get("spec", {})
+    claim = spec.get("claimRef")
+    return [
+        name(volume),
+        at(spec, "capacity", "storage", default="0"),
+        _modes(spec.get("accessModes") or []),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        _phase(volume),
+        "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
+        persistent_volumes.class_of(volume),
+        at(spec, "volumeAttributesClassName", default=UNSET),
+        at(volume, "status", "reason", default=""),
+        age(volume),
+        at(spec, "volumeMode", default=UNSET),
+    ]
+
+
+def _claim_row(claim: Obj) -> list[Any]:
+    spec, status = claim.get("spec", {}), claim.get("status", {})
+    bound = bool(spec.get("volumeName"))
+    return [
+        name(claim),
+        _phase(claim),
+        spec.get("volumeName", ""),
+        at(status, "capacity", "storage", default="0") if bound else "",
+        _modes(status.get("accessModes") or []) if bound else "",
+        persistent_volumes.class_of(claim),
+        at(spec, "volumeAttributesClassName", default=UNSET),
+        age(claim),
+        at(spec, "volumeMode", default=UNSET),
+    ]
+
+
+def _default_volume(volume: Obj, ctx: Context) -> None:
+    spec, found = volume.setdefault("spec", {}), volume.setdefault("status", {})
+    found["phase"] = found.get("phase") or "Pending"
+    spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
+    set_absent(spec, "volumeMode", "Filesystem")
+    pod_defaults.round_amounts(spec.get("capacity"))
+    pod_defaults.volume_source(spec)
+
+
+def default_claim(claim: Obj, ctx: Context) -> None:
+    """A PersistentVolumeClaim, or a claim template of a stateful set."""
+    pod_defaults.claim_spec(claim.setdefault("spec", {}))
+    found = claim.setdefault("status", {})
+    found["phase"] = found.get("phase") or "Pending"
+
+
+def protect(obj: Obj, finalizer: str) -> None:
+    """Objects in use are not removed before their users are gone."""
+    finalizers = obj["metadata"].get("finalizers") or []
+    if finalizer not in finalizers:
+        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
+
+
+def _drop_class(obj: Obj, old: Obj | None, ctx: Context) -> None:
+    if not ctx.gates["VolumeAttributesClass"] and at(old, "spec", "volumeAttributesClassName") is None:
+        obj["spec"].pop("volumeAttributesClassName", None)
+
+
+def _new_volume(volume: Obj, ctx: Context) -> None:
+    volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
+    _drop_class(volume, None, ctx)
+
+
+def _new_claim(claim: Obj, ctx: Context) -> None:
+    claim["status"] = {"phase": "Pending"}
+    _prepare_claim(claim, None, ctx)
+
+
+def _prepare_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
+    spec, before = claim["spec"], (old or {}).get("spec") or {}
+    _drop_class(claim, old, ctx)
+    other_namespace = at(spec, "dataSourceRef", "namespace")
+    if other_namespace and not ctx.gates["CrossNamespaceVolumeDataSource"] and not before.get("dataSourceRef"):
+        del spec["dataSourceRef"]
+    source = spec.get("dataSource")
+    if source is not None and not before.get("dataSource") and not spec.get("dataSourceRef"):
+        if (source.get("apiGroup") or "", source.get("kind")) not in OLD_SOURCES:
+            del spec["dataSource"]
+    _one_source(spec)
+
+
+# What dataSource could always refer to; anything else was ignored, and is.
+OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
+
+
+def _one_source(spec: Obj) -> None:
+    """dataSource and the newer dataSourceRef say the same; a reference across namespaces has no old form."""
+    old, new = spec.get("dataSource"), spec.get("dataSourceRef")
+    if old is not None and new is None:
+        spec["dataSourceRef"] = dict(old)
+    elif new is not None and old is None and not new.get("namespace"):
+        spec["dataSource"] = {key: value for key, value in new.items() if key != "namespace"}
+
+
+def _drop_claim_status(claim: Obj, old: Obj, ctx: Context) -> None:
+    found, before = claim.get("status") or {}, old.get("status") or {}
+    gated = {
+        "VolumeAttributesClass": ("currentVolumeAttributesClassName", "modifyVolumeStatus"),
+        "RecoverVolumeExpansionFailure": ("allocatedResources", "allocatedResourceStatuses"),
+    }
+    for gate, names in gated.items():
+        for key in names:
+            if not ctx.gates[gate] and before.get(key) is None:
+                found.pop(key, None)
+
+
+def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
+    """A new phase has its time, unless the client says one."""
+    found, before = volume.setdefault("status", {}), old.get("status", {})
+    time, then = found.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+    if found.get("phase") == before.get("phase"):
+        if time is None and then is not None:
+            found["lastPhaseTransitionTime"] = then
+    elif time is None or time == then:
+        found["lastPhaseTransitionTime"] = ctx.now
+
+
+_VOLUME = again(CORE.created, persistent_volumes.volume)
+_CLAIM = again(CORE.created, persistent_volumes.claim)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    return {
+        ("", "PersistentVolume"): Rules(
+            defaults=_default_volume,
+            strategy=main(
+                "",
+                "v1",
+                "PersistentVolume",
+                _new_volume,
+                prepare_update=_drop_class,
+                validate=persistent_volumes.volume,
+                warn_create=volume_warnings.volume,
+                warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
+                validate_update=in_order(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
+                admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
+            ),
+            status=status(_phase_changed, validate_update=CORE.updated),
+            row=_volume_row,
+            deleted=True,
+        ),
+        ("", "PersistentVolumeClaim"): Rules(
+            defaults=default_claim,
+            strategy=main(
+                "",
+                "v1",
+                "PersistentVolumeClaim",
+                _new_claim,
+                validate=persistent_volumes.claim,
+                warn_create=volume_warnings.claim,
+                warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
+                validate_update=in_order(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
+                prepare_update=_prepare_claim,
+                admit_create=steps(
+                    default_class.of_claim, lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"])
+                ),
+                check_create=limit_ranger.check_claim,
+                check_update=update_steps(limit_ranger.check_claim_update, volume_claim_resize.check),
+            ),
+            status=status(
+                _drop_claim_status, validate_update=in_order(CORE.updated, persistent_volumes.claim_status_update)
+            ),
+            row=_claim_row,
+            deleted=True,
+        ),
+    }

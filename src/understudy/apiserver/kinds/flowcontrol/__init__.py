@@ -1,0 +1,1 @@
+"""Behaviour of the kinds of flowcontrol.apiserver.k8s.io."""

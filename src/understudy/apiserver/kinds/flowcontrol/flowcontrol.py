@@ -1,0 +1,134 @@
+"""Flow schemas and priority levels: kept and shown, without effect on requests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation import flowcontrol
+from understudy.admission.validation.compose import Check, again
+from understudy.admission.validation.flowcontrol import PRESERVE_ZERO
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.common import METADATA_RESET, main, status
+from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from understudy.apiserver.kinds.printers import NONE, age, name
+from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.machinery.types import Obj, at, set_absent, set_empty
+
+GROUP = "flowcontrol.apiserver.k8s.io"
+MANDATORY = ("exempt", "catch-all")  # as the server made them
+SHARES = {"exempt": 0, "limited": 30}
+QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
+
+
+def _default_schema(schema: Obj, ctx: Context) -> None:
+    set_empty(schema.setdefault("spec", {}), {"matchingPrecedence": 1000})
+
+
+def _default_level(level: Obj, ctx: Context) -> None:
+    spec = level.setdefault("spec", {})
+    if ctx.version == "v1beta3":
+        _default_old_level(level)
+    for kind, shares in SHARES.items():
+        found = spec.get(kind)
+        if found is not None:
+            set_absent(found, "nominalConcurrencyShares", shares)
+            set_absent(found, "lendablePercent", 0)
+    queuing = at(spec, "limited", "limitResponse", "queuing")
+    if queuing is not None:
+        set_empty(queuing, QUEUING)
+
+
+def _default_old_level(level: Obj) -> None:
+    """Of v1beta3, where a zero is none unless the annotation says so; which only stays where there is one."""
+    limited, zero = at(level, "spec", "limited", default={}), at(level, "metadata", "annotations", default={})
+    set_empty(limited, {"nominalConcurrencyShares": 0 if PRESERVE_ZERO in zero else SHARES["limited"]})
+    level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
+
+
+def _precedence(schema: Obj) -> tuple[int, str]:
+    """Flow schemas are shown in the order in which requests are matched against them."""
+    return schema["spec"]["matchingPrecedence"], name(schema)
+
+
+def _schema_row(schema: Obj) -> list[Any]:
+    spec = schema.get("spec", {})
+    dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
+    return [
+        name(schema),
+        at(spec, "priorityLevelConfiguration", "name", default=""),
+        spec.get("matchingPrecedence", 0),
+        at(spec, "distinguisherMethod", "type", default=NONE),
+        age(schema),
+        dangling[0].get("status", "") if dangling else "?",
+    ]
+
+
+def _level_row(level: Obj) -> list[Any]:
+    limited = at(level, "spec", "limited")
+    queuing = at(limited, "limitResponse", "queuing")
+    return [
+        name(level),
+        at(level, "spec", "type", default=""),
+        NONE if limited is None else limited.get("nominalConcurrencyShares", 0),
+        *(NONE if queuing is None else queuing.get(key, 0) for key in QUEUING),
+        age(level),
+    ]
+
+
+def _annotated(level: Obj, zero: bool) -> Obj:
+    """v1beta3 tells a zero that is meant from a field that is not there by an annotation."""
+    metadata = dict(level["metadata"])
+    annotations = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if k != PRESERVE_ZERO}
+    annotations |= {PRESERVE_ZERO: ""} if zero else {}
+    return {**level, "metadata": {**metadata, "annotations": annotations} if annotations else metadata}
+
+
+def _is_zero(level: Obj) -> bool:
+    return bool(at(level, "spec", "limited", "nominalConcurrencyShares") == 0)
+
+
+OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))
+
+
+def _fixed(objects: Iterable[Obj]) -> dict[str, Obj]:
+    """The specs of what every server needs, by name."""
+    return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
+
+
+def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
+    """A write of the status brings nothing along but who owns what."""
+    owners = {name: value for name, value in obj["metadata"].items() if name == "managedFields"}
+    obj["metadata"] = {name: value for name, value in old["metadata"].items() if name != "managedFields"} | owners
+
+
+def _strategy(kind: str, check: Check) -> Strategy:
+    return main(GROUP, "v1", kind, validate=check, validate_update=again(CORE.created, check), generation=True)
+
+
+def rules(release: str) -> dict[tuple[str, str], Rules]:
+    """By (group, kind)."""
+    schema, level = flowcontrol.schema(_fixed(flow_schemas(""))), flowcontrol.level(_fixed(priority_levels()))
+    kept = status(
+        _keep_all_metadata,
+        validate_update=again(flowcontrol.conditions),
+        reset_fields=METADATA_RESET,
+    )
+    return {
+        (GROUP, "FlowSchema"): Rules(
+            defaults=_default_schema,
+            strategy=_strategy("FlowSchema", schema),
+            status=kept,
+            row=_schema_row,
+            row_order=_precedence,
+        ),
+        (GROUP, "PriorityLevelConfiguration"): Rules(
+            internal="v1",
+            conversions={"v1beta3": OLD_LEVEL},
+            defaults=_default_level,
+            strategy=_strategy("PriorityLevelConfiguration", level),
+            status=kept,
+            row=_level_row,
+        ),
+    }

@@ -1,0 +1,134 @@
+"""Cells of table rows: ages, durations, selectors, containers, as the real server's printers write them.
+
+Pure functions of an object and the clock. Which cells a kind has stands beside its rules in `kinds/`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from understudy.machinery.types import Obj, at
+
+UNKNOWN, NONE, UNSET = "<unknown>", "<none>", "<unset>"
+
+Row = Callable[[Obj], list[Any]]
+
+
+def instant(timestamp: str) -> float:
+    """Seconds since 1970 of an RFC 3339 timestamp."""
+    return datetime.fromisoformat(timestamp).timestamp()
+
+
+def human_duration(duration: float) -> str:
+    """`duration` in seconds with two or three significant figures: 118s, 5m, 3d4h, 2y10d."""
+    seconds = int(duration)
+    if seconds < -1:
+        return "<invalid>"
+    minutes, hours = seconds // 60, seconds // 3600
+    if seconds < 120:
+        return f"{max(seconds, 0)}s"
+    if minutes < 10:
+        return _two(minutes, "m", seconds % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    days = hours // 24
+    if days < 8:
+        return _two(days, "d", hours % 24, "h")
+    if days < 365 * 2:
+        return f"{days}d"
+    years = days // 365
+    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+
+
+def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
+
+
+def since(timestamp: str | None) -> str:
+    """How long ago `timestamp` was; <unknown> without one."""
+    return human_duration(time.time() - instant(timestamp)) if timestamp else UNKNOWN
+
+
+def age(obj: Obj) -> str:
+    return since(obj["metadata"].get("creationTimestamp"))
+
+
+def name(obj: Obj) -> str:
+    return str(obj["metadata"].get("name", ""))
+
+
+def created_at(obj: Obj) -> list[Any]:
+    """The row of kinds that have no printer of their own: name and time of creation."""
+    return [name(obj), obj["metadata"].get("creationTimestamp") or "0001-01-01T00:00:00Z"]
+
+
+def row(*cells: Callable[[Obj], Any]) -> Row:
+    """A row of the object's name, `cells`, and its age."""
+    return lambda obj: [name(obj), *(cell(obj) for cell in cells), age(obj)]
+
+
+def field(*path: str, default: Any = "") -> Callable[[Obj], Any]:
+    """A cell that shows one field."""
+    return lambda obj: at(obj, *path, default=default)
+
+
+def count(*path: str) -> Callable[[Obj], int]:
+    """A cell that shows how many entries a list or map has."""
+    return lambda obj: len(at(obj, *path, default=()))
+
+
+def containers(pod_spec: Obj | None) -> list[str]:
+    """The names and the images of a pod spec's containers, two cells."""
+    found = at(pod_spec, "containers", default=[])
+    return [",".join(c.get("name", "") for c in found), ",".join(c.get("image", "") for c in found)]
+
+
+def labels(found: Mapping[str, str] | None) -> str:
+    """a=1,b=2, sorted; <none> without labels."""
+    return ",".join(f"{key}={value}" for key, value in sorted((found or {}).items())) or NONE
+
+
+def selector_text(selector: Obj | None) -> str:
+    """A LabelSelector in the syntax of query parameters, sorted by key; empty for none and for everything."""
+    terms = [(key, f"{key}={value}") for key, value in sorted(at(selector, "matchLabels", default={}).items())]
+    terms += [(e["key"], _expression(e)) for e in at(selector, "matchExpressions", default=[])]
+    return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
+
+
+def _expression(expression: Obj) -> str:
+    key = expression["key"]
+    values = ",".join(sorted(expression.get("values") or []))
+    texts = {
+        "In": f"{key} in ({values})",
+        "NotIn": f"{key} notin ({values})",
+        "Exists": key,
+        "DoesNotExist": f"!{key}",
+    }
+    return str(texts.get(expression.get("operator", ""), ""))
+
+
+def selector(found: Obj | None) -> str:
+    return selector_text(found) or NONE
+
+
+def shortened(items: Sequence[str], limit: int, total: int | None = None, separator: str = ",") -> str:
+    """The first `limit` items; ` + N more...` says how many of `total` are not shown."""
+    total = len(items) if total is None else total
+    shown = separator.join(items[:limit])
+    return f"{shown} + {total - limit} more..." if total > limit else shown
+
+
+def addresses(ingress: Iterable[Obj]) -> str:
+    """The addresses of a load balancer's status: IPs, or host names where there is none."""
+    return ",".join(sorted({i.get("ip") or i.get("hostname") or "" for i in ingress} - {""}))
+
+
+def true_false(value: bool | None) -> str:
+    return UNSET if value is None else str(value)

@@ -1,0 +1,261 @@
+"""A release: its name, the group-versions and kinds it serves.
+
+    release = Release.of("1.32")
+    pods = release.resource("", "v1", "pods")           # a Kind, or None
+    release.kind("resource.k8s.io", "ResourceClaim")
+    release.served({"resource.k8s.io/v1alpha3": False}) # another Release with less in it
+
+Facts come from `schemas/RELEASE/resources.json`, which is recorded discovery of the real server; what kinds do comes
+from `kinds` and is imported when a rule is first asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from hashlib import sha256
+from importlib import resources
+from typing import Any
+
+from understudy.apiserver.registry.kind import Kind, Rules, Subresource
+from understudy.machinery.typeinfo.schema import read
+from understudy.machinery.types import GroupVersionKind, Obj
+
+DEFAULT = "1.32"
+
+# The patch release whose answers schemas/RELEASE were recorded from.
+PATCH = {"1.31": 3, "1.32": 5, "1.33": 4, "1.34": 4, "1.35": 4, "1.36": 4}
+
+# What --runtime-config may say instead of a group-version, in the order in which it is applied
+# (k8s.io/apiserver/pkg/server/resourceconfig).
+MATCHERS = {
+    "api/all": re.compile(""),
+    "api/ga": re.compile(r"v\d+$"),
+    "api/beta": re.compile(r"v\d+beta\d+$"),
+    "api/alpha": re.compile(r"v\d+alpha\d+$"),
+}
+
+
+class UnknownReleaseError(ValueError):
+    """No schemas for that release."""
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """A group as discovery lists it: versions, preferred first, with the kinds of each in discovery's order."""
+
+    name: str
+    versions: Mapping[str, tuple[Kind, ...]]
+
+    @property
+    def preferred(self) -> str:
+        return next(iter(self.versions))
+
+
+def storage_version_hash(stored: GroupVersionKind) -> str:
+    """As discovery shows it: equal hashes mean that two resources are stored in the same way."""
+    return b64encode(sha256("/".join(stored).encode()).digest()[:8]).decode()
+
+
+def names() -> list[str]:
+    """The releases there are schemas for, oldest first."""
+    found = [item.name for item in resources.files("understudy.schemas").iterdir() if re.match(r"\d+\.\d+$", item.name)]
+    return sorted(found, key=lambda name: [int(part) for part in name.split(".")])
+
+
+class Release:
+    """What one release serves. `groups` are in the order of discovery, the core group ("") first."""
+
+    @staticmethod
+    @lru_cache
+    def of(name: str) -> Release:
+        """The release with every group-version on. Raises UnknownReleaseError."""
+        if name not in names():
+            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(names())}")
+        return Release(name, tuple(_groups(name)))
+
+    def __init__(self, name: str, groups: tuple[Group, ...]) -> None:
+        self.name = name
+        self.groups = groups
+        self._resources = {
+            (group.name, version, kind.resource): kind
+            for group in groups
+            for version, kinds in group.versions.items()
+            for kind in kinds
+        }
+        self._kinds = {(kind.group, kind.name): kind for kind in self._resources.values()}
+        self._by_resource = {(kind.group, kind.resource): kind for kind in self._kinds.values()}
+
+    def resource(self, group: str, version: str, plural: str) -> Kind | None:
+        return self._resources.get((group, version, plural))
+
+    def kind(self, group: str, name: str) -> Kind | None:
+        return self._kinds.get((group, name))
+
+    def of_resource(self, group: str, plural: str) -> Kind | None:
+        """The kind behind a resource of whatever version."""
+        return self._by_resource.get((group, plural))
+
+    @property
+    def kinds(self) -> Iterator[Kind]:
+        """Each kind once, in the order of discovery."""
+        return iter(self._kinds.values())
+
+    def group(self, name: str) -> Group | None:
+        return self._groups.get(name)
+
+    def serves(self, group: str, version: str) -> bool:
+        found = self._groups.get(group)
+        return found is not None and version in found.versions
+
+    @cached_property
+    def _groups(self) -> dict[str, Group]:
+        return {group.name: group for group in self.groups}
+
+    @cached_property
+    def version(self) -> Obj:
+        """What /version answers."""
+        major, minor = self.name.split(".")
+        return {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"v{self.name}.{PATCH.get(self.name, 0)}",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": "gc",
+            "platform": "linux/amd64",
+        }
+
+    def served(self, runtime_config: Mapping[str, bool]) -> Release:
+        """What is left, and what comes back, with `--runtime-config`: keys are `api/all`, `api/ga`, `api/beta`,
+        `api/alpha`, then `group/version` (`v1` and `api/v1` for the core group), then `group/version/resource`.
+        Unknown groups are ignored. Raises ValueError for an unknown version of a known one."""
+        if not runtime_config:
+            return self
+        on = _Switches(self, runtime_config)
+        groups = []
+        for group in self.groups:
+            kept = {
+                version: tuple(kind for kind in kinds if on(group.name, version, kind.resource))
+                for version, kinds in group.versions.items()
+            }
+            left = {version: kinds for version, kinds in kept.items() if kinds}
+            if left:
+                groups.append(_narrowed(Group(group.name, left)))
+        return Release(self.name, tuple(groups))
+
+
+class _Switches:
+    """`--runtime-config`, read once: is a resource of a group-version on?"""
+
+    def __init__(self, release: Release, config: Mapping[str, bool]) -> None:
+        self.matchers = [(MATCHERS[key], config[key]) for key in MATCHERS if key in config]
+        self.versions: dict[tuple[str, ...], bool] = {}
+        self.resources: dict[tuple[str, ...], bool] = {}
+        for key, enabled in config.items():
+            if key in MATCHERS:
+                continue
+            parts = tuple(key.split("/"))
+            if parts[0] in ("v1", "api") and len(parts) < 4:
+                parts = ("", *parts) if parts[0] == "v1" else ("", *parts[1:])
+            if len(parts) not in (2, 3):
+                raise ValueError(f"runtime-config invalid key {key}")
+            if len(parts) == 3 and parts[2] != parts[2].lower():
+                raise ValueError(
+                    f"invalid key {key}: group/version/resource and resource is always lowercase plural, "
+                    f'not "{parts[2]}"'
+                )
+            if release.group(parts[0]) and not release.serves(*parts[:2]):
+                raise ValueError(f"group version {'/'.join(parts[:2])} that has not been registered")
+            (self.versions if len(parts) == 2 else self.resources)[parts] = enabled
+
+    def __call__(self, group: str, version: str, resource: str) -> bool:
+        on = True
+        for pattern, enabled in self.matchers:
+            if pattern.match(version):
+                on = enabled
+        on = self.versions.get((group, version), on)
+        return self.resources.get((group, version, resource), on)
+
+
+def _narrowed(group: Group) -> Group:
+    """The group with kinds that know of its versions only."""
+    served: dict[str, list[str]] = {}
+    for version, kinds in group.versions.items():
+        for kind in kinds:
+            served.setdefault(kind.name, []).append(version)
+    once = {
+        kind.name: replace(kind, versions=tuple(served[kind.name]))
+        for kinds in group.versions.values()
+        for kind in kinds
+    }
+    return Group(group.name, {v: tuple(once[kind.name] for kind in kinds) for v, kinds in group.versions.items()})
+
+
+def _groups(release: str) -> Iterator[Group]:
+    recorded = read(release, "resources.json")
+    known = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
+    for group in recorded:
+        facts: dict[str, dict[str, Any]] = {}  # by kind, then version
+        for version in group["versions"]:
+            for resource in version["resources"]:
+                facts.setdefault(resource["responseKind"]["kind"], {})[version["version"]] = resource
+        kinds = {name: _kind(release, group["group"], name, found, known) for name, found in facts.items()}
+        yield Group(
+            group["group"],
+            {
+                version["version"]: tuple(kinds[resource["responseKind"]["kind"]] for resource in version["resources"])
+                for version in group["versions"]
+            },
+        )
+
+
+def _kind(release: str, group: str, name: str, facts: dict[str, Any], known: list[tuple[str, str]]) -> Kind:
+    preferred, first = next(iter(facts.items()))
+    return Kind(
+        release=release,
+        group=group,
+        name=name,
+        resource=first["resource"],
+        singular=first["singularResource"],
+        namespaced=first["scope"] == "Namespaced",
+        verbs=tuple(first["verbs"]),
+        versions=tuple(facts),
+        stored=_stored(first, known, GroupVersionKind(group, preferred, name)),
+        short_names=tuple(first.get("shortNames", ())),
+        categories=tuple(first.get("categories", ())),
+        subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
+        columns={version: fact["columns"] for version, fact in facts.items() if "columns" in fact},
+        find_rules=_rules_of(release, group, name),
+    )
+
+
+def _subresource(fact: Obj, group: str, version: str) -> Subresource:
+    kind = fact["responseKind"]
+    foreign = bool(kind["version"])
+    own_group, own_version = (kind["group"], kind["version"]) if foreign else (group, version)
+    gvk = GroupVersionKind(own_group, own_version, kind["kind"])
+    return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
+
+
+def _stored(fact: Obj, known: list[tuple[str, str]], own: GroupVersionKind) -> GroupVersionKind:
+    """What the recorded hash is the hash of: mostly the kind itself in its preferred version, but it may be that of
+    another group, or an old one that is not served any more."""
+    recorded = fact.get("storageVersionHash")
+    others = [*known, (own.group, "v1beta1")]
+    candidates = [own, *(GroupVersionKind(*group_version, own.kind) for group_version in others)]
+    return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
+
+
+def _rules_of(release: str, group: str, name: str) -> Callable[[], Rules]:
+    def find() -> Rules:
+        from understudy.apiserver import kinds  # here, since a server that is only asked for /version needs no rules
+
+        return kinds.rules(release).get((group, name), Rules())
+
+    return find

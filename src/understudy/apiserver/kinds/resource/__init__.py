@@ -1,0 +1,1 @@
+"""Behaviour of the kinds of resource.k8s.io."""

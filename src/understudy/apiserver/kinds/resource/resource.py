@@ -1,0 +1,287 @@
+"""resource.k8s.io, Dynamic Resource Allocation: how its kinds are written, converted, selected and shown.
+
+Which objects are valid is said in `admission.resource`. Fields behind a feature gate are dropped before validation
+while the gate is off, unless the stored object uses the feature already (KEP-4381).
+
+On update the real server validates most of an object two or three times, and clients count the causes of a Status:
+`validate_update` repeats what it repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation.compose import Check, Update, again, in_order
+from understudy.admission.validation.objectmeta import CORE
+from understudy.admission.validation.resource import (
+    deviceclass,
+    podschedulingcontext,
+    resourceclaim,
+    resourceclaimtemplate,
+    resourceslice,
+)
+from understudy.admission.validation.resource.devices import EXACT_COUNT
+from understudy.admission.validation.resource.equality import same
+from understudy.admission.validation.resource.release_rules import Limits
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
+from understudy.apiserver.kinds.printers import age
+from understudy.apiserver.kinds.resource import disabled_fields
+from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.machinery.quantity import parse
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path
+
+SPEC, STATUS = Path("spec"), Path("status")
+
+# The version whose form is the internal one, and whether v1alpha3 differs from it.
+_VERSIONS = {"1.31": ("v1alpha3", False), "1.32": ("v1beta1", True)}
+
+ValidateSpec = Callable[[Obj, Path, Limits], Errors]
+
+
+def rules(release: str) -> dict[str, Rules]:
+    """The rules of the kinds that a release has, by name."""
+    internal, alpha_differs = _VERSIONS[release]
+    slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
+    found = {
+        "ResourceClaim": replace(_CLAIM, row=_claim_row(Limits.of(release))),
+        "ResourceClaimTemplate": _TEMPLATE,
+        "DeviceClass": _CLASS,
+        "ResourceSlice": replace(_SLICE, conversions=slices),
+    }
+    if release == "1.31":
+        found["PodSchedulingContext"] = _SCHEDULING
+    return {name: replace(kind, internal=internal) for name, kind in found.items()}
+
+
+# --- what the kinds share ---------------------------------------------------------------------------------------------
+
+
+def _spec(validate: ValidateSpec) -> Check:
+    return lambda obj, ctx: validate(obj["spec"], SPEC, Limits.of(ctx.release))
+
+
+def _update_fixed(validate: ValidateSpec, go_name: str) -> Update:
+    """Updates of kinds whose spec cannot be changed."""
+
+    def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
+        limits, spec = Limits.of(ctx.release), obj["spec"]
+        found = resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits)
+        return [*found, *validate(spec, SPEC, limits.stored)]
+
+    return in_order(again(CORE.created, _spec(validate)), CORE.updated, unchanged)
+
+
+def _keep_status(obj: Obj, old: Obj) -> None:
+    restore(obj, old, "status")
+
+
+def _keep_all_but_status(obj: Obj, old: Obj) -> None:
+    restore(obj, old, "spec")
+    restore(obj["metadata"], old["metadata"], *RESET_FOR_STATUS)
+
+
+def _first_generation(obj: Obj) -> None:
+    obj["metadata"]["generation"] = 1
+
+
+def _next_generation(obj: Obj, old: Obj) -> None:
+    obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+# --- ResourceClaim ----------------------------------------------------------------------------------------------------
+
+
+def _default_requests(spec: Obj) -> None:
+    """One device each, unless the request says otherwise."""
+    for request in (spec.get("devices") or {}).get("requests") or ():
+        admin_access = request.pop("adminAccess", None)
+        if not request.get("allocationMode"):
+            request["allocationMode"] = EXACT_COUNT
+        if request["allocationMode"] == EXACT_COUNT and not request.get("count"):
+            request["count"] = 1
+        if admin_access is not None:
+            request["adminAccess"] = admin_access  # the last field, as in Go
+
+
+def _prepare_claim(obj: Obj, ctx: Context) -> None:
+    obj["status"] = {}
+    disabled_fields.drop_from_claim(obj, None, ctx)
+
+
+def _prepare_claim_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    _keep_status(obj, old)
+    disabled_fields.drop_from_claim(obj, old, ctx)
+
+
+def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
+    _keep_all_but_status(obj, old)
+    disabled_fields.drop_deallocated(obj, old, ctx)
+    disabled_fields.drop_from_claim(obj, old, ctx)
+
+
+def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
+
+
+def _claim_row(limits: Limits) -> Callable[[Obj], list[Any]]:
+    return lambda obj: [obj["metadata"]["name"], resourceclaim.state(obj, limits), age(obj)]
+
+
+_CLAIM = Rules(
+    defaults=lambda obj, ctx: _default_requests(obj["spec"]),
+    strategy=Strategy(
+        prepare_for_create=_prepare_claim,
+        prepare_for_update=_prepare_claim_update,
+        validate=_spec(resourceclaim.validate_spec),
+        validate_update=_update_fixed(resourceclaim.validate_spec, resourceclaim.SPEC),
+        reset_fields=STATUS_RESET,
+    ),
+    status=Strategy(
+        prepare_for_update=_prepare_claim_status,
+        validate_update=in_order(CORE.updated, _claim_status),
+        reset_fields=SPEC_RESET,
+    ),
+    deleted=True,
+)
+
+
+# --- ResourceClaimTemplate --------------------------------------------------------------------------------------------
+
+_TEMPLATE = Rules(
+    defaults=lambda obj, ctx: _default_requests(obj["spec"].get("spec") or {}),
+    strategy=Strategy(
+        prepare_for_create=lambda obj, ctx: disabled_fields.drop_from_template(obj, None, ctx),
+        prepare_for_update=lambda obj, old, ctx: disabled_fields.drop_from_template(obj, old, ctx),
+        validate=_spec(resourceclaimtemplate.validate_spec),
+        validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
+    ),
+    deleted=True,
+)
+
+
+# --- DeviceClass ------------------------------------------------------------------------------------------------------
+
+_class_spec = _spec(deviceclass.validate_spec)
+
+
+def _prepare_class(obj: Obj, ctx: Context) -> None:
+    _first_generation(obj)
+    disabled_fields.drop_from_class(obj, None, ctx)
+
+
+def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    disabled_fields.drop_from_class(obj, old, ctx)
+    if not same(obj["spec"], old["spec"]):
+        _next_generation(obj, old)
+
+
+def _class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
+
+
+_CLASS = Rules(
+    strategy=Strategy(
+        prepare_for_create=_prepare_class,
+        prepare_for_update=_prepare_class_update,
+        validate=_class_spec,
+        validate_update=in_order(again(CORE.created, _class_spec), CORE.updated, _class_changes),
+    ),
+    deleted=True,
+)
+
+
+# --- ResourceSlice ----------------------------------------------------------------------------------------------------
+
+
+def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
+    """Slices with another form of their devices' capacities."""
+
+    def device(found: Obj) -> Obj:
+        basic = found.get("basic") or {}
+        if not basic.get("capacity"):
+            return found
+        capacity = {name: convert(value) for name, value in basic["capacity"].items()}
+        return {**found, "basic": {**basic, "capacity": capacity}}
+
+    def slice_(obj: Obj) -> Obj:
+        spec = obj["spec"]
+        return (
+            {**obj, "spec": {**spec, "devices": list(map(device, spec["devices"]))}} if spec.get("devices") else {**obj}
+        )
+
+    return slice_
+
+
+_capacity_values = _with_capacities(lambda quantity: {"value": quantity})
+_capacity_quantities = _with_capacities(lambda capacity: capacity["value"])
+
+# Capacities as numbers: 1000m is 1.
+_capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isinstance(value, dict) else value))
+
+
+def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    if same(obj["spec"], old["spec"]) or same(_capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]):
+        return
+    _next_generation(obj, old)
+
+
+def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
+
+
+def _slice_row(obj: Obj) -> list[Any]:
+    spec = obj["spec"]
+    return [obj["metadata"]["name"], spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"], age(obj)]
+
+
+_SLICE = Rules(
+    strategy=Strategy(
+        prepare_for_create=lambda obj, ctx: _first_generation(obj),
+        prepare_for_update=_prepare_slice_update,
+        validate=_spec(resourceslice.validate_spec),
+        validate_update=in_order(CORE.updated, _slice_changes),
+    ),
+    selectable={
+        "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
+        "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
+    },
+    unknown_field="field label not supported for {api_version}, Kind={kind}: {label}",
+    row=_slice_row,
+    deleted=True,
+)
+
+
+# --- PodSchedulingContext (1.31) --------------------------------------------------------------------------------------
+
+_scheduling_spec = _spec(podschedulingcontext.validate_spec)
+_whole_scheduling = again(CORE.created, _scheduling_spec)
+
+
+def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
+    obj["status"] = {}
+
+
+def _scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
+
+
+_SCHEDULING = Rules(
+    strategy=Strategy(
+        prepare_for_create=_prepare_scheduling,
+        prepare_for_update=lambda obj, old, ctx: _keep_status(obj, old),
+        validate=_scheduling_spec,
+        validate_update=in_order(_whole_scheduling, CORE.updated, _whole_scheduling),
+        reset_fields=STATUS_RESET,
+    ),
+    status=Strategy(
+        prepare_for_update=lambda obj, old, ctx: _keep_all_but_status(obj, old),
+        validate_update=in_order(CORE.updated, _scheduling_status),
+        reset_fields=SPEC_RESET,
+    ),
+    row=lambda obj: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj)],
+    deleted=True,
+)

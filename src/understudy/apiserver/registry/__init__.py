@@ -1,0 +1,1 @@
+"""The generic registry: how objects of any kind are created, read, listed, updated (upstream: `registry/generic`)."""

@@ -1,0 +1,198 @@
+"""What the server knows of a kind: names, versions, and what the kind does differently from any other.
+
+Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`; behaviour comes from the `Rules` that
+`kinds/` has for it; `releases` joins the two. A kind without rules is decoded, given metadata, stored and served by the
+generic ones.
+
+Rules work on the internal form: JSON as in the version `Rules.internal` (or what the conversions make of it). Every
+object handed to a rule as `obj` belongs to the request and may be edited in place; `old` is stored and never is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+from understudy.admission.context import Context
+from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.validation.field import Errors
+
+
+def _nothing(obj: Obj, ctx: Context) -> None:
+    """The rule of a kind that has none."""
+
+
+def _nothing_new(obj: Obj, old: Obj, ctx: Context) -> None:
+    """The update rule of a kind that has none."""
+
+
+def _valid(obj: Obj, ctx: Context) -> Errors:
+    return []
+
+
+def _valid_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How objects of a kind, or its subresource, are written.
+
+    prepare_for_create/_update  reset what clients may not set, drop gated fields; before validation
+    validate_metadata           what the kind itself asks of the metadata of a new object, before `validate`
+    validate, validate_update   every error found, never only the first; on update with what it asks of the metadata
+    warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
+    admit_create                mutating admission, after managed fields, before prepare; may raise StatusError
+    check_create                validating admission, after validation; may raise StatusError (403)
+    canonicalize                after validation, before storing
+    """
+
+    prepare_for_create: Callable[[Obj, Context], None] = _nothing
+    prepare_for_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    validate_metadata: Callable[[Obj, Context], Errors] = CORE.created
+    validate: Callable[[Obj, Context], Errors] = _valid
+    validate_update: Callable[[Obj, Obj, Context], Errors] = _valid_update
+    warn_create: Callable[[Obj, Context], None] = _nothing
+    warn_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    admit_create: Callable[[Obj, Context], None] = _nothing
+    admit_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    check_create: Callable[[Obj, Context], None] = _nothing
+    check_update: Callable[[Obj, Obj, Context], None] = _nothing_new
+    canonicalize: Callable[[Obj, Context], None] = _nothing
+    create_on_update: bool = False  # PUT of a missing object creates it (leases)
+    unconditional_update: bool = True  # PUT without resourceVersion is allowed
+    generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
+    reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Between a version's form and the internal one. Both return an object of their own, sharing what is the same."""
+
+    to_internal: Callable[[Obj], Obj]
+    from_internal: Callable[[Obj], Obj]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a kind does differently.
+
+    internal     the version whose form is the internal one; "" for the preferred version
+    conversions  by version, for those whose form differs from the internal one
+    defaults     fills in a decoded object of any version (in place, in that version's form)
+    strategy     of the resource; `status` of its status subresource (None: the generic one)
+    subresources strategies of further subresources that write the object itself: {"finalize": …}
+    selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
+    row          cells of one table row, in the order of the columns in resources.json; None: name and age only
+    deleted      whether DELETE answers the object (else a Status)
+    grace        graceful deletion: seconds that an object gets, from those that were asked for (None: nothing was)
+    orphans      keeps its dependents unless told to delete them: the warning that says so ("": none); None: it does not
+    terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
+    protected    names of objects that cannot be deleted by name, with the reason
+    pending      whether something else than finalizers holds an object that is being deleted
+    unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
+    row_conditions  what a table row says of its object beside the cells, as [{"type": "Completed", …}]
+    row_order    what the rows of a table are sorted by; None: they are in the list's order
+    cached       whether the real server reads it from its watch cache (--watch-cache-sizes), not from etcd
+    """
+
+    internal: str = ""
+    conversions: Mapping[str, Conversion] = field(default_factory=dict)
+    defaults: Callable[[Obj, Context], None] = _nothing
+    strategy: Strategy = field(default_factory=Strategy)
+    status: Strategy | None = None
+    subresources: Mapping[str, Strategy] = field(default_factory=dict)
+    selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
+    row: Callable[[Obj], list[Any]] | None = None
+    deleted: bool = False
+    grace: Callable[[Obj, int | None], int] | None = None
+    orphans: str | None = None
+    terminate: Callable[[Obj, Context], None] | None = None
+    protected: Mapping[str, str] = field(default_factory=dict)
+    pending: Callable[[Obj], bool] = lambda obj: False
+    unknown_field: str = "field label not supported: {label}"
+    row_conditions: Callable[[Obj], list[Obj]] = lambda obj: []
+    row_order: Callable[[Obj], Any] | None = None
+    cached: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Subresource:
+    """A part of a resource with a path of its own. `kind` is what its body is: the resource's kind for status, another
+    for scale, binding, token. Unless it is `foreign`, its group and version are those of the resource."""
+
+    name: str
+    kind: GroupVersionKind
+    verbs: tuple[str, ...]
+    foreign: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Kind:
+    """A kind of a release, in every served version.
+
+    resource, singular  names in paths and in kubectl: "pods", "pod"
+    verbs               sorted as discovery has them
+    versions            served ones, preferred first
+    stored              what is stored for it: (group, version, kind). Events of two groups are one store
+    subresources        by name, as in the preferred version
+    columns             {version: columnDefinitions of its tables}; empty for what cannot be listed
+    """
+
+    release: str
+    group: str
+    name: str
+    resource: str
+    singular: str
+    namespaced: bool
+    verbs: tuple[str, ...]
+    versions: tuple[str, ...]
+    stored: GroupVersionKind
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: Mapping[str, Subresource] = field(default_factory=dict)
+    columns: Mapping[str, list[Obj]] = field(default_factory=dict)
+    find_rules: Callable[[], Rules] = Rules  # called once, when the rules are first needed
+
+    @cached_property
+    def rules(self) -> Rules:
+        return self.find_rules()
+
+    @property
+    def storage_version(self) -> str:
+        return self.stored.version
+
+    @property
+    def virtual(self) -> bool:
+        """Nothing is stored: reviews and bindings are created only, component statuses are read only."""
+        return "watch" not in self.verbs
+
+    @cached_property
+    def has_status(self) -> bool:
+        return "status" in self.subresources
+
+    def gvk(self, version: str) -> GroupVersionKind:
+        return GroupVersionKind(self.group, version, self.name)
+
+    def subresource_kind(self, sub: Subresource, version: str) -> GroupVersionKind:
+        """What the body of a subresource is, in a version of this kind."""
+        return sub.kind if sub.foreign else GroupVersionKind(self.group, version, sub.kind.kind)
+
+    def struct(self, version: str) -> Struct:
+        """The shape of its objects in a version. Raises KeyError for one that the release does not know."""
+        return Schemas.of(self.release).kind(self.group, version, self.name)
+
+
+class Resources(Protocol):
+    """Finds the kinds that are served."""
+
+    def of_resource(self, group: str, resource: str) -> Kind | None:
+        """Return the kind of a resource such as ("apps", "deployments"), None for one that is not served."""
+
+    def kind(self, group: str, name: str) -> Kind | None:
+        """Return a kind by its name such as ("apps", "Deployment"), None for one that is not served."""

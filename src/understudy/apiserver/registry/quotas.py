@@ -1,0 +1,79 @@
+"""Writes into the status of resource quotas what new and growing objects use: the server's own writes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+from understudy.admission.plugins.resource_quota.charge import Request, charges
+from understudy.admission.plugins.resource_quota.usage import usage_of
+from understudy.apiserver.registry.encoded import bare, from_internal
+from understudy.apiserver.registry.kind import Resources
+from understudy.apiserver.registry.rest import Write
+from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.types import Obj
+
+MANAGER = "kube-apiserver"
+
+
+class QuotaStore(Protocol):
+    """Finds the quotas of a namespace, and writes their status."""
+
+    resources: Resources
+
+    def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
+        """Return the objects of a resource in a namespace."""
+
+    async def update(self, write: Write, transform: Any) -> Any:
+        """Store what `transform` makes of the current object."""
+
+
+async def charge(registry: QuotaStore, write: Write, obj: Obj, old: Obj | None = None) -> None:
+    """Charges the quotas of the namespace for what is to be stored; a dry run only asks them. Raises 403.
+
+    As in the real server nothing is given back if the object is refused afterwards, for its name is taken."""
+    if write.ctx.subresource or not write.namespace:
+        return
+    group, resource = write.kind.group, write.kind.resource
+    usage = usage_of(group, resource)
+    if usage is None or (old is not None and not usage.updates):
+        return
+    quotas = registry.listing("", "resourcequotas", write.namespace)
+    if not quotas:
+        return
+    request = Request(group, resource, usage, obj, old, write.ctx)
+    for name in charges(quotas, request):
+        if not write.dry_run:
+            await _store(registry, write, name, request)
+
+
+async def _store(registry: QuotaStore, write: Write, name: str, request: Request) -> None:
+    """Charges one quota, as it is when it is written."""
+    kind = registry.resources.kind("", "ResourceQuota")
+    assert kind is not None
+    assert kind.rules.status is not None
+    strategy, version = kind.rules.status, kind.versions[0]
+
+    def transform(quota: Obj | None) -> Obj:
+        assert quota is not None
+        used = charges([quota], request).get(name)
+        if used is None:
+            return quota
+        live = from_internal(kind, version, quota)
+        new = {**live, "status": {**live["status"], "used": used}}
+        owners = managed_fields.on_update(
+            live,
+            new,
+            struct=kind.struct(version),
+            api_version=version,
+            manager=MANAGER,
+            subresource="status",
+            now=request.ctx.now,
+            reset=strategy.reset_fields[""],
+            convert=managed_fields.unconverted,
+        )
+        return bare({**new, "metadata": {**new["metadata"], "managedFields": owners}})
+
+    ctx = replace(request.ctx, subresource="status", version=version)
+    own = replace(write, kind=kind, name=name, strategy=strategy, ctx=ctx, dry_run=False)
+    await registry.update(own, transform)

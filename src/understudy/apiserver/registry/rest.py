@@ -1,0 +1,151 @@
+"""What is done around a strategy's own steps, the same for every kind: metadata are completed and kept, the rest is
+prepared, validated and canonicalized. Nothing here touches the store.
+
+Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from understudy.admission.context import Context
+from understudy.admission.validation import objectmeta
+from understudy.apiserver.registry import creation
+from understudy.apiserver.registry.kind import Kind, Strategy
+from understudy.apiserver.storage.interface import Entry
+from understudy.machinery import errors
+from understudy.machinery.golang.text import Printed, parse_int
+from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.validation.names import path_segment_name
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """What is written to: `strategy` is the resource's or its subresource's."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    strategy: Strategy
+    ctx: Context
+    dry_run: bool = False
+
+
+def strategy_of(kind: Kind, subresource: str) -> Strategy:
+    """The strategy of a kind's main resource, of its status or of another subresource that writes the object."""
+    if subresource != "status":
+        return kind.rules.subresources.get(subresource, kind.rules.strategy)
+    if kind.rules.status is not None:
+        return kind.rules.status
+    return _GENERIC_STATUS
+
+
+def _keep_spec(obj: Obj, old: Obj, ctx: Context) -> None:
+    """A status write changes the status and metadata only."""
+    for name in [n for n in obj if n not in ("metadata", "status") and n not in old]:
+        del obj[name]
+    for name, value in old.items():
+        if name not in ("metadata", "status"):
+            obj[name] = value
+
+
+_GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("spec",),)})
+
+
+def before_create(write: Write, obj: Obj) -> None:
+    """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
+    kind, strategy, ctx = write.kind, write.strategy, write.ctx
+    creation.complete(obj, kind, strategy, write.namespace, ctx)
+    _raise_invalid(kind, obj, creation.prepare(obj, kind, strategy, ctx))
+    strategy.warn_create(obj, ctx)
+    strategy.canonicalize(obj, ctx)
+    strategy.check_create(obj, ctx)
+
+
+def before_update(write: Write, obj: Obj, old: Obj) -> None:
+    """Keeps what cannot change, prepares, validates and canonicalizes. Raises 422."""
+    kind, strategy, ctx = write.kind, write.strategy, write.ctx
+    fields, before = obj["metadata"], old["metadata"]
+    _keep(fields, before, "generation")
+    strategy.prepare_for_update(obj, old, ctx)
+    fields = obj["metadata"]
+    if strategy.generation and _spec_changed(obj, old):
+        fields["generation"] = before.get("generation", 0) + 1
+    if not fields.get("uid"):
+        fields["uid"] = before["uid"]
+    _keep(fields, before, "creationTimestamp")
+    if "deletionTimestamp" in before:
+        fields["deletionTimestamp"] = before["deletionTimestamp"]
+    if "deletionGracePeriodSeconds" in before:
+        fields.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
+    if kind.namespaced:
+        fields["namespace"] = write.namespace
+    else:
+        fields.pop("namespace", None)
+    found = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
+    found += objectmeta.validate_update(fields, before, release=ctx.release)
+    ctx.sound_metadata = not found
+    found += strategy.validate_update(obj, old, ctx)
+    _raise_invalid(kind, obj, found)
+    strategy.warn_update(obj, old, ctx)
+    strategy.canonicalize(obj, ctx)
+    strategy.check_update(obj, old, ctx)
+
+
+def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
+    if found:
+        stored = kind.stored
+        raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found)
+
+
+def check_version(write: Write, obj: Obj, current: Entry) -> None:
+    """The optimistic lock. Raises 409, and 422 where a version has to be sent."""
+    version, kind = sent_version(obj), write.kind
+    if version == 0:
+        if not write.strategy.unconditional_update:
+            error = invalid(Path("metadata", "resourceVersion"), Printed("0x0"), "must be specified for an update")
+            raise errors.invalid(kind.group, kind.resource, write.name, [error])
+        obj["metadata"]["resourceVersion"] = str(current.revision)
+    elif version != current.revision:
+        raise errors.modified(kind.group, kind.resource, write.name)
+
+
+def sent_version(obj: Obj) -> int:
+    """The resourceVersion that a client has sent, 0 for none. Raises 500 for what is no number."""
+    text = obj["metadata"].get("resourceVersion", "")
+    try:
+        return parse_int(text, signed=False) if text else 0
+    except ValueError as wrong:
+        raise errors.unknown_error(str(wrong)) from wrong
+
+
+def emptied(kind: Kind, obj: Obj, old: Obj) -> bool:
+    """Whether an update took away what a deletion was waiting for."""
+    if obj["metadata"].get("finalizers") or kind.rules.pending(obj):
+        return False
+    before = old["metadata"]
+    return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
+
+
+def same_but_times(obj: Obj, old: Obj) -> bool:
+    """Whether nothing differs but the times at which managers are said to have changed something."""
+    mine, before = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if not mine or not before or mine == before or len(mine) != len(before):
+        return False
+    if {**obj, "metadata": {**obj["metadata"], "managedFields": before}} != old:
+        return False
+    return all({**a, "time": ""} == {**b, "time": ""} for a, b in zip(mine, before, strict=True))
+
+
+def _keep(fields: Obj, before: Obj, name: str) -> None:
+    if name in before:
+        fields[name] = before[name]
+    else:
+        fields.pop(name, None)
+
+
+def _spec_changed(obj: Obj, old: Obj) -> bool:
+    """Whether anything but metadata and status differs."""
+    ignored = ("metadata", "status", "kind", "apiVersion")
+    return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}

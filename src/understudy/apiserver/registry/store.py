@@ -1,0 +1,258 @@
+"""How objects of any kind are created, read and updated: the algorithms, once.
+
+    create   mutating admission → system metadata → strategy.prepare_for_create → validate → warnings → canonicalize →
+             validating admission, quotas last → store
+    update   the same around one compare-and-swap loop; PUT, every PATCH and apply differ in their `transform` only
+
+Objects are in the internal form here; requests are decoded, converted and given managed fields by `writes`, deletions
+are in `deletion`. What a write asks of its kind is in `strategies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from understudy.apiserver.registry import resource_version
+from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
+from understudy.apiserver.registry.kind import Kind, Resources
+from understudy.apiserver.registry.list import Listing, Page
+from understudy.apiserver.registry.quotas import charge
+from understudy.apiserver.registry.rest import (
+    Write,
+    before_create,
+    before_update,
+    check_version,
+    emptied,
+    same_but_times,
+    sent_version,
+)
+from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
+from understudy.machinery import errors
+from understudy.machinery.golang.text import parse_int
+from understudy.machinery.options import ListOptions
+from understudy.machinery.selectors import Selector
+from understudy.machinery.types import Obj
+
+# Tries to find a name that is free for generateName.
+_NAME_TRIES = 8
+
+# What is stored now (None: nothing) to what is wanted, both internal; may raise StatusError.
+Transform = Callable[[Obj | None], Obj]
+
+
+class Registry:
+    """Reads and writes the store of one server. `patience`: seconds that reads wait for a version to come."""
+
+    def __init__(self, store: Store, resources: Resources) -> None:
+        self.store = store
+        self.resources = resources
+        self.patience = resource_version.PATIENCE
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Entry:
+        """Raises 400, 404."""
+        check_name(name)
+        entry = await self.store.get(key_of(kind, namespace, name))
+        if entry is None:
+            raise errors.not_found(kind.group, kind.resource, name)
+        return entry
+
+    def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
+        """An object by the name of its resource, None where there is none. Answers at once, for rules."""
+        kind = self.resources.of_resource(group, resource)
+        entry = kind and self.store.peek(key_of(kind, namespace, name))
+        return entry.object if entry else None
+
+    def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
+        """The objects of a resource, of one namespace or of all. Answers at once, for rules."""
+        kind = self.resources.of_resource(group, resource)
+        return [entry.object for entry in self.store.scan(prefix_of(kind, namespace))] if kind else []
+
+    async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
+        """Every entry of a kind, of one namespace or of all."""
+        return (await self.store.range(prefix_of(kind, namespace))).entries
+
+    async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
+        """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
+        name = ""
+        if not options.token:  # which looks at all that it has begun to list
+            if kind.namespaced:
+                namespace = namespace or selector.namespace
+            name = selector.name if namespace or not kind.namespaced else ""
+        prefix, cached = prefix_of(kind, namespace), kind.rules.cached
+        return await Listing(self.store, prefix, name, options, selector, cached, self.patience).page()
+
+    async def not_older(self, kind: Kind, version: str) -> None:
+        """Returns once there is what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
+        if kind.rules.cached:
+            await resource_version.wait_for(self.store, version, self.patience)
+        else:
+            resource_version.check(self.store, version)
+
+    # --- creating ---------------------------------------------------------------------------------------------
+
+    async def create(self, write: Write, obj: Obj) -> Entry:
+        """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
+        self.admit_namespace(write.kind, write.namespace, obj["metadata"])
+        write.strategy.admit_create(obj, write.ctx)
+        tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
+        for _ in range(tries - 1):
+            try:
+                return await self._create_once(write, _copied(obj))
+            except errors.StatusError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+        return await self._create_once(write, obj)
+
+    async def _create_once(self, write: Write, obj: Obj) -> Entry:
+        kind = write.kind
+        before_create(write, obj)
+        await charge(self, write, obj)
+        name = obj["metadata"]["name"]
+        key = key_of(kind, write.namespace, name)
+        if write.dry_run:
+            if await self.store.get(key) is not None:
+                raise self._exists(write, key, obj)
+            return Entry(key, obj, 0)
+        if _is_version(obj["metadata"].pop("resourceVersion", "")):
+            raise errors.unknown_error("resourceVersion should not be set on objects to be created")
+        try:
+            return await self.store.create(key, obj)
+        except KeyExistsError:
+            raise self._exists(write, key, obj) from None
+
+    def _exists(self, write: Write, key: str, obj: Obj) -> errors.StatusError:
+        fields = obj["metadata"]
+        constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
+        error = constructor(write.kind.group, write.kind.resource, fields["name"])
+        current = self.store.peek(key)
+        if current is not None and "deletionTimestamp" in current.value["metadata"]:
+            error.message = f"object is being deleted: {error.message}"
+        return error
+
+    def admit_namespace(self, kind: Kind, namespace: str, fields: Obj) -> None:
+        """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle).
+
+        `fields`: its metadata. Raises 403 and 404.
+        """
+        if not kind.namespaced or not namespace:
+            return
+        entry = self.store.peek(f"/registry/namespaces/{namespace}")
+        if entry is None:
+            raise errors.not_found("", "namespaces", namespace)
+        if "deletionTimestamp" in entry.value["metadata"]:
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            error = errors.refused(kind.group, kind.resource, fields, why)
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            error.details = {**(error.details or {}), "causes": [cause]}
+            raise error
+
+    # --- updating ---------------------------------------------------------------------------------------------
+
+    async def update(
+        self,
+        write: Write,
+        transform: Transform,
+        *,
+        uid: str = "",
+        create: bool = False,
+        validate: Callable[[Obj, Obj], None] = lambda new, old: None,
+    ) -> tuple[Entry, bool]:
+        """Stores what `transform` makes of the current object; answers it and whether it was created by that.
+
+        `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
+        `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
+        """
+        check_name(write.name)
+        key = key_of(write.kind, write.namespace, write.name)
+        while True:
+            current = await self.store.get(key)
+            if uid:
+                _check_uid(write, key, uid, current)
+            try:
+                if current is None:
+                    return await self._create_by_update(write, transform, create), True
+                return await self._replace(write, current, transform, validate), False
+            except RevisionConflictError:
+                continue
+
+    async def _create_by_update(self, write: Write, transform: Transform, create: bool) -> Entry:
+        kind = write.kind
+        if not create and not write.strategy.create_on_update:
+            raise errors.not_found(kind.group, kind.resource, write.name)
+        obj = transform(None)
+        self.admit_namespace(write.kind, write.namespace, {"name": write.name})
+        write.strategy.admit_create(obj, write.ctx)
+        sent_version(obj)
+        if not write.dry_run:
+            for name in ("resourceVersion", "selfLink"):
+                obj["metadata"].pop(name, None)
+        return await self._create_once(write, obj)
+
+    async def _replace(
+        self, write: Write, current: Entry, transform: Transform, validate: Callable[[Obj, Obj], None]
+    ) -> Entry:
+        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        old = current.object
+        obj = transform(old)
+        if obj is old:
+            return current
+        strategy.admit_update(obj, old, ctx)
+        check_version(write, obj, current)
+        before_update(write, obj, old)
+        validate(obj, old)
+        await charge(self, write, obj, old)
+        if emptied(kind, obj, old):
+            if not write.dry_run:
+                await self.store.delete(current.key, current.revision)
+            return Entry(current.key, obj, current.revision)
+        obj["metadata"].pop("resourceVersion", None)
+        if not write.dry_run:
+            obj["metadata"].pop("selfLink", None)
+        if obj == current.value or same_but_times(obj, current.value):
+            return current
+        if write.dry_run:
+            return Entry(current.key, obj, current.revision)
+        return await self.store.update(current.key, obj, current.revision)
+
+    async def modify(self, write: Write, transform: Transform) -> Entry:
+        """Stores what the server itself makes of an object, which no strategy has a say in (a binding). Raises 404."""
+        while True:
+            current = await self.get(write.kind, write.namespace, write.name)
+            obj = transform(current.object)
+            obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
+            if write.dry_run:
+                return Entry(current.key, obj, current.revision)
+            try:
+                return await self.store.update(current.key, obj, current.revision)
+            except RevisionConflictError:
+                continue
+
+
+def _is_version(text: str) -> bool:
+    """What is no number counts for nothing in a new object."""
+    try:
+        return parse_int(text, signed=False) != 0
+    except ValueError:
+        return False
+
+
+def _copied(value: Any) -> Any:
+    """A copy that shares nothing, not even within itself: rules may edit one of two parts that were the same."""
+    if isinstance(value, dict):
+        return {name: _copied(item) for name, item in value.items()}
+    return [_copied(item) for item in value] if isinstance(value, list) else value
+
+
+def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
+    have = current.value["metadata"]["uid"] if current else ""
+    if have != uid:
+        shown = key.removeprefix("/registry") if write.dry_run else key
+        text = f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
+        raise errors.conflict(write.kind.group, write.kind.resource, write.name, text + errors.other_uid(uid, have))

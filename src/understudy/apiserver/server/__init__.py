@@ -1,0 +1,1 @@
+"""The server: HTTP edge, pages beside the API, bootstrap objects, life cycle."""

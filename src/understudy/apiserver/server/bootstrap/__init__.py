@@ -1,0 +1,1 @@
+"""What a new server holds before its first request."""

@@ -1,0 +1,120 @@
+"""What a new server holds before the first request: namespaces, its own service, classes, flow control, API services.
+
+Written as the real server's start-up hooks write it. RBAC's bootstrap roles are left out: nothing here is decided by
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from understudy.apiserver.kinds.common import new_object
+from understudy.apiserver.kinds.core.small_kinds import NAMESPACE_NAME
+from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from understudy.machinery.types import Obj
+
+NAMESPACES = ("kube-system", "kube-public", "default", "kube-node-lease")
+PRIORITIES = {
+    "system-node-critical": (
+        2000001000,
+        "Used for system critical pods that must not be moved from their current node.",
+    ),
+    "system-cluster-critical": (
+        2000000000,
+        "Used for system critical pods that must run in the cluster, but can be moved to another node if necessary.",
+    ),
+}
+
+# When the server began to track which legacy tokens are used; the controller manager reads it.
+TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+
+
+# {group: (groupPriorityMinimum, {version: versionPriority})}; a version that is not named has 15.
+_GROUPS: dict[str, tuple[int, dict[str, int]]] = {
+    "": (18000, {"v1": 1}),
+    "admissionregistration.k8s.io": (16700, {}),
+    "apiextensions.k8s.io": (16700, {}),
+    "apps": (17800, {}),
+    "authentication.k8s.io": (17700, {}),
+    "authorization.k8s.io": (17600, {}),
+    "autoscaling": (17500, {"v2": 30}),
+    "batch": (17400, {}),
+    "certificates.k8s.io": (17300, {}),
+    "coordination.k8s.io": (16500, {}),
+    "discovery.k8s.io": (16200, {}),
+    "events.k8s.io": (17750, {}),
+    "flowcontrol.apiserver.k8s.io": (16100, {"v1": 21, "v1beta3": 18}),
+    "networking.k8s.io": (17200, {}),
+    "node.k8s.io": (16300, {}),
+    "policy": (17100, {}),
+    "rbac.authorization.k8s.io": (17000, {}),
+    "resource.k8s.io": (16200, {"v1alpha3": 1, "v1beta1": 9}),
+    "scheduling.k8s.io": (16600, {}),
+    "storage.k8s.io": (16800, {}),
+}
+_RESOURCE_1_31 = (15900, {"v1alpha3": 9})
+
+
+def initial_objects(
+    release: str, now: str, group_versions: Iterable[tuple[str, str]] = (), port: int = 443
+) -> list[Obj]:
+    """Complete objects, with status, without uid and managed fields, in the order in which they are created.
+
+    now             RFC 3339, for what has times in its status
+    group_versions  those served: each has an APIService (but apiregistration.k8s.io itself)
+    port            where the server listens: the target port of the service `kubernetes`
+    """
+    return [
+        *(_api_service(release, group, version, now) for group, version in group_versions if group in _GROUPS),
+        *(_namespace(name) for name in NAMESPACES),
+        *priority_levels(),
+        *flow_schemas(now),
+        *(_priority(name) for name in PRIORITIES),
+        _service(port),
+        new_object("v1", "ConfigMap", TOKEN_TRACKING, metadata={"namespace": "kube-system"}, data={"since": now[:10]}),
+    ]
+
+
+def _namespace(name: str) -> Obj:
+    labels = {"labels": {NAMESPACE_NAME: name}}
+    spec, status = {"finalizers": ["kubernetes"]}, {"phase": "Active"}
+    return new_object("v1", "Namespace", name, metadata=labels, spec=spec, status=status)
+
+
+def _priority(name: str) -> Obj:
+    value, description = PRIORITIES[name]
+    fields = {"value": value, "description": description, "preemptionPolicy": "PreemptLowerPriority"}
+    return new_object("scheduling.k8s.io/v1", "PriorityClass", name, metadata={"generation": 1}, **fields)
+
+
+def _service(port: int) -> Obj:
+    spec = {
+        "ports": [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}],
+        "clusterIP": "10.0.0.1",
+        "clusterIPs": ["10.0.0.1"],
+        "type": "ClusterIP",
+        "sessionAffinity": "None",
+        "ipFamilies": ["IPv4"],
+        "ipFamilyPolicy": "SingleStack",
+        "internalTrafficPolicy": "Cluster",
+    }
+    metadata = {"namespace": "default", "labels": {"component": "apiserver", "provider": "kubernetes"}}
+    return new_object("v1", "Service", "kubernetes", metadata=metadata, spec=spec, status={"loadBalancer": {}})
+
+
+def _api_service(release: str, group: str, version: str, now: str) -> Obj:
+    minimum, priorities = _RESOURCE_1_31 if (release, group) == ("1.31", "resource.k8s.io") else _GROUPS[group]
+    spec: Obj = {"group": group} if group else {}
+    spec |= {"version": version, "groupPriorityMinimum": minimum, "versionPriority": priorities.get(version, 15)}
+    condition = {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": now,
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+    metadata = {"labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}
+    status = {"conditions": [condition]}
+    return new_object(
+        "apiregistration.k8s.io/v1", "APIService", f"{version}.{group}", metadata=metadata, spec=spec, status=status
+    )

@@ -1,0 +1,107 @@
+"""The HTTP edge: aiohttp's requests become Calls, Replies become its responses. Nothing else knows of aiohttp but
+`streams`, which sends watches, and `server`, which listens."""
+
+from __future__ import annotations
+
+import gzip
+import logging
+import traceback
+from collections.abc import Awaitable, Callable
+from random import getrandbits
+from urllib.parse import unquote
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from understudy.apiserver.endpoints.request import Call, Reply, Stream
+from understudy.apiserver.endpoints.responsewriters.writers import error_reply
+from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
+from understudy.machinery.errors import internal_error, request_too_large
+from understudy.machinery.options import MALFORMED, Query
+
+MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
+log = logging.getLogger("understudy")
+
+Answering = Callable[[Call], Awaitable[Reply | Stream]]
+REPEATED = ("Warning", "Vary")
+# As the real server has them: what is shorter than that many bytes is sent as it is, the rest is compressed quickly.
+GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
+
+
+def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+    """aiohttp's handler, the only one there is."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        path, _, query = request.path_qs.partition("?")
+        body = b""
+        if request.body_exists:
+            body = await _body(request)
+        if "%" in path:
+            if MALFORMED.search(path):
+                return Whole(status=400, text="400 Bad Request", headers={"Connection": "close"})
+            path = unquote(path, errors="surrogateescape")
+        call = Call(request.method, path, request.headers, body, Query(query))
+        try:
+            result = error_reply(call, _TOO_LARGE) if len(body) > MAX_BODY else await answer(call)
+        except Exception:
+            log.error("%s %s failed\n%s", request.method, request.path_qs, traceback.format_exc())
+            result = error_reply(call, internal_error("the server met a bug of its own; its log tells more"))
+        if isinstance(result, Stream):
+            response = await pump(request, result.source, _headers(result), pumps)
+            log.debug("%s %s %s", request.method, request.path_qs, 200)
+            return response
+        log.debug("%s %s %s", request.method, request.path_qs, result.status)
+        return _response(request, result)
+
+    return handle
+
+
+_TOO_LARGE = request_too_large(f"Request entity too large: limit is {MAX_BODY}")
+
+
+async def _body(request: web.BaseRequest) -> bytes:
+    """All of the body, or more than is allowed of it."""
+    if request.headers.get("Expect", "").lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # of the answer nothing is sent yet
+    parts, size = [], 0
+    async for chunk in request.content.iter_any():
+        parts.append(chunk)
+        size += len(chunk)
+        if size > MAX_BODY:
+            break
+    return b"".join(parts)
+
+
+def _response(request: web.BaseRequest, reply: Reply) -> web.Response:
+    headers, body = _headers(reply), reply.body
+    if len(body) > GZIP_FROM and reply.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
+        body = gzip.compress(body, GZIP_LEVEL, mtime=0)
+        headers["Content-Encoding"] = "gzip"
+        headers.add("Vary", "Accept-Encoding")
+    return Whole(body=body if request.method != "HEAD" else b"", status=reply.status, headers=headers)
+
+
+def _headers(answer: Reply | Stream) -> CIMultiDict[str]:
+    headers = CIMultiDict([("Audit-Id", _audit_id()), _UNCACHED])
+    if answer.content_type:  # a 304 has none, and clients keep what it says
+        headers["Content-Type"] = answer.content_type
+    for name, value in answer.headers:
+        if name in REPEATED:
+            headers.add(name, value)
+        else:
+            headers[name] = value
+    return headers
+
+
+_UNCACHED = ("Cache-Control", "no-cache, private")
+
+
+def _accepts_gzip(accept_encoding: str) -> bool:
+    return "gzip" in [token.strip() for token in accept_encoding.split(",")]
+
+
+def _audit_id() -> str:
+    """Looks like a UUID; nobody relies on more than that."""
+    text = f"{getrandbits(128):032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,0 +1,50 @@
+"""Listens on a socket with aiohttp's low-level server: one handler, no router, no middleware."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+
+from aiohttp import web
+
+from understudy.apiserver.server.director import Dispatcher
+from understudy.apiserver.server.http import handler
+from understudy.apiserver.server.watch_stream import Pumps
+
+MAX_HEADER = 1024 * 1024  # bytes of a request's line or header, which label selectors can make long
+GRACE = 0.5  # seconds that requests get to finish when the server stops
+
+
+class Listening:
+    """One listening socket."""
+
+    def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+        self._pumps = Pumps()
+        self._server = web.Server(
+            handler(answer, self._pumps),
+            access_log=None,
+            tcp_keepalive=True,
+            handler_cancellation=True,
+            max_line_size=MAX_HEADER,
+            max_field_size=MAX_HEADER,
+        )
+        self._sock = sock
+        self._context = context
+        self._listener: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._server, sock=self._sock, ssl=self._context)
+
+    def end_watches(self) -> None:
+        """Ends the watches that are open, as if their time were up."""
+        self._pumps.close()
+
+    async def stop(self) -> None:
+        """Ends watches, lets requests finish and closes every connection."""
+        if self._listener is not None:
+            self._listener.close()
+        self._pumps.stop()
+        await asyncio.sleep(0)
+        await self._server.shutdown(GRACE)

@@ -1,0 +1,1 @@
+"""Pages that are no API resources: health checks, metrics, the control API."""

@@ -1,0 +1,172 @@
+"""Pumps a watch into its response, a chunked body or a WebSocket, until either side has had enough."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Callable, Sequence
+
+from aiohttp import HttpVersion11, web
+from multidict import CIMultiDict
+
+from understudy.apiserver.endpoints.negotiation import JSON
+from understudy.apiserver.endpoints.request import WatchSource
+
+_UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
+_LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
+
+
+class Pumps:
+    """The watches of one server, so that it can end them."""
+
+    def __init__(self) -> None:
+        self._open: dict[WatchSource, asyncio.Event] = {}
+        self._stopped = False
+
+    def add(self, source: WatchSource, woken: asyncio.Event) -> None:
+        self._open[source] = woken
+        if self._stopped:
+            source.close()
+
+    def discard(self, source: WatchSource) -> None:
+        self._open.pop(source, None)
+
+    def close(self) -> None:
+        """Every open watch ends as if its time were up."""
+        for source, woken in self._open.items():
+            source.close()
+            woken.set()
+
+    def stop(self) -> None:
+        """And so does every one that begins from now on."""
+        self._stopped = True
+        self.close()
+
+
+class Unsigned(web.StreamResponse):
+    """Without the Server header, which the real server does not send; aiohttp has no other way to leave it out."""
+
+    async def _prepare_headers(self) -> None:
+        await super()._prepare_headers()
+        self.headers.popall("Server", None)
+
+
+class Whole(Unsigned, web.Response):
+    """A body at once: everything but a watch."""
+
+
+class Chunks(Unsigned):
+    """Events in a body, one behind the other. HTTP/1.0 knows no chunks."""
+
+    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+        super().__init__(headers=headers)
+        if request.version >= HttpVersion11:
+            self.enable_chunked_encoding()
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        await self.write(frames[0] if len(frames) == 1 else b"".join(frames))
+
+
+class Messages(Unsigned, web.WebSocketResponse):
+    """Events as messages of a WebSocket. Whatever protocol the client names is spoken: it makes no difference."""
+
+    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
+        named = request.headers.get("Sec-WebSocket-Protocol", "")
+        super().__init__(protocols=[name.strip() for name in named.split(",") if name.strip()], compress=False)
+        self._text = headers["Content-Type"] == JSON
+
+    async def send(self, frames: Sequence[bytes]) -> None:
+        for frame in frames:
+            await (self.send_str(frame.decode()) if self._text else self.send_bytes(frame[_LENGTH:]))
+
+    async def until_closed(self, source: WatchSource) -> None:
+        """Reads what the client sends, which matters to nobody, until it closes; that ends the watch."""
+        async for _ in self:
+            pass
+        source.close()
+        source.wake()
+
+
+class Alarm:
+    """Calls `ring` when it is time. That time is the same from event to event, so that a timer for each would be the
+    better part of a watch's work."""
+
+    def __init__(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+        self._timer: asyncio.TimerHandle | None = None
+        self._at = 0.0
+
+    def set(self, at: float) -> None:
+        """`at`: seconds of time.monotonic()."""
+        if self._timer is not None and self._at == at:
+            return
+        self.stop()
+        self._at = at
+        self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0), self._rung)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _rung(self) -> None:
+        self._timer = None  # a loop's clock may be early, then it is set again
+        self._ring()
+
+
+async def pump(
+    request: web.BaseRequest, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps
+) -> web.StreamResponse:
+    """A WebSocket has to say where it comes from, as browsers do; else it is refused."""
+    try:
+        if not _wants_websocket(request):
+            chunks = Chunks(request, headers)
+            await _pumped(request, source, chunks, pumps)
+            return chunks
+        if "Origin" not in request.headers:
+            return Whole(status=403, headers={"Connection": "close"})
+        return await _conversed(request, source, Messages(request, headers), pumps)
+    finally:
+        source.close()
+
+
+async def _conversed(request: web.BaseRequest, source: WatchSource, messages: Messages, pumps: Pumps) -> Messages:
+    await messages.prepare(request)
+    reading = asyncio.create_task(messages.until_closed(source))
+    try:
+        await _pumped(request, source, messages, pumps)
+        await messages.close()
+    finally:
+        reading.cancel()
+    return messages
+
+
+def _wants_websocket(request: web.BaseRequest) -> bool:
+    headers = request.headers
+    return headers.get("Upgrade", "").lower() == "websocket" and bool(_UPGRADE.search(headers.get("Connection", "")))
+
+
+async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:
+    woken = asyncio.Event()
+    source.wake = woken.set
+    alarm = Alarm(woken.set)
+    pumps.add(source, woken)
+    try:
+        await response.prepare(request)
+        while True:
+            woken.clear()
+            if frames := source.take():
+                await response.send(frames)
+            elif source.ended:
+                break
+            else:
+                alarm.set(source.due)
+                await woken.wait()
+        if isinstance(response, Chunks):
+            await response.write_eof()
+    except ConnectionError:
+        pass  # the client went away, which is how most watches end
+    finally:
+        alarm.stop()
+        pumps.discard(source)

@@ -1,0 +1,1 @@
+"""Texts as Go's libraries read and write them: JSON, YAML, times, URLs, patterns, certificates."""

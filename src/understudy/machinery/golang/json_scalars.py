@@ -1,0 +1,84 @@
+"""JSON scalars as Go reads them: numbers into types of so many bits, base64, interface{}."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from understudy.machinery.golang.json_reader import Node
+from understudy.machinery.golang.json_writer import go_number
+
+_INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
+_BITS = {"int": 64, "int64": 64, "int32": 32, "int16": 16, "int8": 8}
+_UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
+_BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
+
+
+def plain(node: Node) -> Any:
+    """The value of a node as Python has it; the last of duplicate keys wins."""
+    if node.kind == "object":
+        return {key: plain(item) for key, item in node.value}
+    if node.kind == "array":
+        return [plain(item) for item in node.value]
+    return number(node.value) if node.kind == "number" else node.value
+
+
+def number(literal: str) -> Any:
+    """A number for interface{}: an int64 if it is one, else a float64. Raises OverflowError."""
+    if "." not in literal and _INTEGER.fullmatch(literal) and len(literal) < 21:
+        value = int(literal)
+        if -(2**63) <= value < 2**63:
+            return value
+    real = float(literal)
+    if real in (float("inf"), float("-inf")):
+        raise OverflowError
+    return go_number(real)
+
+
+def loose(node: Node) -> Any:
+    """The value of raw JSON, for those who read it."""
+    try:
+        return plain(node)
+    except (OverflowError, RecursionError):
+        return {} if node.kind == "object" else []
+
+
+def integer(literal: str, kind: str) -> int | None:
+    """The integer that a literal says, None if `kind` cannot hold it."""
+    if not _INTEGER.fullmatch(literal) or len(literal) > 21:
+        return None
+    value = int(literal)
+    if kind in _UNSIGNED:
+        return value if 0 <= value < 2 ** _UNSIGNED[kind] and literal[0] != "-" else None
+    half = 2 ** (_BITS[kind] - 1)
+    return value if -half <= value < half else None
+
+
+def bad_base64(text: str) -> int | None:
+    """Where Go finds the first byte that is not base64, None if all is well. Line breaks are skipped."""
+    data = text.encode()
+    at = pending = 0  # pending: how many characters of a group of four were seen
+    while at < len(data):
+        char = chr(data[at])
+        at += 1
+        if char in _BASE64:
+            pending = (pending + 1) % 4
+        elif char not in "\r\n":
+            break
+    else:
+        return at - pending if pending else None
+    if char != "=" or pending < 2:
+        return at - 1
+    if pending == 2:
+        at = _after_line_breaks(data, at)
+        if data[at : at + 1] != b"=":
+            return at - 1 if at < len(data) else at
+        at += 1
+    at = _after_line_breaks(data, at)
+    return at if at < len(data) else None
+
+
+def _after_line_breaks(data: bytes, at: int) -> int:
+    while data[at : at + 1] in (b"\r", b"\n"):
+        at += 1
+    return at

@@ -1,0 +1,199 @@
+"""YAML written as the real server writes it (sigs.k8s.io/yaml, that is yaml.v2 behind JSON).
+
+Block style, keys sorted as a person would ("a2" before "a10"), lists not indented below their key, strings quoted only
+where they would be read as something else, long ones folded at 80 columns.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cmp_to_key
+from typing import Any
+
+from understudy.machinery.golang.text import go_float
+from understudy.machinery.golang.yaml_reader import resolve
+
+_WIDTH = 80
+_LONGEST_SIMPLE_KEY = 128  # bytes
+_BASE60 = re.compile(r"[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?", re.ASCII)
+_BREAKS = "\n\r\x85\u2028\u2029"
+_UNPRINTABLE = re.compile("[^\n\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
+_NOT_PLAIN = re.compile(
+    r"""^[#,\[\]{}&*!|>'"%@`]|^(---|\.\.\.)|^[?:\-]([ \t\n]|$)|.:([ \t\n]|$)|[ \t\n\0]#|^ | $""", re.DOTALL
+)
+_ESCAPES = {
+    "\0": "0", "\a": "a", "\b": "b", "\t": "t", "\n": "n", "\v": "v", "\f": "f", "\r": "r", "\x1b": "e", '"': '"',
+    "\\": "\\", "\x85": "N", "\xa0": "_", "\u2028": "L", "\u2029": "P",
+}  # fmt: skip
+
+
+def dump_yaml(value: Any) -> str:
+    """The document of a JSON value, with the newline at its end."""
+    writer = _Writer()
+    writer.node(value, -2)
+    if writer.column:
+        writer.newline()
+    return "".join(writer.out)
+
+
+class _Writer:
+    """`column` is where the next character goes; `begun` says that a collection may begin there: at the start of a line
+    or behind "- ". Indents are those of the collection that a node stands in."""
+
+    def __init__(self) -> None:
+        self.out: list[str] = []
+        self.column = 0
+        self.begun = True
+
+    def put(self, text: str, *, begun: bool = False) -> None:
+        self.out.append(text)
+        self.column += len(text)
+        self.begun = begun
+
+    def newline(self) -> None:
+        self.out.append("\n")
+        self.column = 0
+        self.begun = True
+
+    def line(self, indent: int) -> None:
+        """Goes to `indent`, on a new line unless this one has nothing but indicators yet."""
+        if not self.begun or self.column > indent:
+            self.newline()
+        self.put(" " * (indent - self.column), begun=True)
+
+    def node(self, value: Any, indent: int, *, after_key: bool = False) -> None:
+        if isinstance(value, dict) and value:
+            self.mapping(value, indent + 2)
+        elif isinstance(value, list) and value:
+            self.sequence(value, indent if after_key else indent + 2)
+        else:
+            self.put(" " if after_key else "")
+            self.scalar(value, max(indent, 0) + 2)
+
+    def mapping(self, value: dict[str, Any], indent: int) -> None:
+        for key in sorted(value, key=cmp_to_key(_compare_keys)):
+            self.line(indent)
+            simple = len(key.encode(errors="replace")) <= _LONGEST_SIMPLE_KEY and not any(c in _BREAKS for c in key)
+            if not simple:
+                self.put("? ", begun=True)
+            self.text(key, indent + 2, key=simple)
+            if not simple:
+                self.line(indent)
+            item = value[key]
+            self.put(":")
+            if not simple and isinstance(item, (dict, list)) and item:
+                self.put(" ", begun=True)
+                self.node(item, indent)
+            else:
+                self.node(item, indent, after_key=True)
+
+    def sequence(self, value: list[Any], indent: int) -> None:
+        for item in value:
+            self.line(indent)
+            self.put("- ", begun=True)
+            self.node(item, indent)
+
+    def scalar(self, value: Any, indent: int) -> None:
+        if isinstance(value, str):
+            self.text(value, indent)
+        elif value is None:
+            self.put("null")
+        elif isinstance(value, bool):
+            self.put("true" if value else "false")
+        elif isinstance(value, (dict, list)):
+            self.put("{}" if isinstance(value, dict) else "[]")
+        else:
+            self.put(go_float(value) if isinstance(value, float) else str(value))
+
+    def text(self, text: str, indent: int, *, key: bool = False) -> None:
+        multiline = "\n" in text
+        special = _UNPRINTABLE.search(text) or re.search(f" [{_BREAKS}]", text)
+        if multiline and not (key or special or text.endswith(" ")):
+            self.literal(text, indent)
+        elif multiline or special or not _stays_text(text):
+            self.quoted(text, indent, folds=not key)
+        elif _NOT_PLAIN.search(text) or any(c in _BREAKS for c in text):
+            self.words(text.replace("'", "''"), indent, "'", folds=not key)
+        else:
+            self.words(text, indent, "", folds=not key)
+
+    def words(self, text: str, indent: int, quote: str, *, folds: bool) -> None:
+        """Plain or in single quotes: a lone space beyond the width becomes a line break."""
+        self.put(quote)
+        for i, char in enumerate(text):
+            lone = char == " " and 0 < i < len(text) - 1 and text[i - 1] != " " and text[i + 1] != " "
+            if lone and folds and self.column > _WIDTH:
+                self.line(indent)
+            else:
+                self.put(char)
+        self.put(quote)
+
+    def quoted(self, text: str, indent: int, *, folds: bool) -> None:
+        """In double quotes."""
+        self.put('"')
+        for i, char in enumerate(text):
+            if char in '"\\' or char in _BREAKS or _UNPRINTABLE.match(char):
+                self.put(_escape(char))
+            elif char == " " and folds and self.column > _WIDTH and 0 < i < len(text) - 1 and text[i - 1] != " ":
+                self.line(indent)
+                self.put("\\" if text[i + 1] == " " else "")
+            else:
+                self.put(char)
+        self.put('"')
+
+    def literal(self, text: str, indent: int) -> None:
+        """A block of lines."""
+        hint = "2" if text[0] in " \n" else ""
+        if not text.endswith("\n"):
+            hint += "-"
+        elif text == "\n" or text.endswith("\n\n"):
+            hint += "+"
+        self.put(f"|{hint}")
+        for each in text.split("\n"):
+            self.newline()
+            if each:
+                self.put(" " * indent + each)
+
+
+def _stays_text(text: str) -> bool:
+    """Whether it would be read as a string without quotes."""
+    return resolve(text)[0] == "!!str" and not _BASE60.fullmatch(text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if char in _ESCAPES:
+        return f"\\{_ESCAPES[char]}"
+    return f"\\x{code:02X}" if code < 0x100 else f"\\u{code:04X}" if code < 0x10000 else f"\\U{code:08X}"
+
+
+def _compare_keys(a: str, b: str) -> int:
+    """Letters after everything else, numbers by their value."""
+    for i, (left, right) in enumerate(zip(a, b, strict=False)):
+        if left == right:
+            continue
+        if left.isalpha() and right.isalpha():
+            return -1 if left < right else 1
+        if left.isalpha() or right.isalpha():
+            return -1 if right.isalpha() else 1
+        return _compare_numbers(a, b, i)
+    return len(a) - len(b)
+
+
+def _compare_numbers(a: str, b: str, at: int) -> int:
+    start = 0
+    if "0" in (a[at], b[at]):  # zeros inside a number count, those before it do not
+        digits = re.search(r"\d*$", a[:at])
+        start = int(bool(digits and digits.group().strip("0")))
+    ends, values = [], []
+    for text in (a, b):
+        end, value = at, start
+        while end < len(text) and text[end].isdigit():
+            value = value * 10 + int(text[end])
+            end += 1
+        ends.append(end)
+        values.append(value)
+    for left, right in (values, ends):
+        if left != right:
+            return -1 if left < right else 1
+    return -1 if a[at] < b[at] else 1

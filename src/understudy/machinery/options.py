@@ -1,0 +1,258 @@
+"""The options of a request: query parameters and DeleteOptions bodies, decoded and validated as the real server does.
+
+https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-parameters/
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import parse_qsl
+
+from understudy.machinery import errors
+from understudy.machinery.golang.text import Printed, go_quote, parse_int
+from understudy.machinery.patch.apply.managed_fields import validate_field_manager
+from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+
+META = "meta.k8s.io"
+EXACT, NOT_OLDER_THAN = "Exact", "NotOlderThan"
+STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
+
+
+def integer(text: str) -> int:
+    """An int64 as Go parses one. Raises the 400 that says why not."""
+    try:
+        return parse_int(text)
+    except ValueError as wrong:
+        raise errors.bad_request(str(wrong)) from wrong
+
+
+def boolean(query: Query, name: str) -> bool | None:
+    """None where it is not given; anything but "false" and "0" is true."""
+    if name not in query:
+        return None
+    return query.get(name).lower() not in ("false", "0")
+
+
+def resource_version(text: str) -> int:
+    """0 for none. Raises 500, with the real text, for what is not a number."""
+    if not text:
+        return 0
+    try:
+        return parse_int(text, signed=False)
+    except ValueError as wrong:
+        raise errors.unknown_error(f"resourceVersion: Invalid value: {go_quote(text)}: {wrong}") from wrong
+
+
+@dataclass(slots=True)
+class ListOptions:
+    labels: tuple[Requirement, ...]
+    fields: tuple[FieldTerm, ...]
+    watch: bool
+    bookmarks: bool
+    version: str
+    match: str
+    timeout: int | None  # seconds; 0 is as none
+    limit: int
+    token: str  # of `continue`
+    initial_events: bool | None
+
+
+def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
+    """`watch_list`: whether the gate WatchList is on. Raises 400 and 422."""
+    timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
+    limit = integer(query.get("limit")) if "limit" in query else 0
+    try:
+        labels, fields = parse_labels(query.get("labelSelector")), parse_fields(query.get("fieldSelector"))
+    except SelectorError as why:
+        raise errors.bad_request(str(why)) from None
+    options = ListOptions(
+        labels=labels,
+        fields=fields,
+        watch=watch,
+        bookmarks=bool(boolean(query, "allowWatchBookmarks")),
+        version=query.get("resourceVersion"),
+        match=query.get("resourceVersionMatch"),
+        timeout=timeout,
+        limit=max(limit, 0),
+        token=query.get("continue"),
+        initial_events=boolean(query, "sendInitialEvents"),
+    )
+    if watch and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
+        options.initial_events, options.match = True, NOT_OLDER_THAN
+    found = _watch_errors(options, watch_list) if watch else _list_errors(options)
+    if found:
+        raise errors.invalid(META, "ListOptions", "", found)
+    return options
+
+
+def _list_errors(options: ListOptions) -> Errors:
+    found: Errors = []
+    path = Path("resourceVersionMatch")
+    if options.match:
+        if not options.version:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+        if options.token:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+        if options.match not in (EXACT, NOT_OLDER_THAN):
+            found.append(not_supported(path, options.match, [EXACT, NOT_OLDER_THAN, ""]))
+        if options.match == EXACT and options.version == "0":
+            found.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+    if options.initial_events is not None:
+        found.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
+    return found
+
+
+def _watch_errors(options: ListOptions, watch_list: bool) -> Errors:
+    found: Errors = []
+    path = Path("resourceVersionMatch")
+    if options.initial_events is not None:
+        if options.match != NOT_OLDER_THAN:
+            text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
+            found.append(forbidden(path, text))
+        if not watch_list:
+            text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
+            found.append(forbidden(Path("sendInitialEvents"), text))
+    if options.match:
+        if options.initial_events is None:
+            text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+            found.append(forbidden(path, text))
+        if options.match != NOT_OLDER_THAN:
+            found.append(not_supported(path, options.match, [NOT_OLDER_THAN]))
+        if options.token:
+            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    return found
+
+
+@dataclass(slots=True)
+class WriteOptions:
+    """Of create, update and patch. `field_validation` is Strict, Warn or Ignore; `force` None where it is not given."""
+
+    dry_run: bool
+    field_manager: str
+    field_validation: str
+    force: bool | None
+
+
+_CREATE, _UPDATE, _PATCH = "CreateOptions", "UpdateOptions", "PatchOptions"
+_KIND = {"POST": _CREATE, "PUT": _UPDATE, "PATCH": _PATCH}
+_PLAIN = WriteOptions(False, "", WARN, None)
+
+
+def write_options(query: Query, method: str, release: str, *, apply: bool = False) -> WriteOptions:
+    """Decode and validate the options of a POST, PUT or PATCH. Raises 422."""
+    if not query and not apply:
+        return _PLAIN
+    options = WriteOptions(
+        dry_run=bool(query.all("dryRun")),
+        field_manager=query.get("fieldManager"),
+        field_validation=query.get("fieldValidation") or WARN,
+        force=boolean(query, "force") if method == "PATCH" else None,
+    )
+    found: Errors = []
+    if method == "PATCH":
+        if not apply and options.force is not None:
+            found.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
+        if apply and not options.field_manager:
+            found.append(required(Path("fieldManager"), "is required for apply patch"))
+    found += validate_field_manager(options.field_manager, Path("fieldManager"), release)
+    found += dry_run_errors(query.all("dryRun"))
+    if options.field_validation not in (STRICT, WARN, IGNORE):
+        allowed = ["", IGNORE, STRICT, WARN]
+        found.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
+    if found:
+        raise errors.invalid(META, _KIND[method], "", found)
+    return options
+
+
+def dry_run_errors(values: list[str]) -> Errors:
+    if all(value == "All" for value in values):
+        return []
+    shown = ", ".join(go_quote(value) for value in values)
+    return [not_supported(Path("dryRun"), Printed(f"[]string{{{shown}}}"), ["All"])]
+
+
+@dataclass(slots=True)
+class DeleteOptions:
+    grace_period: int | None = None  # seconds
+    dry_run: bool = False
+    orphan_dependents: bool | None = None
+    propagation: str | None = None
+    uid: str | None = None
+    version: str | None = None  # resourceVersion precondition
+
+
+def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+    """Raises 422."""
+    found: Errors = []
+    if options.propagation is not None and options.orphan_dependents is not None:
+        text = "orphanDependents and deletionPropagation cannot be both set"
+        found.append(invalid(Path("propagationPolicy"), options.propagation, text))
+    if options.propagation not in (None, "Foreground", "Background", "Orphan"):
+        allowed = ["Foreground", "Background", "Orphan", "nil"]
+        found.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
+    found += dry_run_errors(dry_run)
+    if found:
+        raise errors.invalid(META, "DeleteOptions", "", found)
+    return options
+
+
+_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?([^0-9.]*)")
+_HOUR = 3600 * 10**9
+_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": _HOUR}
+_LONGEST = 1 << 63  # nanoseconds
+
+
+def check_timeout(text: str) -> None:
+    """The `timeout` that any request may carry, as Go's ParseDuration reads it. Raises 400.
+
+    Nothing here takes as long as the shortest that clients set, so that it is only read."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if not text or rest == "0":
+        return
+    wrong, total = "" if rest else "invalid duration", 0
+    longest = _LONGEST - (text[0] != "-")
+    while rest and not wrong:
+        found = _DURATION_PART.match(rest)
+        assert found is not None
+        whole, fraction, unit = found[1], found[2] or "", found[3]
+        amount = int(whole.lstrip("0")[:20] or 0)  # more digits are too many as well
+        total += amount * _UNITS.get(unit, 1)
+        if not (whole or fraction) or amount > _LONGEST:
+            wrong = "invalid duration"
+        elif not unit:
+            wrong = "missing unit in duration"
+        elif unit not in _UNITS:
+            wrong = f"unknown unit {go_quote(unit)} in duration"
+        elif total > longest:
+            wrong = "invalid duration"
+        rest = rest[found.end() :]
+    if wrong:
+        raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong} {go_quote(text)}")
+
+
+MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
+
+
+class Query(dict[str, str]):
+    """A query string's parameters, as Go reads them: of a repeated one the first counts, and one with a semicolon or a
+    wrong escape does not. `get` answers "" for a missing one."""
+
+    __slots__ = ("_all",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._all: dict[str, list[str]] = {}
+        if text and (";" in text or MALFORMED.search(text)):
+            text = "&".join(part for part in text.split("&") if ";" not in part and not MALFORMED.search(part))
+        if text:
+            for name, value in parse_qsl(text, keep_blank_values=True, errors="surrogateescape"):
+                self.setdefault(name, value)
+                self._all.setdefault(name, []).append(value)
+
+    def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
+        return super().get(name, default)
+
+    def all(self, name: str) -> list[str]:
+        return self._all.get(name, [])

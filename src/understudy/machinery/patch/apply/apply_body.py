@@ -1,0 +1,72 @@
+"""The body of an apply request: YAML, which most clients write as JSON."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from math import isinf
+from typing import Any, NoReturn
+
+from understudy.machinery.errors import bad_request
+from understudy.machinery.patch import patch_body as bodies
+from understudy.machinery.serializer.json import DecodeError, yaml_to_json
+from understudy.machinery.types import Obj
+
+_DUPLICATES = "yaml: unmarshal errors:\n  "
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """`duplicates`: keys that come twice, `line 7: key "yaml" already set in map`, as a warning each or, with strict
+    field validation, for `apply.apply` to refuse. One of the two lists is empty, or both."""
+
+    obj: Obj
+    warnings: list[str]
+    duplicates: list[str]
+
+
+def parse(body: bytes, validation: str = "Warn") -> Patch:
+    """`validation` is the request's fieldValidation. Raises StatusError 400."""
+    try:
+        value, twice = _value(body)
+    except DecodeError as why:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
+    if value is not None and not isinstance(value, dict):
+        unusable = f"json: cannot unmarshal {bodies.kind_of(value)} into Go value of type map[string]interface {{}}"
+        raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {unusable}")
+    return Patch(value or {}, twice if validation == "Warn" else [], twice if validation == "Strict" else [])
+
+
+def _value(body: bytes) -> tuple[Any, list[str]]:
+    try:
+        return _read_json(body.decode()), []
+    except (ValueError, RecursionError):
+        converted, strict = yaml_to_json(body)
+        lines = [line for text in strict for line in text.removeprefix(_DUPLICATES).split("\n  ")]
+        return _read_json(converted.decode()), lines
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Obj:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("duplicate keys")
+    return out
+
+
+def _number(text: str) -> int | float:
+    """A number as it comes out of Go's YAML and JSON: whole ones are integers."""
+    value = float(text)
+    if isinf(value):
+        raise ValueError(text)  # to YAML it is a string
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)
+
+
+_read_json = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+).decode
+
+__all__ = ["Patch", "parse"]

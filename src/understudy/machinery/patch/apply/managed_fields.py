@@ -1,0 +1,279 @@
+"""metadata.managedFields: who owns which field of an object, kept up on every create, update and patch.
+
+    owners = on_update(live, new, struct=…, api_version="v1", manager="kubectl", …)     # of the new object
+
+What a write changes or adds becomes its manager's, whoever had it; what it removes is nobody's any more. One that
+changes nothing leaves the owners as they are, times included. The rules are those of
+k8s.io/apimachinery/pkg/util/managedfields. They hold for every kind that has metadata; for the scale subresource see
+`scale`.
+
+Objects are in the form of the request's version, complete as they are served (`status: {}`, nulls), before fields are
+reset and gated ones dropped: so the sender may come to own fields that are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from understudy.machinery.patch.apply import managers
+from understudy.machinery.patch.apply.field_set import Set, difference, paths_of, recursive_difference, union
+from understudy.machinery.patch.apply.go_equality import told_apart, was_empty
+from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
+from understudy.machinery.patch.apply.managers import Manager, Owned, Owners
+from understudy.machinery.patch.apply.reconcile import reconciled
+from understudy.machinery.patch.apply.typed import InvalidValue, changes, same, type_of
+from understudy.machinery.serializer.json import DecodeError, canonical
+from understudy.machinery.serializer.json_fast import as_sparse_as, converter
+from understudy.machinery.typeinfo.schema import Struct
+from understudy.machinery.types import Obj, split_api_version
+
+Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
+Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its API version, another) to the other's form
+
+MAX_UPDATERS = 10
+ANCIENT = "ancient-changes"
+
+# What nobody owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
+NEVER_OWNED = paths_of(
+    ("apiVersion",),
+    ("kind",),
+    ("metadata",),
+    *(
+        ("metadata", name)
+        for name in (
+            "name",
+            "namespace",
+            "creationTimestamp",
+            "selfLink",
+            "uid",
+            "clusterName",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+        )
+    ),
+)
+
+
+def unconverted(obj: Obj, source: str, wanted: str) -> Obj | None:
+    """The conversion of a kind that has one version."""
+    return obj if source == wanted else None
+
+
+def on_update(
+    live: Obj | None,
+    new: Obj,
+    *,
+    struct: Struct,
+    api_version: str,
+    manager: str,
+    subresource: str,
+    now: str,
+    reset: Paths,
+    convert: Convert,
+) -> list[Obj]:
+    """The managedFields of `new`, which takes the place of `live` (None: it is created). [] is none.
+
+    `new` may bring managedFields of its own: `[]` and `[{}]` clear them; broken ones, none at all, and those that come
+    through a subresource count as the live ones. A `live` that has none stays without."""
+    before = known_owners(live, new, subresource)
+    if not before and live is not None:
+        return []
+    try:
+        after = Update(struct, api_version, reset, convert).owners(
+            live, new, before, managers.updater(manager, api_version, subresource), now
+        )
+    except InvalidValue:
+        return []
+    return managers.encode(capped(after))
+
+
+def known_owners(live: Obj | None, new: Obj, subresource: str) -> Owners:
+    """The owners that a write starts from."""
+    stored = live["metadata"].get("managedFields") if live else None
+    sent = new["metadata"].get("managedFields") if not subresource else None
+    if not sent or sent == stored:
+        cleared = sent == [] or (not subresource and was_empty(new["metadata"], "managedFields"))
+        return {} if cleared else managers.decode(stored, trusted=True)
+    if len(sent) == 1 and not any(value or key == "fieldsV1" for key, value in sent[0].items()):
+        return {}
+    try:
+        return managers.decode(sent) or managers.decode(stored, trusted=True)
+    except managers.InvalidEntry:
+        return managers.decode(stored, trusted=True)
+
+
+class Update:
+    """How ownership moves when an object changes. Of one request."""
+
+    def __init__(self, struct: Struct, api_version: str, reset: Paths, convert: Convert) -> None:
+        self.struct = struct
+        self.api_version = api_version
+        self.reset = _paths(reset)
+        self._convert = convert
+
+    def owners(self, live: Obj | None, new: Obj, before: Owners, manager: Manager, now: str) -> Owners:
+        """The owners after `manager` has made `new` of `live`. Raises InvalidValue."""
+        old = bare(live) if live is not None else _nothing(self.struct, self.api_version)
+        new = bare(new)
+        before = self.reconciled(old, before)
+        changed, removed = self.changes(old, new, self.api_version) or ({}, {})
+        after = self.without(before, old, new, changed, removed)
+        taken = difference(self.kept(changed), NEVER_OWNED)
+        if taken:
+            previous = after.get(manager)
+            fields = union(taken, previous.fields) if previous else taken
+            after[manager] = Owned(fields, self.api_version, now)
+        return after
+
+    def without(self, before: Owners, old: Obj, new: Obj, changed: Set, removed: Set) -> Owners:
+        """What others keep when `changed` is taken from them and `removed` is gone; those left with nothing go too."""
+        known: dict[str, tuple[Set, Set] | None] = {self.api_version: (changed, removed)}
+        after: Owners = {}
+        for owner, owned in before.items():
+            version = owned.api_version
+            if version not in known:
+                known[version] = self.changes(old, new, version)
+            change = known[version]
+            if change is None:
+                continue
+            fields = owned.fields
+            if change[0]:
+                fields = _unless_same(fields, difference(fields, change[0]))
+            if change[1]:
+                fields = _unless_same(fields, difference(fields, change[1]))
+            if fields:
+                after[owner] = owned.with_fields(fields)
+        return after
+
+    def changes(self, old: Obj, new: Obj, version: str) -> tuple[Set, Set] | None:
+        """What is changed and what is removed, in the form of a version; None if the version is gone."""
+        struct = self.struct_of(version)
+        before, after = self.convert(old, version), self.convert(new, version)
+        if struct is None or before is None or after is None:
+            return None
+        changed, removed = changes(type_of(struct), before, after)
+        return self.kept(union(changed, told_apart(struct, before, after))), self.kept(removed)
+
+    def convert(self, obj: Obj, version: str) -> Obj | None:
+        """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete
+        as if it had been decoded: what is null becomes empty, fields that are always written come back."""
+        source = obj["apiVersion"]
+        if version == source:
+            return obj
+        struct, converted = self.struct_of(version), self._convert(obj, source, version)
+        if struct is None or converted is None:
+            return None
+        try:
+            return canonical({**converted, "apiVersion": version}, struct)[0]
+        except DecodeError as why:
+            raise InvalidValue(str(why)) from None
+
+    def struct_of(self, version: str) -> Struct | None:
+        """The type of the kind in an API version."""
+        if version == self.api_version:
+            return self.struct
+        try:
+            return self.struct.schemas.kind(*split_api_version(version), self.struct.plain)
+        except KeyError:
+            return None
+
+    def reconciled(self, live: Obj, before: Owners) -> Owners:
+        """Owners of what the schema, since or for others than the one who said so, counts as one field own that."""
+        after: Owners = {}
+        for owner, owned in before.items():
+            if owned.source is not None:
+                after[owner] = owned
+                continue
+            struct = self.struct_of(owned.api_version)
+            if struct is not None and self.convert(live, owned.api_version) is not None:
+                after[owner] = owned.with_fields(_unless_same(owned.fields, reconciled(type_of(struct), owned.fields)))
+        return after
+
+    def kept(self, fields: Set) -> Set:
+        """Without the fields that the request cannot change."""
+        return recursive_difference(fields, self.reset) if self.reset and fields else fields
+
+
+def _unless_same(fields: Set, other: Set) -> Set:
+    return fields if other == fields else other
+
+
+@lru_cache(maxsize=256)
+def _paths(paths: Paths) -> Set:
+    return paths_of(*paths)
+
+
+def bare(obj: Obj) -> Obj:
+    """`obj` without its managed fields."""
+    metadata = obj["metadata"]
+    if "managedFields" not in metadata:
+        return obj
+    without = {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
+    return as_sparse_as(obj, without)
+
+
+def empty(struct: Struct, api_version: str) -> Obj:
+    """What an object of that type is before anything is set: the fields that Go always writes."""
+    obj: Obj = converter(struct)({}, None)
+    return {"apiVersion": api_version, "kind": struct.plain, **obj}
+
+
+_nothing = lru_cache(maxsize=1024)(empty)  # to compare with, not to hand out
+
+
+def capped(after: Owners) -> Owners:
+    """At most ten updaters: of more, the oldest of each API version become one, `ancient-changes`."""
+    updaters = [manager for manager in after if manager.operation == managers.UPDATE]
+    excess = len(updaters) - MAX_UPDATERS
+    if excess <= 0:
+        return after
+    after = dict(after)
+    first: dict[str, Manager] = {}
+    updaters.sort(key=lambda manager: (after[manager].time, manager.identity()))
+    for manager in updaters:
+        if excess == 0:
+            break
+        owned = after[manager]
+        version = owned.api_version
+        if version not in first:
+            first[version] = manager
+            continue
+        bucket = managers.updater(ANCIENT, version, "")
+        if bucket not in after:
+            after[bucket] = after.pop(first[version])
+        after[bucket] = Owned(union(owned.fields, after[bucket].fields), version, owned.time)
+        del after[manager]  # were it the bucket itself, as when times tie, it goes: so in the real server
+        excess -= 1
+    return after
+
+
+def keep_times(old: Obj, new: Obj) -> Obj:
+    """`new`, with the times of `old` in its managed fields if nothing else tells the two apart."""
+    before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
+    if not before or not after or len(before) != len(after) or before == after:
+        return new
+    if not all(_timeless(a) == _timeless(b) for a, b in zip(before, after, strict=True)):
+        return new
+    if not same(bare(old), bare(new)):
+        return new
+    return {**new, "metadata": {**new["metadata"], "managedFields": before}}
+
+
+def _timeless(entry: Obj) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "time"}
+
+
+__all__ = [
+    "NEVER_OWNED",
+    "Convert",
+    "Paths",
+    "Update",
+    "keep_times",
+    "manager_name",
+    "on_update",
+    "unconverted",
+    "validate_field_manager",
+]

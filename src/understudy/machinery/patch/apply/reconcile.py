@@ -1,0 +1,30 @@
+"""Brings a set of fields that somebody else made into the bounds that a schema draws: within an atomic field nobody
+owns a part, only the whole."""
+
+from __future__ import annotations
+
+from understudy.machinery.patch.apply.field_set import LEAF, Set
+from understudy.machinery.patch.apply.typed import AtomicList, ListType, MapType, Type
+
+
+def reconciled(kind: Type, fields: Set) -> Set:
+    """`fields` of a value of that type, with the paths that lead into atomic fields replaced by those fields."""
+    out = {}
+    for name, node in fields.items():
+        child = _child(kind, name)
+        if not node or child is None or name == ".":
+            out[name] = node
+        elif isinstance(child, AtomicList) or (isinstance(child, MapType) and child.atomic):
+            out[name] = LEAF
+        else:
+            out[name] = reconciled(child, node)
+    return out
+
+
+def _child(kind: Type, name: str) -> Type | None:
+    """The type of what a path element leads to; None where the schema does not say."""
+    if isinstance(kind, ListType):
+        return kind.element
+    if isinstance(kind, MapType) and name.startswith("f:"):
+        return kind.fields.get(name[2:]) or kind.element
+    return None

@@ -1,0 +1,317 @@
+"""What fields a value has, and which of them another value changes, as its schema draws their bounds.
+
+A `Type` is what a schema says of ownership: atomic or not, by which keys the elements of a list are told apart. Those
+of built-in kinds are made of the shapes in `apiserver.schema`, lazily, once per type. The rules are those of
+sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: without a list type lists are atomic; maps are
+granular; null and empty values are owned as a whole.
+
+`added` is what a value owns that was not there before, `compare` what changes between two values. Both are on the way
+of every write: they descend only where values differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, cached_property, lru_cache
+from typing import Any
+
+from understudy.machinery.patch.apply.field_set import LEAF, Set, key_element, value_element
+from understudy.machinery.typeinfo.schema import List, Map, Scalar, Shape, Struct
+
+Node = Set | None  # of a field set; None: nothing there
+_ABSENT: Any = object()
+_key_element = lru_cache(maxsize=8192, typed=True)(key_element)
+_value_element = lru_cache(maxsize=8192, typed=True)(value_element)
+
+
+class InvalidValue(Exception):  # noqa: N818  # carries a text that goes on into other errors
+    """A value that its schema cannot place; the message is the real server's."""
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two values are equal, however they are spelt."""
+    if a == b:
+        return True
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, str) and isinstance(b, str):
+        return str.__eq__(a, b)
+    return isinstance(a, float) and isinstance(b, float) and float.__eq__(a, b)
+
+
+class Type:
+    """A type whose values are owned as a whole; the granular ones are below."""
+
+    atomic = True
+
+    def added(self, value: Any) -> Set:
+        """The node of a value that was not there before. Raises InvalidValue."""
+        return LEAF
+
+    def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        """The nodes of what is changed or added, and of what is removed. Raises InvalidValue."""
+        return (None, None) if same(old, new) else (LEAF, None)
+
+
+class ScalarType(Type):
+    """kind: string, numeric, boolean or untyped."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class MapType(Type):
+    """A struct (`fields`), a map (`element`), or both."""
+
+    def __init__(
+        self, fields: Callable[[], dict[str, Type]] | None = None, element: Type | None = None, atomic: bool = False
+    ) -> None:
+        self._make_fields = fields
+        self.element = element
+        self.atomic = atomic
+
+    @cached_property
+    def fields(self) -> dict[str, Type]:
+        return self._make_fields() if self._make_fields else {}
+
+    def type_of(self, key: str) -> Type:
+        """Of a field that the schema does not know: deduced from its value."""
+        return self.fields.get(key) or self.element or DEDUCED
+
+    def added(self, value: Any) -> Set:
+        if self.atomic or not value:
+            return LEAF
+        out = {".": LEAF}
+        type_of = self.type_of
+        for key, item in value.items():
+            kind = type_of(key)
+            out["f:" + key] = LEAF if kind.atomic else kind.added(item)
+        return out
+
+    def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        if self.atomic:
+            return Type.compare(self, old, new)
+        if not old and not new:
+            return (None, None) if (old is None) is (new is None) else (LEAF, None)
+        old, new = old or {}, new or {}
+        changed: Set = {}
+        removed: Set = {}
+        for key, item in new.items():
+            before = old.get(key, _ABSENT)
+            if before is _ABSENT:
+                changed["f:" + key] = self.type_of(key).added(item)
+            elif before is not item and before != item:
+                _note(changed, removed, "f:" + key, self.type_of(key).compare(before, item))
+        for key in old.keys() - new.keys():
+            removed["f:" + key] = self.type_of(key).added(old[key])
+        return changed or None, removed or None
+
+
+class ListType(Type):
+    """A list whose elements are told apart: by `keys`, or by their values if there are none (a set)."""
+
+    atomic = False
+
+    def __init__(self, element: Callable[[], Type], keys: tuple[str, ...]) -> None:
+        self._make_element = element
+        self.keys = keys
+        self.sorted_keys = tuple(sorted(keys))
+
+    @cached_property
+    def element(self) -> Type:
+        return self._make_element()
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Of the keys that have one: an element may leave them out."""
+        element = self.element
+        return {k: element.defaults[k] for k in self.keys if isinstance(element, StructType) and k in element.defaults}
+
+    def name_of(self, item: Any) -> str:
+        """The path element of an element. Raises InvalidValue."""
+        if not self.keys:
+            return _value_element(_set_element(item))
+        if not isinstance(item, dict):
+            what = "a null element" if item is None else "non-map elements"
+            raise InvalidValue(f"associative list with keys may not have {what}")
+        try:
+            return _key_element(self.sorted_keys, tuple([item[key] for key in self.sorted_keys]))
+        except (KeyError, TypeError):
+            return key_element(self.sorted_keys, tuple([self._key_of(item, key) for key in self.sorted_keys]))
+
+    def _key_of(self, item: dict[str, Any], key: str) -> Any:
+        if key in item:
+            return item[key]
+        if key in self.defaults:
+            return self.defaults[key]
+        raise InvalidValue(
+            f'associative list with keys has an element that omits key field "{key}" (and doesn\'t have default value)'
+        )
+
+    def by_name(self, items: list[Any] | None) -> dict[str, list[Any]]:
+        """The elements by path element; more than one where it is not unique. Raises InvalidValue."""
+        out: dict[str, list[Any]] = {}
+        for index, item in enumerate(items or ()):
+            try:
+                out.setdefault(self.name_of(item), []).append(item)
+            except InvalidValue as why:
+                raise InvalidValue(f"element {index}: {why}") from None
+        return out
+
+    def added(self, value: Any) -> Set:
+        if not value:
+            return LEAF
+        out = {".": LEAF}
+        for name, items in self.by_name(value).items():
+            out[name] = self.element.added(items[0]) if len(items) == 1 else LEAF
+        return out
+
+    def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        if not old and not new:
+            return (None, None) if (old is None) is (new is None) else (LEAF, None)
+        before, after = self.by_name(old), self.by_name(new)
+        changed: Set = {}
+        removed: Set = {}
+        for name, items in after.items():
+            _note(changed, removed, name, self._compare_elements(before.get(name, []), items))
+        for name, items in before.items():
+            if name not in after:
+                removed[name] = self.element.added(items[0]) if len(items) == 1 else LEAF
+        return changed or None, removed or None
+
+    def _compare_elements(self, old: list[Any], new: list[Any]) -> tuple[Node, Node]:
+        """Of elements with the same name. Duplicates are owned together, as a whole."""
+        if len(new) > 1:
+            if len(old) > 1:
+                return (None, None) if same(old, new) else (LEAF, None)
+            return LEAF, self.element.added(old[0]) if old else None
+        if len(old) > 1:
+            return self.element.added(new[0]), LEAF
+        if not old:
+            return self.element.added(new[0]), None
+        return (None, None) if old[0] == new[0] else self.element.compare(old[0], new[0])
+
+
+class DeducedType(Type):
+    """A type without a schema: maps are granular, lists and scalars are owned as a whole."""
+
+    atomic = False
+
+    def added(self, value: Any) -> Set:
+        return _DEDUCED_MAP.added(value) if isinstance(value, dict) else LEAF
+
+    def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        if isinstance(old, dict | None) and isinstance(new, dict | None):
+            return _DEDUCED_MAP.compare(old, new)
+        if isinstance(new, dict) and new:
+            return _DEDUCED_MAP.added(new), None
+        if isinstance(old, dict) and old:
+            _, removed = _DEDUCED_MAP.compare(old, {})
+            return LEAF, removed
+        return Type.compare(self, old, new)
+
+
+DEDUCED = DeducedType()
+UNTYPED = Type()
+_DEDUCED_MAP = MapType(element=DEDUCED)
+
+
+class StructType(MapType):
+    """A struct of a release. `defaults` are those that its schema gives to fields."""
+
+    def __init__(self, struct: Struct, atomic: bool) -> None:
+        super().__init__(atomic=atomic)
+        self.struct = struct
+
+    @cached_property
+    def fields(self) -> dict[str, Type]:
+        return {name: _of(field.type, field.openapi) for name, field in self.struct.fields.items()}
+
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        return {
+            name: field.openapi["default"] for name, field in self.struct.fields.items() if "default" in field.openapi
+        }
+
+
+@cache
+def type_of(struct: Struct, atomic: bool | None = None) -> StructType:
+    """The type of a struct; `atomic` is what the field says that holds it, None if it says nothing."""
+    if atomic is None:
+        atomic = struct.openapi.get("x-kubernetes-map-type") == "atomic"
+    return StructType(struct, atomic)
+
+
+_SCALARS = {"string": "string", "bytes": "string", "bool": "boolean", "interface": "untyped"}
+
+
+def _of(shape: Shape, schema: dict[str, Any]) -> Type:
+    """The type of a value of that shape, with the schema of the property or the items that hold it."""
+    map_type = schema.get("x-kubernetes-map-type")
+    if isinstance(shape, Struct):
+        return type_of(shape, None if map_type is None else map_type == "atomic")
+    if isinstance(shape, List):
+        return _of_list(shape, schema)
+    if isinstance(shape, Map):
+        return MapType(element=_of(shape.value, schema.get("additionalProperties", {})), atomic=map_type == "atomic")
+    if isinstance(shape, Scalar):
+        return ScalarType(_SCALARS.get(shape.kind, "numeric"))
+    return _CUSTOM.get(shape.name, DEDUCED)
+
+
+_CUSTOM: dict[str, Type] = {
+    "Time": ScalarType("untyped"),
+    "MicroTime": ScalarType("untyped"),
+    "Quantity": ScalarType("untyped"),
+    "RawExtension": UNTYPED,
+}
+
+
+def _of_list(shape: List, schema: dict[str, Any]) -> Type:
+    kind = schema.get("x-kubernetes-list-type")
+    keys: tuple[str, ...] = ()
+    if kind == "map":
+        keys = tuple(schema["x-kubernetes-list-map-keys"])
+    elif kind is None and schema.get("x-kubernetes-patch-strategy") in ("merge", "merge,retainKeys"):
+        key = schema.get("x-kubernetes-patch-merge-key")
+        keys = (key,) if key else ()
+    elif kind != "set":
+        return AtomicList(lambda: _of(shape.element, schema.get("items", {})))
+    return ListType(lambda: _of(shape.element, schema.get("items", {})), keys)
+
+
+class AtomicList(Type):
+    """A list owned as a whole; the type of its elements counts only where values are validated."""
+
+    def __init__(self, element: Callable[[], Type]) -> None:
+        self._make_element = element
+
+    @cached_property
+    def element(self) -> Type:
+        return self._make_element()
+
+
+def _set_element(item: Any) -> Any:
+    if isinstance(item, dict):
+        raise InvalidValue("associative list without keys has an element that's a map type")
+    if isinstance(item, list):
+        raise InvalidValue("not supported: associative list with lists as elements")
+    if item is None:
+        raise InvalidValue("associative list without keys has an element that's an explicit null")
+    return item
+
+
+def _note(changed: Set, removed: Set, name: str, nodes: tuple[Node, Node]) -> None:
+    added, gone = nodes
+    if added is not None:
+        changed[name] = added
+    if gone is not None:
+        removed[name] = gone
+
+
+def changes(kind: Type, old: Any, new: Any) -> tuple[Set, Set]:
+    """The sets of what is changed or added in a whole object, and of what is removed. Raises InvalidValue."""
+    changed, removed = kind.compare(old, new)
+    return changed or {}, removed or {}

@@ -1,0 +1,63 @@
+"""kubectl's annotation of what it applied last, on the client's side: its server-side applies take over from there.
+
+https://kubernetes.io/docs/reference/using-api/server-side-apply/#migration-between-client-side-and-server-side-apply
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.patch.apply.field_set import Set, difference
+from understudy.machinery.patch.apply.fields_of import fields_of
+from understudy.machinery.patch.apply.schema_validation import check
+from understudy.machinery.patch.apply.typed import InvalidValue, StructType, changes
+from understudy.machinery.types import Obj
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+
+
+def fields(live: Obj, api_version: str, kind: StructType) -> Set | None:
+    """The fields of the annotation that are live as it says; None without a usable one."""
+    text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        applied = orjson.loads(text)
+        if not isinstance(applied, dict) or not applied.get("kind") or applied.get("apiVersion") != api_version:
+            return None
+        check(kind, live)
+        check(kind, applied)
+        changed, removed = changes(kind, applied, live)
+        return difference(difference(fields_of(kind, applied), changed), removed)
+    except (ValueError, InvalidValue):
+        return None
+
+
+def updated(obj: Obj, patch: Obj) -> Obj:
+    """`obj` with its annotation, if it has one, saying what the patch says; without it if that makes it too long."""
+    annotations = obj["metadata"].get("annotations") or {}
+    if not annotations.get(ANNOTATION):
+        return obj
+    text = _text(patch)
+    if annotations[ANNOTATION] == text:
+        return obj
+    annotations = {**annotations, ANNOTATION: text}
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
+        del annotations[ANNOTATION]
+    return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
+
+
+def _text(patch: Obj) -> str:
+    metadata = patch["metadata"]
+    if ANNOTATION in (metadata.get("annotations") or {}):
+        rest = {key: value for key, value in metadata["annotations"].items() if key != ANNOTATION}
+        patch = {**patch, "metadata": {**metadata, "annotations": rest}}
+    return encode(_sorted(patch)).decode() + "\n"
+
+
+def _sorted(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value

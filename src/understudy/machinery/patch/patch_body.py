@@ -1,0 +1,131 @@
+"""Patch bodies: JSON, with the duplicate keys that strict field validation speaks of.
+
+Owns the bytes of a request; knows nothing of what a patch means. Numbers become int where they fit 64 bits, else float
+(sigs.k8s.io/json, "preserve ints"). What is odd, or wrong, `gojson` reads as Go does.
+
+A patch that is applied to an object's text leaves its own spelling there, which errors show and the decoder sees: in
+such a one numbers that are not integers keep it (`spelt`), in `loads_as_written` strings do, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_bytes, to_text
+from understudy.machinery.golang.json_writer import RawNumber, RawString, raw
+from understudy.machinery.golang.text import parse_int
+
+_GO_KINDS = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    RawString: "string",
+    bool: "bool",
+    int: "number",
+    float: "number",
+    RawNumber: "number",
+    type(None): "null",
+}
+Number = Callable[[str], Any]  # what is made of the literal of a number that is not an int64
+
+
+def kind_of(value: Any) -> str:
+    """object, array, string, bool, number or null, as Go's "cannot unmarshal" names it."""
+    return _GO_KINDS[type(value)]
+
+
+def finite(literal: str) -> float:
+    """A float64. Raises DecodeError for what is beyond."""
+    value = float(literal)
+    if value in (float("inf"), float("-inf")):
+        raise DecodeError(f"json: cannot unmarshal number {literal} into Go value of type float64")
+    return value
+
+
+def spelt(literal: str) -> Any:
+    """A number that is written as it came."""
+    return raw(float(literal), literal.encode())
+
+
+def spelt_finite(literal: str) -> Any:
+    """The same. Raises DecodeError for what is beyond a float64."""
+    return raw(finite(literal), literal.encode())
+
+
+def loads(body: bytes, number: Number = finite) -> tuple[Any, list[str]]:
+    """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
+    The last of several wins. Raises DecodeError with Go's text."""
+    try:
+        return _DECODERS[number](body.decode()), []
+    except (ValueError, RecursionError):
+        found: list[str] = []
+        text = to_text(body)
+        return _Reader(text, number, False).value(parse(text), "", found), found
+
+
+def loads_as_written(body: bytes) -> Any:
+    """The value with the spelling of its scalars. The body is known to be JSON."""
+    text = to_text(body)
+    return _Reader(text, spelt, True).value(parse(text), "", [])
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("duplicate keys")
+    return out
+
+
+def _integer(literal: str, number: Number) -> Any:
+    try:
+        return parse_int(literal)
+    except ValueError:
+        return number(literal)
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(text)  # Python reads NaN and Infinity, JSON has none
+
+
+def _decoder(number: Number) -> Callable[[str], Any]:
+    return json.JSONDecoder(
+        object_pairs_hook=_unique,
+        parse_int=lambda literal: _integer(literal, number),
+        parse_float=number,
+        parse_constant=_no_constant,
+    ).decode
+
+
+_DECODERS: dict[Number, Callable[[str], Any]] = {number: _decoder(number) for number in (finite, spelt, spelt_finite)}
+
+
+class _Reader:
+    """Makes values of a parsed text."""
+
+    def __init__(self, text: str, number: Number, strings: bool) -> None:
+        self._text = text
+        self._number = number
+        self._strings = strings  # whether they keep their spelling
+
+    def value(self, node: Node, path: str, duplicates: list[str]) -> Any:
+        if node.kind == "object":
+            out: dict[str, Any] = {}
+            for key, child in node.value:
+                here = f"{path}.{key}" if path else key
+                if key in out and here not in duplicates:
+                    duplicates.append(here)
+                out[key] = self.value(child, here, duplicates)
+            return out
+        if node.kind == "array":
+            return [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
+        if node.kind == "number":
+            fraction = node.value == "-0" or set(node.value) & set(".eE")
+            return self._number(node.value) if fraction else _integer(node.value, self._number)
+        if node.kind == "string" and self._strings:
+            return raw(node.value, to_bytes(self._text[node.start : node.end]))
+        return node.value
+
+
+__all__ = ["DecodeError", "kind_of", "loads", "loads_as_written", "spelt", "spelt_finite"]

@@ -1,0 +1,164 @@
+"""The order of lists in strategic merge patches.
+
+    order of the patch    [c, a]         named in it: they come in this order
+    the object's list     [a, b, c, d]   the others keep theirs, and each stands before the first named
+    result                [c, a, b, d]   element that followed it in the object's list
+
+Knows elements only by their merge key ("" for lists of scalars), and nothing of fields and directives but `$patch:
+delete`, whose elements are left out of comparisons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from understudy.machinery.errors import StatusError, bad_request, unknown_error, unprocessable
+from understudy.machinery.patch import printed
+
+PATCH = "$patch"
+
+
+def bad_argument_type(expected: Any, actual: Any) -> StatusError:
+    return unknown_error(f"expected a {printed.type_name(expected)}, but received a {printed.type_name(actual)}")
+
+
+def only_scalars(*lists: list[Any]) -> bool:
+    """Whether the elements are scalars; they must all be of one type. Raises StatusError."""
+    types = {printed.type_of(item) for items in lists for item in items}
+    first = next((item for items in lists for item in items), None)
+    if not types:
+        raise unknown_error("no elements in any of the given slices")
+    if isinstance(first, list):
+        raise unprocessable()
+    if len(types) > 1:
+        raise unknown_error(f"list element types are not identical: {printed.printed(list(lists))}")
+    return not isinstance(first, dict)
+
+
+def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
+    """Both lists without duplicates. A duplicate's place is taken by the last element."""
+    items = current + patch
+    i = 0
+    while i < len(items) - 1:
+        j = i + 1
+        while j < len(items):
+            if printed.same(items[i], items[j]):
+                last = items.pop()
+                if j < len(items):
+                    items[j] = last
+            else:
+                j += 1
+        i += 1
+    return items
+
+
+def split(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+    """Those of `items` that stand in `by`, and the others."""
+    if not merge_key:
+        position = _positions(by, "")
+        named = [item for item in items if position(item) >= 0]
+        return named, [item for item in items if position(item) < 0]
+    for item in items:
+        _need_key(item, merge_key)
+    for index, item in enumerate(by):
+        if items and not isinstance(item, dict):
+            raise unknown_error(f"value for key {index} is not a map")
+    position = _positions([item for item in by if merge_key in item], merge_key)
+    named = [item for item in items if position(item) >= 0]
+    return named, [item for item in items if position(item) < 0]
+
+
+def in_order(named: list[Any], others: list[Any], order: list[Any], server: list[Any], merge_key: str) -> list[Any]:
+    """Brings `named` into `order`, `others` into that of the `server`, and merges them."""
+    named = _sorted_by(named, order, merge_key)
+    others = _sorted_by(others, server, merge_key)
+    position = _positions(server, merge_key)
+    out: list[Any] = []
+    i = j = 0
+    while i < len(others) and j < len(named):
+        left, right = position(others[i]), position(named[j])
+        if 0 <= left < right:
+            out.append(others[i])
+            i += 1
+        else:
+            out.append(named[j])
+            j += 1
+    return out + others[i:] + named[j:]
+
+
+def check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
+    """What the patch sets must stand in `$setElementOrder`, in the same relative order. Raises StatusError."""
+    if not patch or not order:
+        return
+    for item in patch:
+        if merge_key and not isinstance(item, dict):
+            raise bad_argument_type({}, item)
+    wanted = [item for item in patch if not (merge_key and item.get(PATCH) == "delete")]
+    at = place = 0
+    while at < len(wanted) and place < len(order):
+        if isinstance(wanted[at], dict) and PATCH in wanted[at]:
+            at += 1
+            continue
+        at += _same_element(wanted[at], order[place], merge_key)
+        place += 1
+    if at < len(wanted):
+        raise unknown_error(
+            f"The order in patch list:\n{printed.printed(patch)}\n doesn't match $setElementOrder list:\n"
+            f"{printed.printed(order)}\n"
+        )
+
+
+def _same_element(left: Any, right: Any, merge_key: str) -> bool:
+    if not merge_key:
+        return printed.same(left, right)
+    _need_key(left, merge_key)
+    _need_key(right, merge_key)
+    return printed.same(left[merge_key], right[merge_key])
+
+
+def _need_key(item: Any, merge_key: str) -> None:
+    if not isinstance(item, dict):
+        raise bad_argument_type({}, item)
+    if merge_key not in item:
+        raise unknown_error(f"map: {printed.printed(item)} does not contain declared merge key: {merge_key}")
+
+
+def _positions(items: Sequence[Any], merge_key: str) -> Callable[[Any], int]:
+    """A function from an element to its position in `items`, -1 for one that is not there."""
+    found: dict[tuple[type[Any], Any], int] = {}
+    for index, item in enumerate(items):
+        value = item.get(merge_key) if merge_key else item
+        if isinstance(value, dict | list):
+            raise bad_request("invalid JSON document")  # the real server crashes: Go cannot compare maps
+        found.setdefault((type(value), value), index)
+
+    def position(item: Any) -> int:
+        value = item.get(merge_key) if merge_key else item
+        return found.get((type(value), value), -1)
+
+    return position
+
+
+def _sorted_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
+    if merge_key:
+        for item in (*items, *order):
+            _need_key(item, merge_key)
+    deleted = [item for item in items if merge_key and item.get(PATCH) == "delete"]
+    if deleted:
+        items = [item for item in items if item.get(PATCH) != "delete"]
+    position = _positions(order, merge_key)
+    if all(position(item) >= 0 for item in items):
+        return sorted(items, key=position) + deleted
+    return _insertion_sorted(items, position) + deleted
+
+
+def _insertion_sorted(items: list[Any], position: Callable[[Any], int]) -> list[Any]:
+    """Elements that the order does not know go before what stands before them, each in turn, as in Go's stable sort."""
+    out: list[Any] = []
+    for item in items:
+        at = len(out)
+        while at > 0 and (min(position(item), position(out[at - 1])) < 0 or position(item) < position(out[at - 1])):
+            at -= 1
+        out.insert(at, item)
+    return out

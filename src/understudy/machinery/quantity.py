@@ -1,0 +1,231 @@
+"""Quantities ("500m", "1Gi"): parsing, canonical text, comparison and arithmetic.
+
+The rules are those of k8s.io/apimachinery/pkg/api/resource: a number with a suffix, kept exactly, written with the
+largest suffix of its own family that leaves no fraction. Some texts are kept as they came ("+5", "1e3"), some values
+lose their suffix when it has no name ("1000000000000000000000000" becomes "1"): clients see both, so we do the same.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache, total_ordering
+
+from understudy.machinery.golang.text import parse_int
+
+WRONG_FORMAT = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+WRONG_NUMBER = "unable to parse numeric part of quantity"
+WRONG_SUFFIX = "unable to parse quantity's suffix"
+
+DECIMAL_SI, BINARY_SI, DECIMAL_EXPONENT = "DecimalSI", "BinarySI", "DecimalExponent"
+
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
+_BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()} | {0: ""}
+
+# Sign, leading zeros, integer digits, fraction, suffix. Looser than the error's text: "e3" is a number, too.
+_PARTS = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
+_EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
+
+_DIGITS = 18  # as many decimal digits always fit into 64 bits
+_NANO = -9
+_MAX_INT64 = 2**63 - 1
+_MAX_DIGITS = 4000  # Python refuses to read longer numbers
+
+
+class QuantityError(ValueError):
+    """str(e) is the text that the real server answers."""
+
+
+@total_ordering
+class Quantity:
+    """value * 10**exponent, written in `format`; `text` is how it came, if that is kept. `big` says that Go holds it
+    as a big decimal instead of a 64-bit integer (`as_int64` refuses those). Immutable; equal means the same amount."""
+
+    __slots__ = ("big", "exponent", "format", "text", "value")
+
+    def __init__(self, value: int, exponent: int, format_: str, text: str = "", *, big: bool = False) -> None:
+        self.value = value
+        self.exponent = exponent
+        self.format = format_
+        self.text = text
+        self.big = big
+
+    def __str__(self) -> str:
+        return self.text or self.canonical()
+
+    def __repr__(self) -> str:
+        return f"Quantity({str(self)!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, int):
+            other = Quantity(other, 0, DECIMAL_SI)
+        return isinstance(other, Quantity) and compare(self, other) == 0
+
+    def __lt__(self, other: Quantity | int) -> bool:
+        return compare(self, Quantity(other, 0, DECIMAL_SI) if isinstance(other, int) else other) < 0
+
+    def __hash__(self) -> int:
+        return hash(_factored(self.value, self.exponent, 10))
+
+    def canonical(self) -> str:
+        """The text without regard to how the quantity was written."""
+        if not self.value:
+            return "0"
+        if self.format == BINARY_SI and not -1024 < self < 1024 and self == (whole := self.scaled(0)):
+            number, times = _factored(whole, 0, 1024)
+            return f"{number}{_BINARY_SUFFIX.get(times * 10, '')}"
+        number, exponent = _factored(self.value, self.exponent, 10)
+        number, exponent = number * 10 ** (exponent % 3), exponent - exponent % 3
+        if self.format == DECIMAL_EXPONENT:
+            return f"{number}e{exponent}" if exponent else str(number)
+        return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"
+
+    def scaled(self, exponent: int) -> int:
+        """In units of 10**exponent, rounded away from zero: scaled(0) is Value, scaled(-3) MilliValue."""
+        return _rescaled(self.value, self.exponent, exponent)
+
+    def as_int64(self) -> int | None:
+        """The integer, None if it was written with a fraction, does not fit or is a big decimal (AsInt64)."""
+        if self.big or self.exponent < 0:
+            return None
+        whole = self.scaled(0)
+        return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else None
+
+    def as_float(self) -> float:
+        return float(self.value) * 10.0**self.exponent if abs(self.exponent) < 300 else 0.0
+
+    def round_up(self, exponent: int) -> Quantity:
+        """Rounded away from zero to a multiple of 10**exponent; the text is kept if nothing was to be rounded."""
+        if self.exponent >= exponent:
+            return Quantity(self.value, self.exponent, self.format, "" if self.big else self.text, big=self.big)
+        return Quantity(self.scaled(exponent), exponent, self.format, big=self.big)
+
+    def __add__(self, other: Quantity) -> Quantity:
+        """The sum, in the format of `self` unless that is zero."""
+        low = min(self.exponent, other.exponent)
+        total = self.value * _power(self.exponent - low) + other.value * _power(other.exponent - low)
+        format_ = self.format if self.value else other.format
+        return Quantity(total, low, format_, big=self.big or other.big or abs(total) > _MAX_INT64)
+
+    def __neg__(self) -> Quantity:
+        return Quantity(-self.value, self.exponent, self.format, big=self.big)
+
+    def __sub__(self, other: Quantity) -> Quantity:
+        return self + -other
+
+
+def compare(a: Quantity, b: Quantity) -> int:
+    """-1, 0 or 1. Exponents may be absurd ("1e2147483647"): sizes are compared before zeros are written out."""
+    if (a.value > 0) != (b.value > 0) or not a.value or not b.value:
+        return (a.value > b.value) - (a.value < b.value)
+    size_a, size_b = (len(str(abs(q.value))) + q.exponent for q in (a, b))
+    if size_a != size_b:
+        return 1 if (size_a > size_b) == (a.value > 0) else -1
+    low = min(a.exponent, b.exponent)
+    left, right = a.value * _power(a.exponent - low), b.value * _power(b.exponent - low)
+    return (left > right) - (left < right)
+
+
+def _power(exponent: int) -> int:
+    """10**exponent of what is not negative; capped, for "1e2147483647" would fill the memory."""
+    return int(10 ** min(exponent, _MAX_DIGITS))
+
+
+def _factored(value: int, exponent: int, base: int) -> tuple[int, int]:
+    """`value` without its factors of `base`, `exponent` with them."""
+    while value and value % base == 0:
+        value //= base
+        exponent += 1
+    return value, exponent
+
+
+def _rescaled(value: int, exponent: int, to: int) -> int:
+    """value * 10**exponent in units of 10**to, rounded away from zero."""
+    if exponent >= to:
+        return value * _power(exponent - to)
+    if to - exponent > len(str(value)):
+        return (value > 0) - (value < 0)
+    whole, rest = divmod(abs(value), _power(to - exponent))
+    return (whole + bool(rest)) * (1 if value > 0 else -1)
+
+
+def _suffix(text: str) -> tuple[int, int, str]:
+    """(base, exponent, format) of a suffix."""
+    if text in _DECIMAL:
+        return 10, _DECIMAL[text], DECIMAL_SI
+    if text in _BINARY:
+        return 2, _BINARY[text], BINARY_SI
+    match = _EXPONENT.fullmatch(text)
+    try:
+        exponent = parse_int(match[1] if match else "")
+    except ValueError as wrong:
+        raise QuantityError(WRONG_SUFFIX) from wrong
+    return 10, (exponent + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT  # Go keeps 32 bits
+
+
+def parse(text: str) -> Quantity:
+    """The quantity that `text` says. Raises QuantityError."""
+    if text == "0":
+        return Quantity(0, 0, DECIMAL_SI, text)
+    match = _PARTS.fullmatch(text) if text else None
+    if not match:
+        raise QuantityError(WRONG_FORMAT)
+    sign, zeros, integer, fraction, suffix = match.groups()
+    if not integer and fraction is None and not suffix:
+        return Quantity(0, 0, DECIMAL_SI)
+    base, exponent, format_ = _suffix(suffix)
+    fraction = fraction or ""
+    digits = (integer or "0") + fraction
+    if len(digits) > _MAX_DIGITS:
+        raise QuantityError(WRONG_NUMBER)
+    value = int(digits)
+    if base == 2:
+        value <<= exponent
+        fits = not fraction and 14 - len(integer or "0") - exponent * 3 // 10 >= 0
+        kept = fits and bool(int(digits) & 7)
+        scale = -len(fraction)
+    else:
+        scale = exponent - len(fraction)
+        fits = len(digits) <= _DIGITS and scale >= _NANO
+        kept = fits and scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
+    signed = -value if sign == "-" else value
+    if fits and value <= _MAX_INT64:
+        return Quantity(signed, scale, format_, text if kept else "")
+    if not (zeros or integer or fraction):
+        raise QuantityError(WRONG_NUMBER)
+    return _big(signed, scale, format_)
+
+
+def _big(value: int, exponent: int, format_: str) -> Quantity:
+    """What is too long or too small for 64 bits: nothing below 1n, nothing binary above what 64 bits hold."""
+    if exponent < _NANO:
+        value, exponent = _rescaled(value, exponent, _NANO), _NANO
+    found = Quantity(value, exponent, format_, big=True)
+    if format_ == BINARY_SI:
+        if abs(value) > _MAX_INT64 * _power(-exponent):
+            return Quantity(_MAX_INT64 if value > 0 else -_MAX_INT64, 0, format_, big=True)
+        if 0 < abs(value) < _power(-exponent):
+            found.format = DECIMAL_SI
+    return found
+
+
+class Respelt(str):
+    """A canonical quantity that was sent as another Go value than the one which is then read from the store. They are
+    the same amount, but not deeply equal: see `patch.deep`."""
+
+    __slots__ = ()
+
+
+@lru_cache(4096)
+def canonical(text: str, pointer: bool = False) -> str:
+    """How `text` is answered once it was stored. `pointer`: whether it stands behind one; then the stored value keeps a
+    note of having been printed. Raises QuantityError."""
+    sent = parse(text.strip())
+    stored = str(sent)
+    same = bool(sent.text) if pointer else _fields(sent) == _fields(parse(stored))
+    return stored if same else Respelt(stored)
+
+
+def _fields(found: Quantity) -> tuple[int, int, str, str, bool]:
+    return found.value, found.exponent, found.format, found.text, found.big

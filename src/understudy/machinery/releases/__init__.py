@@ -1,0 +1,1 @@
+"""Releases of Kubernetes and their feature gates."""

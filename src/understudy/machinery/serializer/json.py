@@ -1,0 +1,177 @@
+"""Request bodies -> canonical objects, and objects -> bytes.
+
+    obj, strict = decode_json(body, struct)     # canonical: Go's field order, unknown fields dropped, …
+    encode(obj)
+
+The caller decides what strict errors (unknown and duplicate fields) mean: an error, warnings or nothing. What cannot be
+decoded is a `DecodeError` with Go's text, whatever the body is.
+
+Two decoders do the work. `canonical` is compiled from the types and fast, and gives up on anything unusual; `exact`
+then starts over with a tree of the body that keeps order, duplicates and spelling, and finds the right words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NamedTuple, NoReturn
+
+from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_text
+from understudy.machinery.golang.json_writer import encode
+from understudy.machinery.serializer.json_exact import Decoder
+from understudy.machinery.serializer.json_fast import converter
+from understudy.machinery.serializer.source import Odd, Source
+from understudy.machinery.typeinfo.schema import Struct
+from understudy.machinery.types import Obj
+
+__all__ = [
+    "DecodeError",
+    "canonical",
+    "decode_json",
+    "decode_yaml",
+    "encode",
+    "quickly",
+    "sniff",
+    "sniff_value",
+    "yaml_to_json",
+]
+
+# Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
+_TELLING_ESCAPE = re.compile(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
+_SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_FOLD = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} | {0x17F: "s", 0x212A: "k"}
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> Obj:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Odd
+    return found
+
+
+def _not_json(text: str) -> NoReturn:
+    raise Odd  # NaN and Infinity
+
+
+_loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode
+
+
+class _Sniffed(NamedTuple):
+    """What was parsed to sniff a body: the decoder that follows does not parse it again."""
+
+    body: bytes
+    value: Any
+
+
+_sniffed = _Sniffed(b"", None)
+
+
+def _parsed(body: bytes, text: str) -> Any:
+    """The value of a body. What was sniffed is given away: whoever decodes it may keep parts."""
+    global _sniffed
+    sniffed, _sniffed = _sniffed, _Sniffed(b"", None)
+    return sniffed.value if sniffed.body is body and body else _loads(text)
+
+
+def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
+    """The canonical object and the strict errors of a JSON body. Raises DecodeError."""
+    try:
+        text = body.decode()
+        if "\\u" in text and _TELLING_ESCAPE.search(text):
+            raise Odd
+        return converter(struct)(_parsed(body, text), Source(text)), []
+    except (Odd, ValueError, RecursionError):
+        return _decode_exactly(to_text(body), struct)
+
+
+def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
+    try:
+        decoder = Decoder(text)
+        value = decoder.decode(parse(text), struct)
+        return converter(struct)(value, None), decoder.strict
+    except RecursionError as error:
+        raise DecodeError("exceeded max depth") from error
+
+
+def decode_yaml(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
+    """The same for a YAML body, whose JSON is decoded (and can be sniffed: `yaml_to_json`). The first strict error is
+    the one about duplicate keys. Raises DecodeError."""
+    converted, duplicates = yaml_to_json(body)
+    obj, strict = decode_json(converted, struct)
+    return obj, duplicates + strict
+
+
+def yaml_to_json(body: bytes) -> tuple[bytes, list[str]]:
+    """The JSON of a YAML body, and the strict error about its duplicate keys, if any. Raises DecodeError."""
+    from understudy.machinery.golang.yaml_reader import to_json
+
+    return to_json(body)
+
+
+def quickly(value: Any, struct: Struct) -> Obj | None:
+    """The canonical object of a JSON value, None if anything in it is unusual."""
+    try:
+        obj: Obj = converter(struct)(value, None)
+    except (Odd, RecursionError):
+        return None
+    return obj
+
+
+def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
+    """The canonical object and the strict errors of a JSON value that is parsed already (the result of a patch). Raises
+    DecodeError."""
+    obj = quickly(value, struct)
+    return (obj, []) if obj is not None else _decode_exactly(to_text(encode(value)), struct)
+
+
+def sniff(body: bytes) -> tuple[str, str]:
+    """(apiVersion, kind) of a JSON body, "" where there is none. Names are matched in any case, the last one wins.
+    Raises DecodeError."""
+    global _sniffed
+    try:
+        value = _loads(body.decode())
+    except (Odd, ValueError, RecursionError):
+        return _sniff_exactly(to_text(body))
+    _sniffed = _Sniffed(body, value)
+    return _sniff_quickly(value) or _sniff_exactly(to_text(body))
+
+
+def sniff_value(value: Any) -> tuple[str, str]:
+    """The same of a JSON value that is parsed already."""
+    return _sniff_quickly(value) or _sniff_exactly(to_text(encode(value)))
+
+
+def _sniff_quickly(value: Any) -> tuple[str, str] | None:
+    """None if there is anything unusual."""
+    if not isinstance(value, dict) or any(_folded(key) for key in value):
+        return None
+    version, kind = value.get("apiVersion", ""), value.get("kind", "")
+    return (version, kind) if type(version) is str and type(kind) is str else None
+
+
+def _folded(key: str) -> bool:
+    """Whether the key means kind or apiVersion, but is spelt otherwise."""
+    return key not in ("kind", "apiVersion") and key.translate(_FOLD) in ("kind", "apiversion")
+
+
+def _sniff_exactly(text: str) -> tuple[str, str]:
+    try:
+        return _sniff_tree(parse(text))
+    except DecodeError as error:
+        raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from error
+
+
+def _sniff_tree(tree: Node) -> tuple[str, str]:
+    found = {"apiVersion": "", "kind": ""}
+    wrong = ""
+    if tree.kind not in ("object", "null"):
+        raise DecodeError(f"json: cannot unmarshal {tree.kind} into Go value of type {_SNIFFED}")
+    for key, node in tree.value or ():
+        name = {"kind": "kind", "apiversion": "apiVersion"}.get(key.translate(_FOLD))
+        if name and node.kind == "string":
+            found[name] = node.value
+        elif name and node.kind != "null":
+            wrong = wrong or f"json: cannot unmarshal {node.kind} into Go struct field .{name} of type string"
+    if wrong:
+        raise DecodeError(wrong)
+    return found["apiVersion"], found["kind"]

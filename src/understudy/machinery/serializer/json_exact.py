@@ -1,0 +1,285 @@
+"""JSON decoded into a Go struct, to the letter: errors, strict errors and duplicate fields as the real server has them.
+
+The slow path behind `canonical`. It mirrors the fork of encoding/json that kube-apiserver uses (sigs.k8s.io/json):
+names are matched by case, the first type error is reported after the whole body was seen, errors of custom types at
+once, and a field that stands twice is decoded twice, the second time into what the first one left.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Any
+
+from understudy.machinery import quantity
+from understudy.machinery.golang.json_reader import DecodeError, Node, to_bytes
+from understudy.machinery.golang.json_scalars import bad_base64, integer, loose, number
+from understudy.machinery.golang.json_writer import raw
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
+from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
+
+MAX_STRICT_ERRORS = 100
+
+
+class _TypeMismatchError(DecodeError):
+    """A value of the wrong type: `what` it is, and which Go type it should have been."""
+
+    def __init__(self, text: str, what: str, go: str) -> None:
+        super().__init__(text)
+        self.what = what
+        self.go = go
+
+
+class Decoder:
+    """Decodes one body, once. `strict` gathers the strict errors, in their order."""
+
+    def __init__(self, text: str, *, strict: bool = True) -> None:
+        self.text = text
+        self.strict: list[str] = []
+        self._is_strict = strict
+        self._saved: DecodeError | None = None
+        self._struct = ""
+        self._fields: list[str] = []
+        self._path: list[str] = []
+
+    def decode(self, node: Node, shape: Shape) -> Any:
+        """What of a shape the body has, duplicates merged, raw values with their bytes."""
+        value = self._value(node, shape, {})
+        if self._saved:
+            raise self._saved
+        return value
+
+    # --- errors
+
+    def _type_error(self, what: str, go: str) -> _TypeMismatchError:
+        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
+        return _TypeMismatchError(f"json: cannot unmarshal {what} into {where} of type {go}", what, go)
+
+    def _mismatch(self, what: str, go: str, old: Any) -> Any:
+        """Remembers the first wrong type; what was there before stays."""
+        self._saved = self._saved or self._type_error(what, go)
+        return old
+
+    def _complain(self, what: str, name: str) -> None:
+        if not self._is_strict or len(self.strict) >= MAX_STRICT_ERRORS:
+            return
+        text = f"{what} field {go_quote(''.join((*self._path, self._step(name))))}"
+        if text not in self.strict:
+            self.strict.append(text)
+
+    def _step(self, key: str) -> str:
+        return f".{key}" if self._path else key
+
+    # --- values
+
+    def _value(self, node: Node, shape: Shape, old: Any, *, pointer: bool = False) -> Any:
+        """`node` decoded over `old`, the value that an earlier duplicate left, or None."""
+        if node.kind == "null" and (pointer or not isinstance(shape, (Struct, Custom, Scalar))):
+            return None
+        if isinstance(shape, Struct):
+            return self._object(node, shape, old)
+        if isinstance(shape, List):
+            return self._list(node, shape, old)
+        if isinstance(shape, Map):
+            return self._map(node, shape, old)
+        if isinstance(shape, Custom):
+            return self._custom(node, shape, old)
+        return self._scalar(node, shape, old)
+
+    def _object(self, node: Node, struct: Struct, old: Any) -> Any:
+        if node.kind == "null":
+            return old
+        if node.kind != "object":
+            return self._mismatch(node.kind, struct.go, old)
+        out = dict(old) if isinstance(old, dict) else {}
+        seen: set[str] = set()
+        outer = self._struct
+        for key, item in node.value:
+            field = struct.fields.get(key)
+            if field is None:
+                self._complain("unknown", key)
+                continue
+            if key in seen:
+                self._complain("duplicate", key)
+            seen.add(key)
+            self._struct = struct.plain
+            self._fields.append(key)
+            self._path.append(self._step(key))
+            out[key] = self._value(item, field.type, out.get(key), pointer=field.pointer)
+            self._path.pop()
+            self._fields.pop()
+            self._struct = outer
+        return out
+
+    def _list(self, node: Node, shape: List, old: Any) -> Any:
+        if node.kind != "array":
+            return self._mismatch(node.kind, shape.go, old)
+        before = old if isinstance(old, list) else []
+        out = []
+        for i, item in enumerate(node.value):
+            self._path.append(f"[{i}]")
+            there = before[i] if i < len(before) else None
+            out.append(self._value(item, shape.element, there, pointer=shape.pointer))
+            self._path.pop()
+        return out
+
+    def _map(self, node: Node, shape: Map, old: Any) -> Any:
+        if node.kind != "object":
+            return self._mismatch(node.kind, shape.go, old)
+        out = dict(old) if isinstance(old, dict) else {}
+        seen: set[str] = set()
+        for key, item in node.value:
+            if key in seen:
+                self._complain("duplicate", key)
+            seen.add(key)
+            self._path.append(self._step(key))
+            out[key] = self._value(item, shape.value, None)
+            self._path.pop()
+        return out
+
+    def _scalar(self, node: Node, shape: Scalar, old: Any) -> Any:
+        if shape.kind == "interface":
+            return self._interface(node)
+        if node.kind == "null":
+            return None if shape.kind == "bytes" else old
+        if shape.kind == "bytes":
+            return self._bytes(node, shape, old)
+        wanted = {"string": "string", "bool": "bool"}.get(shape.kind, "number")
+        if node.kind != wanted:
+            return self._mismatch(node.kind, shape.go, old)
+        if wanted != "number":
+            return node.value
+        value = self._float(node) if shape.kind.startswith("float") else integer(node.value, shape.kind)
+        return self._mismatch(f"number {node.value}", shape.go, old) if value is None else value
+
+    def _float(self, node: Node) -> Any:
+        value = float(node.value)
+        return None if value in (float("inf"), float("-inf")) else value
+
+    def _bytes(self, node: Node, shape: Scalar, old: Any) -> Any:
+        if node.kind == "array":
+            values = self._list(node, List(Scalar("uint8", "uint8"), False), None)
+            return b64encode(bytes(value or 0 for value in values)).decode()
+        if node.kind != "string":
+            return self._mismatch(node.kind, shape.go, old)
+        text = node.value.replace("\r", "").replace("\n", "")
+        bad = bad_base64(node.value)
+        if bad is not None:
+            self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {bad}")
+            return old
+        return b64encode(b64decode(text)).decode()
+
+    def _interface(self, node: Node) -> Any:
+        """interface{}: anything goes, but duplicates are complained about."""
+        if node.kind == "array":
+            out = []
+            for i, item in enumerate(node.value):
+                self._path.append(f"[{i}]")
+                out.append(self._interface(item))
+                self._path.pop()
+            return out
+        if node.kind == "object":
+            there: dict[str, Any] = {}
+            for key, item in node.value:
+                if key in there:
+                    self._complain("duplicate", key)
+                self._path.append(self._step(key))
+                there[key] = self._interface(item)
+                self._path.pop()
+            return there
+        if node.kind != "number":
+            return node.value
+        try:
+            return number(node.value)
+        except OverflowError:
+            return self._mismatch(f"number {node.value}", "float64", None)
+
+    # --- types with a JSON form of their own: their errors end the decoding at once
+
+    def _source(self, node: Node) -> bytes:
+        return to_bytes(self.text[node.start : node.end])
+
+    def _custom(self, node: Node, shape: Custom, old: Any) -> Any:
+        return _CUSTOM[shape.name](self, node, shape, old)
+
+    def _time(self, node: Node, convert: Callable[[str], str | None]) -> Any:
+        if node.kind == "null":
+            return None
+        if node.kind != "string":
+            raise self._type_error(node.kind, "string")
+        try:
+            return convert(node.value)
+        except TimeError as error:
+            raise DecodeError(str(error)) from error
+
+    def _quantity(self, node: Node) -> Any:
+        if node.kind == "null":
+            return None
+        literal = self.text[node.start : node.end]
+        text = literal[1:-1] if node.kind == "string" else literal
+        try:
+            quantity.parse(text.strip())
+        except quantity.QuantityError as error:
+            raise DecodeError(str(error)) from error
+        return text
+
+    def _int_or_string(self, node: Node, old: Any) -> Any:
+        if node.kind == "string":
+            return node.value
+        if node.kind == "null":
+            return 0
+        if node.kind != "number":
+            raise self._type_error(node.kind, "int32")
+        value = integer(node.value, "int32")
+        if value is None:
+            raise self._type_error(f"number {node.value}", "int32")
+        return value
+
+    def _raw(self, node: Node, old: Any) -> Any:
+        if node.kind == "null":
+            return old
+        return raw(loose(node), self._source(node))
+
+    def _json(self, node: Node, old: Any) -> Any:
+        return old if node.kind == "null" else loose(node)
+
+    def _schema_or(self, node: Node, shape: Custom) -> Any:
+        assert shape.schema is not None
+        if node.kind == "object":
+            return self._inner(node, shape.schema)
+        if shape.name == "JSONSchemaPropsOrBool":
+            if node.kind != "bool":
+                raise DecodeError("boolean or JSON schema expected")
+            return node.value
+        if node.kind != "array":
+            return None
+        strings = shape.name == "JSONSchemaPropsOrStringArray"
+        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False))
+
+    def _inner(self, node: Node, shape: Shape) -> Any:
+        """Decoded by a decoder of its own, which is not strict."""
+        inner = Decoder(self.text, strict=False)
+        try:
+            value = inner._value(node, shape, None)
+        except _TypeMismatchError as error:
+            raise self._type_error(error.what, error.go) from error
+        if isinstance(inner._saved, _TypeMismatchError):
+            raise self._type_error(inner._saved.what, inner._saved.go)
+        if inner._saved:
+            raise inner._saved
+        return value
+
+
+_CUSTOM: dict[str, Callable[[Decoder, Node, Custom, Any], Any]] = {
+    "Time": lambda decoder, node, shape, old: decoder._time(node, canonical_time),
+    "MicroTime": lambda decoder, node, shape, old: decoder._time(node, canonical_micro_time),
+    "Quantity": lambda decoder, node, shape, old: decoder._quantity(node),
+    "IntOrString": lambda decoder, node, shape, old: decoder._int_or_string(node, old),
+    "RawExtension": lambda decoder, node, shape, old: decoder._raw(node, old),
+    "FieldsV1": lambda decoder, node, shape, old: decoder._json(node, old),
+    "JSON": lambda decoder, node, shape, old: decoder._json(node, old),
+    "JSONSchemaPropsOrArray": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+    "JSONSchemaPropsOrBool": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+    "JSONSchemaPropsOrStringArray": lambda decoder, node, shape, old: decoder._schema_or(node, shape),
+}

@@ -1,0 +1,257 @@
+"""Kubernetes protobuf: messages <-> canonical objects, one codec for every struct.
+
+    decode(body, struct)      # as canonical as decode_json's result
+    encode(obj, struct)       # the bytes that Go writes
+
+Field numbers come from the types, wire types follow from the shapes. As in the generated code, fields that are no
+pointers are always written, even when zero; inlined structs are messages of their own; map keys are sorted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.serializer.json import canonical
+from understudy.machinery.serializer.json_fast import zero_of
+from understudy.machinery.serializer.protobuf_values import CUSTOM, SCALARS, Codec, parts_of, text
+from understudy.machinery.serializer.protobuf_wire import (
+    BYTES,
+    VARINT,
+    encode_varint,
+    envelope,
+    fields,
+    open_envelope,
+    tagged,
+    varint,
+)
+from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
+from understudy.machinery.types import Obj
+
+__all__ = ["decode", "encode", "sniff_protobuf"]
+
+
+def decode(body: bytes, struct: Struct) -> Obj:
+    """The canonical object of a body; apiVersion and kind are those of the envelope. Raises DecodeError."""
+    api_version, kind, message = open_envelope(body)
+    try:
+        obj = _message(struct).read(0, message, None)
+    except RecursionError as error:
+        raise DecodeError("exceeded max depth") from error
+    obj.update({"kind": kind, "apiVersion": api_version} if "kind" in struct.fields else {})
+    return canonical(obj, struct)[0]
+
+
+def sniff_protobuf(body: bytes) -> tuple[str, str]:
+    """(apiVersion, kind) of a body. Raises DecodeError."""
+    return open_envelope(body)[:2]
+
+
+def encode(obj: Obj, struct: Struct) -> bytes:
+    """The body of a canonical object, in its envelope."""
+    return envelope(obj.get("apiVersion", ""), obj.get("kind", ""), message(obj, struct))
+
+
+def message(obj: Obj, struct: Struct) -> bytes:
+    """A canonical object, or a part of one, without an envelope."""
+    return _message(struct).write(obj)
+
+
+def _schema_or(shape: Custom) -> Codec:
+    """JSONSchemaPropsOr…: field 1 is the schema (for …OrBool field 2, after the boolean), the other one what else it
+    may be."""
+    assert shape.schema is not None
+    schema = _lazy(shape.schema)
+    if shape.name == "JSONSchemaPropsOrBool":
+
+        def read_bool(number: int, data: bytes, old: Any) -> Any:
+            parts = parts_of(data, shape.name, ("Allows", VARINT), ("Schema", BYTES))
+            return schema.read(0, parts[2], None) if 2 in parts else bool(parts.get(1))
+
+        def write_bool(value: Any) -> bytes:
+            if isinstance(value, dict):
+                return b"\x08\x01" + tagged(b"\x12", schema.write(value))
+            return b"\x08" + encode_varint(value)
+
+        return Codec(BYTES, read_bool, write_bool)
+    items = schema if shape.name == "JSONSchemaPropsOrArray" else SCALARS["string"]
+    known = {1: ("Schema", (BYTES,)), 2: ("JSONSchemas", (BYTES,))}
+
+    def read(number: int, data: bytes, old: Any) -> Any:
+        found: Any = None
+        for which, _, payload in fields(data, known, shape.name):
+            if which == 1:
+                found = schema.read(0, payload, None)
+            else:
+                found = [*(found or ()), items.read(0, payload, None)]
+        return found
+
+    def write(value: Any) -> bytes:
+        if isinstance(value, list):
+            return b"".join(tagged(b"\x12", items.write(item)) for item in value)
+        return b"" if value is None else tagged(b"\x0a", schema.write(value))
+
+    return Codec(BYTES, read, write)
+
+
+def _strings(shape: List) -> Codec:
+    """A named list of strings (ExtraValue, Verbs) is a message with the items in field 1."""
+    known = {1: ("Items", (BYTES,))}
+    return Codec(
+        BYTES,
+        lambda number, data, old: [text(0, item, None) for _, _, item in fields(data, known, shape.named)],
+        lambda value: b"".join(tagged(b"\x0a", item.encode()) for item in value or ()),
+    )
+
+
+def codec(shape: Shape) -> Codec:
+    """The codec of a shape that is one value on the wire."""
+    if isinstance(shape, Struct):
+        return _lazy(shape)
+    if isinstance(shape, Scalar):
+        return SCALARS[shape.kind]
+    if isinstance(shape, Custom):
+        return _schema_or(shape) if shape.schema is not None else CUSTOM[shape.name]
+    assert isinstance(shape, List)
+    return _strings(shape)
+
+
+# --- structs
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """How a field is read into its struct's JSON, and written from it."""
+
+    read: Callable[[Obj, int, bytes], None]
+    write: Callable[[Obj], bytes]
+    wires: tuple[int, ...]
+
+
+@cache
+def _message(struct: Struct) -> Codec:
+    members = {
+        field.number: _member(field)
+        for field in sorted(struct.declared, key=lambda field: field.number)
+        if field.number
+    }
+    name = struct.plain
+    known = {field.number: (field.go_name, members[field.number].wires) for field in struct.declared if field.number}
+    writers = [member.write for member in members.values()]
+
+    def read(number: int, data: bytes, old: Any) -> Obj:
+        obj: Obj = old if isinstance(old, dict) else {}
+        for which, value, payload in fields(data, known, name):
+            members[which].read(obj, value, payload)
+        return obj
+
+    def write(obj: Obj) -> bytes:
+        return b"".join([write_member(obj) for write_member in writers])
+
+    return Codec(BYTES, read, write)
+
+
+def _lazy(struct: Struct) -> Codec:
+    """Structs refer to each other in circles."""
+    return Codec(
+        BYTES,
+        lambda number, data, old: _message(struct).read(number, data, old),
+        lambda value: _message(struct).write(value),
+    )
+
+
+def _tag(number: int, wire: int) -> bytes:
+    return encode_varint(number << 3 | wire)
+
+
+def _framed(number: int, one: Codec) -> Callable[[Any], bytes]:
+    """Writes one value with its tag."""
+    tag, write = _tag(number, one.wire), one.write
+    if one.wire == BYTES:
+        return lambda value: tagged(tag, write(value))
+    return lambda value: tag + write(value)
+
+
+def _member(field: Field) -> _Member:
+    if not field.json:
+        return _inlined(field)
+    if isinstance(field.type, Map):
+        return _map_member(field, field.type)
+    if isinstance(field.type, List) and not (field.type.named and field.type.element == Scalar("string", "string")):
+        return _list_member(field, field.type)
+    return _single_member(field)
+
+
+def _inlined(field: Field) -> _Member:
+    """An inlined struct: a message on the wire, but its fields stand among the others in JSON."""
+    one = codec(field.type)
+    framed = _framed(field.number, one)
+
+    def read(obj: Obj, number: int, data: bytes) -> None:
+        one.read(number, data, obj)
+
+    return _Member(read, framed, (BYTES,))
+
+
+def _single_member(field: Field) -> _Member:
+    one, name = codec(field.type), field.json
+    framed = _framed(field.number, one)
+    optional = field.pointer or field.type == Scalar("bytes", "[]uint8")
+    zero = {} if isinstance(field.type, Struct) else None if isinstance(field.type, List) else zero_of(field.type)()
+
+    def read(obj: Obj, number: int, data: bytes) -> None:
+        obj[name] = one.read(number, data, obj.get(name))
+
+    def write(obj: Obj) -> bytes:
+        value = obj.get(name)
+        if value is None:
+            return b"" if optional else framed(zero)
+        return framed(value)
+
+    return _Member(read, write, (one.wire,))
+
+
+def _list_member(field: Field, shape: List) -> _Member:
+    one, name = codec(shape.element), field.json
+    framed = _framed(field.number, one)
+    zero: Callable[[], Any] = dict if isinstance(shape.element, Struct) else zero_of(shape.element)
+
+    def read(obj: Obj, number: int, data: bytes) -> None:
+        items = obj.setdefault(name, [])
+        if one.wire == VARINT and data:  # packed
+            at = 0
+            while at < len(data):
+                number, at = varint(data, at, len(data))
+                items.append(one.read(number, b"", None))
+            return
+        items.append(one.read(number, data, None))
+
+    def write(obj: Obj) -> bytes:
+        return b"".join([framed(zero() if item is None else item) for item in obj.get(name) or ()])
+
+    return _Member(read, write, (one.wire,) if one.wire == BYTES else (one.wire, BYTES))
+
+
+def _map_member(field: Field, shape: Map) -> _Member:
+    one, name = codec(shape.value), field.json
+    framed, tag = _framed(2, one), _tag(field.number, BYTES)
+    known = {1: ("key", (BYTES,)), 2: ("value", (one.wire,))}
+    zero = zero_of(shape.value)
+
+    def read(obj: Obj, number: int, data: bytes) -> None:
+        key, value = "", zero()
+        for which, integer, payload in fields(data, known, field.go_name):
+            if which == 1:
+                key = text(0, payload, None)
+            else:
+                value = one.read(integer, payload, None)
+        obj.setdefault(name, {})[key] = value
+
+    def write(obj: Obj) -> bytes:
+        entries = sorted((obj.get(name) or {}).items())
+        return b"".join([tagged(tag, tagged(b"\x0a", key.encode()) + framed(value)) for key, value in entries])
+
+    return _Member(read, write, (BYTES,))

@@ -1,0 +1,32 @@
+"""Differences of Go values, as the real server shows them below some errors: what `cmp.Diff` of go-cmp 0.6 prints.
+
+      core.PodSpec{
+        ... // 3 identical fields
+        RestartPolicy:                 "Always",
+    -   TerminationGracePeriodSeconds: &30,
+    +   TerminationGracePeriodSeconds: &5,
+        ...
+      }
+
+`values` makes Go values of JSON, `comparison` compares two of them (lists by the script of `edits`), `report` says what
+is to be shown (of long strings and lists of numbers `runs` does), `layout` writes it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.validation.diff.comparison import compare
+from understudy.machinery.validation.diff.go_values import value_of
+from understudy.machinery.validation.diff.layout import render
+from understudy.machinery.validation.diff.report import Style, report
+
+
+def diff(x: Any, y: Any, name: str, schemas: Schemas) -> str:
+    """How `y` differs from `x`, both JSON of the struct, list or map `name` (its full Go name, see `godump`), which are
+    not nil. "" if they are the same."""
+    shape = schemas.shape(name)
+    found = compare(value_of(x, shape), value_of(y, shape))
+    node = report(found, Style())
+    return render(node) if found.different and node is not None else ""
