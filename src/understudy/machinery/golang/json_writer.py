@@ -97,17 +97,20 @@ def go_number(value: float) -> Any:
     return GoFloat(value) if str(value) == "-0.0" else int(Decimal(repr(value)))
 
 
-def sorted_bytes(value: Any) -> bytes:
-    """As Go writes a value whose type it does not know: keys in order, numbers in their shortest form."""
-    return encode(_sorted(value))
-
-
-def _sorted(value: Any) -> Any:
+def go_untyped(value: Any) -> Any:
+    """Return a parsed JSON value as Go keeps it in an `interface{}`: keys sorted, each number an int64 or a float64."""
     if isinstance(value, dict):
-        return {str(name): _sorted(value[name]) for name in sorted(value)}
+        return {str(name): go_untyped(value[name]) for name in sorted(value)}
     if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    return go_number(value) if isinstance(value, float) else value
+        return [go_untyped(item) for item in value]
+    if isinstance(value, float) or (type(value) is int and not -(2**63) <= value < 2**63):
+        return go_number(float(value))
+    return value
+
+
+def sorted_bytes(value: Any) -> bytes:
+    """Return the JSON that Go writes for a value whose type it does not know (`interface{}`)."""
+    return encode(go_untyped(value))
 
 
 def respelt(value: Any, spell: Callable[[Any], bytes]) -> Any:

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from understudy.machinery import quantity
-from understudy.machinery.golang.json_writer import Raw, encode, go_number, raw
+from understudy.machinery.golang.json_writer import Raw, encode, go_number, go_untyped, raw
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
 from understudy.machinery.serializer.source import Odd, Source
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
@@ -83,14 +83,8 @@ def octets(value: Any, source: Source | None) -> str:
 
 
 def anything(value: Any, source: Source | None) -> Any:
-    """interface{}: keys sorted, whole numbers within 64 bits kept, others as float64."""
-    if isinstance(value, dict):
-        return {key: anything(value[key], source) for key in sorted(value)}
-    if isinstance(value, list):
-        return [anything(item, source) for item in value]
-    if type(value) is float or (type(value) is int and not -(2**63) <= value < 2**63):
-        return go_number(float(value))
-    return value
+    """Return a value of type `interface{}`: keys sorted, whole numbers within 64 bits kept, others as float64."""
+    return go_untyped(value)
 
 
 def _time(convert: Callable[[str], str | None]) -> Convert:

@@ -53,8 +53,14 @@ def _unique(pairs: list[tuple[str, Any]]) -> Obj:
     return out
 
 
+def _integer(text: str) -> int | float:
+    """Return the int64 of a literal without fraction and exponent, or its float64 if it is beyond 64 bits."""
+    value = int(text)
+    return value if -(2**63) <= value < 2**63 else _number(text)
+
+
 def _number(text: str) -> int | float:
-    """A number as it comes out of Go's YAML and JSON: whole ones are integers."""
+    """Return the number that Go's YAML and JSON make of a literal: an int64 if it is whole, else a float64."""
     value = float(text)
     if isinf(value):
         raise ValueError(text)  # to YAML it is a string
@@ -66,7 +72,7 @@ def _no_constant(text: str) -> NoReturn:
 
 
 _read_json = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_number, parse_int=_number, parse_constant=_no_constant
+    object_pairs_hook=_unique, parse_float=_number, parse_int=_integer, parse_constant=_no_constant
 ).decode
 
 __all__ = ["Patch", "parse"]
