@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from understudy.machinery.golang.json_writer import RawObject
-from understudy.machinery.serializer.json import DecodeError, canonical, decode_json, encode, sniff
+from understudy.machinery.serializer.json import DecodeError, decode_json, decode_value, encode, read_type_meta
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 
 SCHEMAS = Schemas.of("1.32")
@@ -228,7 +228,7 @@ def test_errors(struct: Struct, body: str, wanted: str) -> None:
 def test_syntax_errors(body: str, wanted: str) -> None:
     assert error_of(body.encode(), CLAIM) == wanted
     with pytest.raises(DecodeError) as raised:
-        sniff(body.encode())
+        read_type_meta(body.encode())
     assert str(raised.value) == f"couldn't get version/kind; json parse error: {wanted}"
 
 
@@ -307,9 +307,9 @@ def test_two_spellings_of_one_value_are_told_apart() -> None:
 def test_canonical_is_what_decoding_makes() -> None:
     """A parsed value (the result of a patch) ends up the same as a body."""
     value = {"metadata": {"labels": {"b": "1", "a": ""}}, "spec": {"devices": {"requests": [{"count": 0}]}}, "x": 1}
-    assert canonical(value, CLAIM) == decode_json(encode(value), CLAIM)
+    assert decode_value(value, CLAIM) == decode_json(encode(value), CLAIM)
     with pytest.raises(DecodeError, match=r"cannot unmarshal number 1\.5 into Go struct field DeviceRequest"):
-        canonical({"spec": {"devices": {"requests": [{"count": 1.5}]}}}, CLAIM)
+        decode_value({"spec": {"devices": {"requests": [{"count": 1.5}]}}}, CLAIM)
 
 
 @pytest.mark.parametrize(
@@ -325,16 +325,16 @@ def test_canonical_is_what_decoding_makes() -> None:
 )
 def test_sniff(body: str, wanted: tuple[str, str]) -> None:
     """kind and apiVersion are found in any case, and the last one counts."""
-    assert sniff(body.encode()) == wanted
+    assert read_type_meta(body.encode()) == wanted
 
 
 def test_sniff_errors() -> None:
     before = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     with pytest.raises(DecodeError) as raised:
-        sniff(b'{"kind":5,"apiVersion":true}')
+        read_type_meta(b'{"kind":5,"apiVersion":true}')
     assert str(raised.value) == f"{before} number into Go struct field .kind of type string"
     with pytest.raises(DecodeError, match=r"array into Go value of type struct { APIVersion string"):
-        sniff(b"[]")
+        read_type_meta(b"[]")
 
 
 def test_text_that_is_not_unicode() -> None:

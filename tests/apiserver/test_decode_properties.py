@@ -11,8 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import DecodeError, canonical, decode_json, decode_yaml, encode, sniff
-from understudy.machinery.serializer.protobuf_wire import MAGIC, envelope
+from understudy.machinery.serializer.json import (
+    DecodeError,
+    decode_json,
+    decode_value,
+    decode_yaml,
+    encode,
+    read_type_meta,
+)
+from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope
 from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Schemas, Shape, Struct
 
 SCHEMAS = Schemas.of("1.32")
@@ -86,11 +93,11 @@ def objects(draw: st.DrawFn, struct: Struct, depth: int = 6) -> Any:
 def test_the_canonical_form_is_one(kind: str, data: st.DataObject) -> None:
     """Decoding what was encoded changes nothing, and neither does protobuf."""
     struct = KINDS[kind]
-    value = data.draw(objects(struct)) | {"kind": struct.plain, "apiVersion": kind.rpartition("/")[0].strip("/")}
+    value = data.draw(objects(struct)) | {"kind": struct.type_name, "apiVersion": kind.rpartition("/")[0].strip("/")}
     obj, strict = decode_json(json.dumps(value).encode(), struct)
     assert strict == []
     text = encode(obj)
-    assert encode(canonical(obj, struct)[0]) == text
+    assert encode(decode_value(obj, struct)[0]) == text
     assert encode(decode_json(text, struct)[0]) == text
     assert list(decode_json(text, struct)[0]) == list(obj)
     if not kind.startswith("apiextensions"):  # stored as JSON: protobuf is another form of it
@@ -116,12 +123,12 @@ def test_any_value_anywhere_is_decoded_or_refused(kind: str, data: st.DataObject
         obj, _ = decode_json(json.dumps(value).encode(), struct)
     except DecodeError:
         return
-    assert encode(canonical(obj, struct)[0]) == encode(obj)
+    assert encode(decode_value(obj, struct)[0]) == encode(obj)
 
 
 @given(st.binary() | st.text("{}[]:,\"'0123456789.-+eEtrufalsn \\u").map(str.encode))
 def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
-    for read in (lambda: decode_json(body, KINDS["/v1/Pod"]), lambda: sniff(body)):
+    for read in (lambda: decode_json(body, KINDS["/v1/Pod"]), lambda: read_type_meta(body)):
         with suppress(DecodeError):
             read()
 
@@ -132,7 +139,9 @@ def test_any_text_as_yaml_is_decoded_or_refused(text: str) -> None:
         decode_yaml(text.encode("utf-8", "surrogatepass"), KINDS["/v1/Pod"])
 
 
-@given(st.binary().map(lambda tail: MAGIC + tail) | st.binary().map(lambda message: envelope("v1", "Pod", message)))
+@given(
+    st.binary().map(lambda tail: MAGIC + tail) | st.binary().map(lambda message: make_envelope("v1", "Pod", message))
+)
 def test_any_bytes_as_protobuf_are_decoded_or_refused(body: bytes) -> None:
     with suppress(DecodeError):
         protobuf.decode(body, KINDS["/v1/Pod"])

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from understudy import Server
-from understudy.machinery.serializer.ordering import in_order
+from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 
 POD = Schemas.of("1.32").kind("", "v1", "Pod")
@@ -40,14 +40,14 @@ def paths(value: Any) -> list[str]:
 def test_in_order(given: Any, wanted: list[str]) -> None:
     """Fields come as their types declare them, keys of maps sorted; what was given stays as it is."""
     before = paths(given)
-    found = in_order(given, POD)
+    found = in_field_order(given, POD)
     assert (paths(found), found, paths(given)) == (wanted, given, before)
 
 
 def test_what_is_in_order_is_not_copied() -> None:
     """An object without anything to put in order is answered itself."""
     obj = {"metadata": {"name": "p", "labels": {"a": "1", "b": "2"}}, "spec": {"containers": [{"name": "c"}]}}
-    assert in_order(obj, POD) is obj
+    assert in_field_order(obj, POD) is obj
 
 
 def test_recursive_types() -> None:
@@ -55,7 +55,7 @@ def test_recursive_types() -> None:
     schema: Struct = Schemas.of("1.32").kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     inner = {"properties": {"b": {"type": "object", "description": "d"}}, "type": "object"}
     versions = [{"schema": {"openAPIV3Schema": inner}, "name": "v1"}]
-    found = in_order({"spec": {"versions": versions}}, schema)
+    found = in_field_order({"spec": {"versions": versions}}, schema)
     below = "spec.versions.schema.openAPIV3Schema"
     expected = ["type", "properties", "properties.b", "properties.b.description", "properties.b.type"]
     assert [path.removeprefix(f"{below}.") for path in paths(found) if path.startswith(f"{below}.")] == expected

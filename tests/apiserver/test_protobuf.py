@@ -15,10 +15,10 @@ from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode
 from understudy.machinery.serializer.protobuf_wire import (
     MAGIC,
-    envelope,
+    length_delimited,
+    make_envelope,
     open_envelope,
     read_watch_frames,
-    tagged,
     watch_frame,
 )
 from understudy.machinery.typeinfo.schema import Schemas
@@ -51,7 +51,7 @@ def test_reference_objects(release: str) -> None:
     schemas, wrong, checked = Schemas.of(release), [], 0
     for file in sorted(reference(release).glob("*.pb")):
         body, text = file.read_bytes(), file.with_suffix(".json").read_bytes()
-        api_version, kind = protobuf.sniff_protobuf(body)
+        api_version, kind = protobuf.read_protobuf_type_meta(body)
         group, _, version = api_version.rpartition("/")
         if not schemas.has_kind(group, version, kind):
             continue  # not served
@@ -81,9 +81,9 @@ def test_reference_objects(release: str) -> None:
         (MAGIC + b"\x0c", "proto: Unknown: wiretype end group for non-group"),
         (MAGIC + b"\x02\x00", "proto: Unknown: illegal tag 0 (wire type 2)"),
         (MAGIC + b"\x7f", "proto: illegal wireType 7"),
-        (envelope("v1", "Pod", b"\x08\x01"), "proto: wrong wireType = 0 for field ObjectMeta"),
-        (envelope("v1", "Pod", b"\x0c"), "proto: Pod: wiretype end group for non-group"),
-        (envelope("v1", "Pod", tagged(b"\x0a", b"\x38\x80")), "unexpected EOF"),
+        (make_envelope("v1", "Pod", b"\x08\x01"), "proto: wrong wireType = 0 for field ObjectMeta"),
+        (make_envelope("v1", "Pod", b"\x0c"), "proto: Pod: wiretype end group for non-group"),
+        (make_envelope("v1", "Pod", length_delimited(b"\x0a", b"\x38\x80")), "unexpected EOF"),
     ],
 )
 def test_broken_bodies(body: bytes, wanted: str) -> None:
@@ -95,17 +95,20 @@ def test_broken_bodies(body: bytes, wanted: str) -> None:
 
 def test_unknown_fields_are_skipped() -> None:
     """Of any wire type, groups included: newer clients know more fields."""
-    known = tagged(b"\x0a", tagged(b"\x0a", b"x"))
+    known = length_delimited(b"\x0a", length_delimited(b"\x0a", b"x"))
     varint, fixed64, fixed32 = b"\xf8\x07\x96\x01", b"\xf9\x07" + b"\0" * 8, b"\xfd\x07" + b"\0" * 4
-    length, group = tagged(b"\xfa\x07", b"abc"), b"\xfb\x07" + b"\x08\x01" + b"\xfc\x07"
-    obj = protobuf.decode(envelope("v1", "Pod", varint + fixed64 + length + known + group + fixed32), POD)
+    length, group = length_delimited(b"\xfa\x07", b"abc"), b"\xfb\x07" + b"\x08\x01" + b"\xfc\x07"
+    obj = protobuf.decode(make_envelope("v1", "Pod", varint + fixed64 + length + known + group + fixed32), POD)
     assert obj["metadata"]["name"] == "x"
 
 
 def test_a_message_in_two_parts_is_one() -> None:
     """Parts of a struct that come one after the other are merged, as protobuf wants it."""
-    name, namespace = tagged(b"\x0a", tagged(b"\x0a", b"x")), tagged(b"\x0a", tagged(b"\x1a", b"y"))
-    metadata = protobuf.decode(envelope("v1", "Pod", name + namespace), POD)["metadata"]
+    name, namespace = (
+        length_delimited(b"\x0a", length_delimited(b"\x0a", b"x")),
+        length_delimited(b"\x0a", length_delimited(b"\x1a", b"y")),
+    )
+    metadata = protobuf.decode(make_envelope("v1", "Pod", name + namespace), POD)["metadata"]
     assert (metadata["name"], metadata["namespace"]) == ("x", "y")
 
 
@@ -121,8 +124,10 @@ def test_raw_parameters_keep_their_bytes() -> None:
 
 def test_packed_numbers_are_read() -> None:
     """Go writes repeated numbers one by one, others may pack them."""
-    context = tagged(b"\x72", tagged(b"\x22", b"\x01\x02"))  # spec.securityContext.supplementalGroups
-    obj = protobuf.decode(envelope("v1", "Pod", tagged(b"\x12", context)), POD)
+    context = length_delimited(
+        b"\x72", length_delimited(b"\x22", b"\x01\x02")
+    )  # spec.securityContext.supplementalGroups
+    obj = protobuf.decode(make_envelope("v1", "Pod", length_delimited(b"\x12", context)), POD)
     assert obj["spec"]["securityContext"]["supplementalGroups"] == [1, 2]
 
 

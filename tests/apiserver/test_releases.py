@@ -23,7 +23,7 @@ def test_a_kind_has_what_discovery_says() -> None:
     assert pods.subresources["status"].verbs == ("get", "patch", "update")
     assert pods.subresources["eviction"].kind == GroupVersionKind("policy", "v1", "Eviction")
     assert [column["name"] for column in pods.columns["v1"]][:3] == ["Name", "Ready", "Status"]
-    assert pods.struct("v1").plain == "Pod"
+    assert pods.struct("v1").type_name == "Pod"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_a_kind_knows_its_served_versions_only() -> None:
     claim = left.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert (claim.versions, claim.storage_version) == (("v1alpha3",), "v1beta1")
-    assert claim.struct("v1beta1").plain == "ResourceClaim"
+    assert claim.struct("v1beta1").type_name == "ResourceClaim"
     assert left.kind("apps", "DaemonSet") is None
     assert left.kind("apps", "Deployment") is not None
 

@@ -62,24 +62,24 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> Obj:
     return details
 
 
-def qualified(group: str, resource: str) -> str:
+def group_resource_text(group: str, resource: str) -> str:
     """resourceclaims.resource.k8s.io; pods for the core group."""
     return f"{resource}.{group}" if group else resource
 
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
-    message = f"{qualified(group, resource)} {go_quote(name)} not found"
+    message = f"{group_resource_text(group, resource)} {go_quote(name)} not found"
     return StatusError(404, "NotFound", message, _details(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> StatusError:
-    message = f"{qualified(group, resource)} {go_quote(name)} already exists"
+    message = f"{group_resource_text(group, resource)} {go_quote(name)} already exists"
     return StatusError(409, "AlreadyExists", message, _details(group, resource, name))
 
 
 def generate_name_conflict(group: str, resource: str, name: str, retries: int = 1) -> StatusError:
     message = (
-        f"{qualified(group, resource)} {go_quote(name)} already exists, "
+        f"{group_resource_text(group, resource)} {go_quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
     )
     return StatusError(
@@ -87,22 +87,22 @@ def generate_name_conflict(group: str, resource: str, name: str, retries: int = 
     )
 
 
-def other_uid(wanted: str, have: str) -> str:
+def uid_precondition_text(wanted: str, have: str) -> str:
     """What a conflict says of an object that is not the one that was meant."""
     return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"
 
 
 def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
-    message = f"Operation cannot be fulfilled on {qualified(group, resource)} {go_quote(name)}: {why}"
+    message = f"Operation cannot be fulfilled on {group_resource_text(group, resource)} {go_quote(name)}: {why}"
     return StatusError(409, "Conflict", message, _details(group, resource, name))
 
 
-MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
+OPTIMISTIC_LOCK_ERROR = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-def modified(group: str, resource: str, name: str) -> StatusError:
+def optimistic_lock_conflict(group: str, resource: str, name: str) -> StatusError:
     """The optimistic lock failed."""
-    return conflict(group, resource, name, MODIFIED)
+    return conflict(group, resource, name, OPTIMISTIC_LOCK_ERROR)
 
 
 def apply_conflict(message: str, causes: list[Obj]) -> StatusError:
@@ -110,14 +110,18 @@ def apply_conflict(message: str, causes: list[Obj]) -> StatusError:
 
 
 def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
-    what = f"{qualified(group, resource)} {go_quote(name)} is" if name else f"{qualified(group, resource)} is"
+    what = (
+        f"{group_resource_text(group, resource)} {go_quote(name)} is"
+        if name
+        else f"{group_resource_text(group, resource)} is"
+    )
     if not resource:
         what = "is"
     message = f"{what} forbidden: {why}".removeprefix("is ")
     return StatusError(403, "Forbidden", message, _details(group, resource, name))
 
 
-def refused(group: str, resource: str, metadata: Obj, why: str) -> StatusError:
+def admission_forbidden(group: str, resource: str, metadata: Obj, why: str) -> StatusError:
     """403 by admission. What has no name yet is called by what its name is to begin with."""
     return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), why)
 
@@ -126,7 +130,7 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> S
     """422 with one cause per error; equal texts are said once in the message."""
     texts = list(dict.fromkeys(str(e) for e in errors))
     causes = [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
-    message = f"{qualified(group, kind)} {go_quote(name)} is invalid"
+    message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
         message += f": {aggregate(texts)}"
     details = _details(group, kind, name)
@@ -148,7 +152,7 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
-def no_watch(resource: str) -> StatusError:
+def watch_not_supported(resource: str) -> StatusError:
     message = f"watch is not supported on resources of kind {go_quote(resource)}"
     return StatusError(405, "MethodNotAllowed", message, {"kind": resource})
 

@@ -210,7 +210,7 @@ def _big(value: int, exponent: int, format_: str) -> Quantity:
     return found
 
 
-class Respelt(str):
+class RewrittenQuantity(str):
     """A canonical quantity that was sent as another Go value than the one which is then read from the store. They are
     the same amount, but not deeply equal: see `patch.deep`."""
 
@@ -218,14 +218,14 @@ class Respelt(str):
 
 
 @lru_cache(4096)
-def canonical(text: str, pointer: bool = False) -> str:
+def canonical_text(text: str, pointer: bool = False) -> str:
     """How `text` is answered once it was stored. `pointer`: whether it stands behind one; then the stored value keeps a
     note of having been printed. Raises QuantityError."""
     sent = parse(text.strip())
     stored = str(sent)
-    same = bool(sent.text) if pointer else _fields(sent) == _fields(parse(stored))
-    return stored if same else Respelt(stored)
+    same = bool(sent.text) if pointer else _go_fields(sent) == _go_fields(parse(stored))
+    return stored if same else RewrittenQuantity(stored)
 
 
-def _fields(found: Quantity) -> tuple[int, int, str, str, bool]:
+def _go_fields(found: Quantity) -> tuple[int, int, str, str, bool]:
     return found.value, found.exponent, found.format, found.text, found.big

@@ -130,13 +130,13 @@ class _Parser:
             return {""}
         if word in _SYMBOLS and word != ",":
             raise SelectorError(f"found '{word}', expected: ',', ')' or identifier")
-        values = self.listed()
+        values = self.identifiers()
         word = self.take()
         if word != ")":
             raise SelectorError(f"found '{word}', expected: ')'")
         return values
 
-    def listed(self) -> set[str]:
+    def identifiers(self) -> set[str]:
         values: set[str] = set()
         while True:
             word = self.take()

@@ -132,13 +132,13 @@ def test_signature() -> None:
 )
 def test_authorities(text: bytes, why: str) -> None:
     """What is no certificate is told, the last reason if there are several."""
-    assert x509.unfit_authorities(text) == why
+    assert x509.ca_bundle_error(text) == why
 
 
 def test_one_certificate_is_enough() -> None:
     """Whatever else stands in the text."""
     good, bad = block(certificate(), b"CERTIFICATE"), block(b"x", b"CERTIFICATE")
-    assert [x509.unfit_authorities(text) for text in (good, good + bad, bad + good)] == [""] * 3
+    assert [x509.ca_bundle_error(text) for text in (good, good + bad, bad + good)] == [""] * 3
 
 
 def test_certificates_in_a_row() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from understudy import Server
-from understudy.machinery.serializer.protobuf_wire import BYTES, fields, open_envelope
+from understudy.machinery.serializer.protobuf_wire import BYTES, open_envelope, read_fields
 
 from .asking import ask, send
 
@@ -78,7 +78,7 @@ def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: di
     message = open_envelope(send(server, "GET", "/api/v1/namespaces", headers={"Accept": form}).raw)[2]
     listed = len(json.loads(send(server, "GET", "/api/v1/namespaces").raw)["items"])
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
-    found = [numbers[number] for number, _, _ in fields(message, known, "PartialObjectMetadataList")]
+    found = [numbers[number] for number, _, _ in read_fields(message, known, "PartialObjectMetadataList")]
     assert (found.count(1), found.count(2)) == (1, listed)
     assert found == sorted(found, reverse=version == "v1beta1")
 
@@ -103,4 +103,4 @@ def test_discovery_in_protobuf(server: Server, path: str, form: str, api_version
     found = open_envelope(answer.raw)
     assert found[:2] == (api_version, kind)
     known = dict.fromkeys(range(1, 10), ("", (BYTES,)))
-    assert list(fields(found[2], known, kind))
+    assert list(read_fields(found[2], known, kind))

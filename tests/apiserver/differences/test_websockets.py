@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 
 from understudy import Server
-from understudy.machinery.serializer.protobuf_wire import BYTES, fields
+from understudy.machinery.serializer.protobuf_wire import BYTES, read_fields
 
 MAPS = "/api/v1/namespaces/default/configmaps?watch=1"
 PROTOBUF = "application/vnd.kubernetes.protobuf;stream=watch"
@@ -50,7 +50,7 @@ async def test_protobuf_comes_in_binary(server: Server) -> None:
     found = await messages(server, Accept=PROTOBUF)
     assert {message.type for message in found} == {aiohttp.WSMsgType.BINARY}
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
-    assert next(fields(found[0].data, known, "WatchEvent"))[2] == b"ADDED"
+    assert next(read_fields(found[0].data, known, "WatchEvent"))[2] == b"ADDED"
 
 
 async def test_errors_after_the_beginning_are_messages_too(server: Server) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply, managed_fields
-from understudy.machinery.patch.apply.field_set import each, path_text
-from understudy.machinery.serializer.json import canonical
+from understudy.machinery.patch.apply.field_set import iterate, path_text
+from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
@@ -49,16 +49,18 @@ class World:
         }
 
     def stored(self, obj: Obj, api_version: str = "") -> Obj:
-        self.live = canonical({**obj, "apiVersion": self.api_version}, self.struct())[0]
+        self.live = decode_value({**obj, "apiVersion": self.api_version}, self.struct())[0]
         self.live["metadata"] |= {"name": "x", "uid": "1"}
         return self.live
 
     def form(self, obj: Obj, api_version: str) -> Obj:
-        return canonical({**obj, "apiVersion": api_version or self.api_version}, self.struct(api_version))[0]
+        return decode_value({**obj, "apiVersion": api_version or self.api_version}, self.struct(api_version))[0]
 
     def create(self, manager: str, obj: Obj) -> Obj:
         new = self.form({"kind": self.kind, "metadata": {}} | obj, "")
-        new["metadata"]["managedFields"] = managed_fields.on_update(None, new, manager=manager, **self._request("", ""))
+        new["metadata"]["managedFields"] = managed_fields.update_managed_fields(
+            None, new, manager=manager, **self._request("", "")
+        )
         return self.stored(new)
 
     def update(self, manager: str, edit: Obj, subresource: str = "", api_version: str = "") -> Obj:
@@ -69,7 +71,7 @@ class World:
         sent = (edit.get("metadata") or {}).get("managedFields")
         if sent is not None:
             new["metadata"]["managedFields"] = sent
-        new["metadata"]["managedFields"] = managed_fields.on_update(
+        new["metadata"]["managedFields"] = managed_fields.update_managed_fields(
             live, new, manager=manager, **self._request(subresource, api_version)
         )
         return self.stored(new)
@@ -109,7 +111,7 @@ def _name(entry: Obj, api_version: str) -> str:
 
 
 def _texts(fields: Obj) -> list[str]:
-    return [path_text(path) for path in each(fields)]
+    return [path_text(path) for path in iterate(fields)]
 
 
 @pytest.fixture(scope="session")

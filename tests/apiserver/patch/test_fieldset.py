@@ -12,16 +12,16 @@ from understudy.machinery.patch.apply.field_set import (
     FieldSetError,
     Set,
     difference,
-    each,
+    from_json,
     has,
     intersection,
     is_member,
+    iterate,
     key_element,
-    ordered,
+    new_set,
     path_text,
-    paths_of,
-    read,
     recursive_difference,
+    sorted_set,
     union,
     value_element,
 )
@@ -44,15 +44,15 @@ def fields(paths: Any) -> Set:
 
 
 def members(fields: Set) -> set[Path]:
-    return set(each(fields))
+    return set(iterate(fields))
 
 
 @given(sets)
 def test_a_set_has_the_paths_it_is_made_of(a: frozenset[Path]) -> None:
     assert members(fields(a)) == a
     assert all(has(fields(a), path) for path in a)
-    assert ordered(fields(a)) == fields(a)
-    assert read(fields(a)) == fields(a)
+    assert sorted_set(fields(a)) == fields(a)
+    assert from_json(fields(a)) == fields(a)
 
 
 @given(sets, sets)
@@ -99,7 +99,7 @@ def test_the_order_is_that_of_values_not_of_their_texts() -> None:
         "v:[1]": {},
         'v:{"x":1}': {},
     }
-    assert list(ordered(unordered)) == [
+    assert list(sorted_set(unordered)) == [
         "f:b",
         "f:z",
         'k:{"a":9}',
@@ -116,11 +116,11 @@ def test_the_order_is_that_of_values_not_of_their_texts() -> None:
         "i:9",
         "i:10",
     ]
-    assert list(ordered(unordered)["f:z"]) == [".", "f:a", "f:b"]
+    assert list(sorted_set(unordered)["f:z"]) == [".", "f:a", "f:b"]
 
 
 def test_paths_of_field_names() -> None:
-    assert paths_of(("metadata",), ("metadata", "name"), ("spec", "replicas")) == {
+    assert new_set(("metadata",), ("metadata", "name"), ("spec", "replicas")) == {
         "f:metadata": {".": {}, "f:name": {}},
         "f:spec": {"f:replicas": {}},
     }
@@ -158,7 +158,7 @@ READ = [
 
 @pytest.mark.parametrize(("sent", "result"), READ)
 def test_reading_what_a_client_sent(sent: Any, result: Any) -> None:
-    assert read(sent) == result
+    assert from_json(sent) == result
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_reading_what_a_client_sent(sent: Any, result: Any) -> None:
 )
 def test_what_cannot_be_read(sent: Any) -> None:
     with pytest.raises(FieldSetError):
-        read(sent)
+        from_json(sent)

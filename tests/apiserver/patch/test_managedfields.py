@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.machinery.patch.apply.managed_fields import keep_times, manager_name, validate_field_manager
+from understudy.machinery.patch.apply.managed_fields import ignore_timestamps, manager_name, validate_field_manager
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
@@ -261,8 +261,8 @@ def test_a_change_of_nothing_but_times_is_none(world: Any) -> None:
     old = w.create("alice", {"data": {"a": "1"}})
     entry = old["metadata"]["managedFields"][0] | {"time": "2025-01-01T00:00:00Z"}
     new = old | {"metadata": old["metadata"] | {"managedFields": [entry]}}
-    assert keep_times(old, new) == old
-    assert keep_times(old, new | {"data": {"a": "2"}})["metadata"]["managedFields"] == [entry]
+    assert ignore_timestamps(old, new) == old
+    assert ignore_timestamps(old, new | {"data": {"a": "2"}})["metadata"]["managedFields"] == [entry]
 
 
 NAMES = [

@@ -12,7 +12,7 @@ import pytest
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import json_patch, merge_patch, strategic
 from understudy.machinery.patch.apply import apply, managed_fields
-from understudy.machinery.serializer.json import canonical
+from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
@@ -44,7 +44,7 @@ def test_patches(item: dict[str, Any]) -> None:
             result = merge_patch.apply(merge_patch.parse(body), current)
         else:
             result = json_patch.apply(json_patch.parse(body), current)
-        outcome = 200, told_apart(canonical(result, struct)[0])
+        outcome = 200, told_apart(decode_value(result, struct)[0])
     except StatusError as error:
         outcome = error.code, error.message
     assert outcome == (item["code"], item["object"] if item["code"] == 200 else item["message"])
@@ -61,7 +61,7 @@ def told_apart(obj: Obj) -> Obj:
 @pytest.mark.parametrize("item", recorded("owners"))
 def test_owners(item: dict[str, Any]) -> None:
     live, new = item["live"], item["new"]
-    owners = managed_fields.on_update(
+    owners = managed_fields.update_managed_fields(
         live,
         new,
         struct=struct_of(new),

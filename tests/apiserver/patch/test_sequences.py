@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.machinery.errors import StatusError
-from understudy.machinery.patch.apply.field_set import difference, each, intersection, path_text
-from understudy.machinery.patch.apply.fields_of import fields_of
+from understudy.machinery.patch.apply.field_set import difference, intersection, iterate, path_text
+from understudy.machinery.patch.apply.fields_of import to_field_set
 from understudy.machinery.patch.apply.managers import decode
-from understudy.machinery.patch.apply.typed import changes, type_of
-from understudy.machinery.serializer.json import canonical
+from understudy.machinery.patch.apply.typed import compare, type_of
+from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.types import Obj
 
 # No empty lists and maps: they are owned, although nothing is stored.
@@ -92,7 +92,7 @@ def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> N
     taken(w, data.draw(writes(parts)))
     there = type_of(w.struct()).added(w.live)
     for owned in decode(w.live["metadata"].get("managedFields")).values():
-        assert list(each(difference(owned.fields, there))) == []
+        assert list(iterate(difference(owned.fields, there))) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -105,10 +105,10 @@ def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: st
     config = data.draw(some(parts))
     w.apply("one", config, force=True)
     struct_type = type_of(w.struct())
-    changed, _ = changes(struct_type, canonical(config, w.struct())[0], w.live)
-    stated = fields_of(struct_type, config)
-    assert list(each(intersection(changed, stated))) == []
-    assert w.owners().get("Apply one", []) == [path_text(path) for path in each(stated)]
+    changed, _ = compare(struct_type, decode_value(config, w.struct())[0], w.live)
+    stated = to_field_set(struct_type, config)
+    assert list(iterate(intersection(changed, stated))) == []
+    assert w.owners().get("Apply one", []) == [path_text(path) for path in iterate(stated)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -152,8 +152,8 @@ def test_changes_are_what_tells_two_values_apart(world: Any, kind: str, data: st
     old, new = (w.form(data.draw(some(parts)), "") for _ in range(2))
     struct_type = type_of(w.struct())
     before, after = struct_type.added(old), struct_type.added(new)
-    changed, removed = changes(struct_type, old, new)
-    assert changes(struct_type, old, old) == ({}, {})
+    changed, removed = compare(struct_type, old, new)
+    assert compare(struct_type, old, old) == ({}, {})
     assert difference(changed, after) == {}
     assert difference(removed, before) == {}
     assert intersection(removed, after) == {}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.machinery.patch.unstructured import decoded
+from understudy.machinery.patch.unstructured import from_unstructured
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.schema import Schemas
 
@@ -22,7 +22,7 @@ MAP = SCHEMAS.kind("", "v1", "ConfigMap")
 )
 def test_integers(value: Any, stored: int) -> None:
     """Whole floats are integers, and what does not fit loses its upper bits."""
-    obj, unknown = decoded({"status": {"replicas": value}}, CONTROLLER)
+    obj, unknown = from_unstructured({"status": {"replicas": value}}, CONTROLLER)
     assert (obj["status"]["replicas"], unknown) == (stored, [])
 
 
@@ -41,18 +41,18 @@ def test_integers(value: Any, stored: int) -> None:
 def test_what_does_not_fit(status: Any, why: str) -> None:
     """The texts of the first thing that does not."""
     with pytest.raises(DecodeError) as caught:
-        decoded({"status": status}, CONTROLLER)
+        from_unstructured({"status": status}, CONTROLLER)
     assert str(caught.value) == why
 
 
 def test_octets() -> None:
     """A list of numbers is octets, too: the lower eight bits of each."""
-    assert decoded({"binaryData": {"b": [300, 1, -1]}}, MAP)[0]["binaryData"] == {"b": "LAH/"}
+    assert from_unstructured({"binaryData": {"b": [300, 1, -1]}}, MAP)[0]["binaryData"] == {"b": "LAH/"}
 
 
 def test_unknown_fields() -> None:
     """They are dropped and told of, sorted; keys of maps are not in their paths."""
     devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi", "y": 1}}, "x": 1}}]
-    obj, unknown = decoded({"spec": {"devices": devices}}, SLICE)
+    obj, unknown = from_unstructured({"spec": {"devices": devices}}, SLICE)
     assert obj["spec"]["devices"] == [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi"}}}}]
     assert unknown == [f'unknown field "spec.devices[0].basic.{name}"' for name in ("capacity.y", "x")]

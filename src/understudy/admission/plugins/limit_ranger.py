@@ -84,7 +84,7 @@ def _limits(limit_range: Obj) -> list[Obj]:
 
 def _refuse(resource: str, obj: Obj, texts: list[str]) -> None:
     if texts:
-        raise errors.refused("", resource, obj["metadata"], aggregate(list(dict.fromkeys(texts))))
+        raise errors.admission_forbidden("", resource, obj["metadata"], aggregate(list(dict.fromkeys(texts))))
 
 
 def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:

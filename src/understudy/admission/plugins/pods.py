@@ -56,7 +56,7 @@ def _resolved(metadata: Obj, spec: Obj, name: str, value: int | str, what: str) 
 
 
 def _forbidden(metadata: Obj, why: str) -> errors.StatusError:
-    return errors.refused("", "pods", metadata, why)
+    return errors.admission_forbidden("", "pods", metadata, why)
 
 
 def keep_priority(pod: Obj, old: Obj, ctx: Context) -> None:

@@ -17,7 +17,7 @@ def check(claim: Obj, old: Obj, ctx: Context) -> None:
     """Raises StatusError (403). That only bound claims grow is a matter of validation."""
     name = class_of(claim)
     if _size(claim) > _size(old) and (not name or name != class_of(old) or not _expands(name, ctx)):
-        raise errors.refused("", "persistentvolumeclaims", claim["metadata"], _FIXED)
+        raise errors.admission_forbidden("", "persistentvolumeclaims", claim["metadata"], _FIXED)
 
 
 def _size(claim: Obj) -> Quantity:

@@ -254,4 +254,4 @@ def no_masters(obj: Obj, ctx: Context) -> None:
         return
     if MASTERS in parsed(_bytes(spec.get("request"))).organizations:
         text = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
-        raise errors.refused(GROUP, RESOURCE, obj["metadata"], text)
+        raise errors.admission_forbidden(GROUP, RESOURCE, obj["metadata"], text)

@@ -59,4 +59,4 @@ def only_default(obj: Obj, ctx: Context) -> None:
     for other in ctx.listing(_GROUP, _RESOURCE, ""):
         if other.get("globalDefault") and other["metadata"]["name"] != obj["metadata"].get("name"):
             text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
-            raise errors.refused(_GROUP, _RESOURCE, obj["metadata"], text)
+            raise errors.admission_forbidden(_GROUP, _RESOURCE, obj["metadata"], text)

@@ -22,7 +22,7 @@ from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import timestamp
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.serializer.json import DecodeError, decode_json, encode, sniff
+from understudy.machinery.serializer.json import DecodeError, decode_json, encode, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
 
@@ -104,7 +104,7 @@ class Validator:
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Kind, version, decoded object, and what strict decoding says of it. Raises _UnusableError."""
         try:
-            api_version, name = sniff(body)
+            api_version, name = read_type_meta(body)
             group, version = split_api_version(api_version)
             kind = self.release.kind(group, name)
             if kind is None or version not in kind.versions:

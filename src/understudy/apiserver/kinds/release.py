@@ -21,7 +21,7 @@ from importlib import resources
 from typing import Any
 
 from understudy.apiserver.registry.kind import Kind, Rules, Subresource
-from understudy.machinery.typeinfo.schema import read
+from understudy.machinery.typeinfo.schema import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
 
 DEFAULT = "1.32"
@@ -198,7 +198,7 @@ def _narrowed(group: Group) -> Group:
 
 
 def _groups(release: str) -> Iterator[Group]:
-    recorded = read(release, "resources.json")
+    recorded = read_release_file(release, "resources.json")
     known = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
     for group in recorded:
         facts: dict[str, dict[str, Any]] = {}  # by kind, then version

@@ -9,9 +9,9 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
-from understudy.machinery.serializer.json_fast import as_sparse_as
-from understudy.machinery.serializer.ordering import in_order
-from understudy.machinery.serializer.protobuf_wire import envelope, tagged
+from understudy.machinery.serializer.json_fast import keep_empty_fields
+from understudy.machinery.serializer.ordering import in_field_order
+from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj
 
@@ -20,7 +20,7 @@ METADATA, ITEMS = b"\x0a", b"\x12"  # the tags of every list's fields 1 and 2
 
 def typed(kind: Kind, version: str, obj: Obj) -> Obj:
     """`obj`, already in that version's form, with its kind and apiVersion in front."""
-    return as_sparse_as(obj, {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj})
+    return keep_empty_fields(obj, {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj})
 
 
 def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
@@ -40,7 +40,7 @@ def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     key = ("object", kind.group, version)
     found: Obj | None = entry.cache.get(key)
     if found is None:
-        found = entry.cache[key] = in_order(from_internal(kind, version, entry.object), kind.struct(version))
+        found = entry.cache[key] = in_field_order(from_internal(kind, version, entry.object), kind.struct(version))
     return found
 
 
@@ -66,7 +66,7 @@ def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
 
 def bare(obj: Obj) -> Obj:
     """As in a list, whose items do not say what they are."""
-    return as_sparse_as(obj, {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
+    return keep_empty_fields(obj, {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
 
 
 def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
@@ -85,7 +85,7 @@ def _message(entry: Entry, kind: Kind, version: str) -> bytes:
     key = ("protobuf", kind.group, version)
     found: bytes | None = entry.cache.get(key)
     if found is None:
-        found = entry.cache[key] = protobuf.message(versioned(entry, kind, version), kind.struct(version))
+        found = entry.cache[key] = protobuf.encode_message(versioned(entry, kind, version), kind.struct(version))
     return found
 
 
@@ -94,7 +94,7 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     key = ("protobuf body", kind.group, version)
     found: bytes | None = entry.cache.get(key)
     if found is None:
-        found = envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
+        found = make_envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
         entry.cache[key] = found
     return found
 
@@ -104,7 +104,7 @@ def _item(entry: Entry, kind: Kind, version: str) -> bytes:
     key = ("protobuf item", kind.group, version)
     found: bytes | None = entry.cache.get(key)
     if found is None:
-        found = entry.cache[key] = tagged(ITEMS, _message(entry, kind, version))
+        found = entry.cache[key] = length_delimited(ITEMS, _message(entry, kind, version))
     return found
 
 
@@ -114,5 +114,5 @@ def encoded_protobuf_list(kind: Kind, version: str, metadata: dict[str, Any], en
     assert isinstance(shape, Struct)
     key = ("protobuf item", kind.group, version)
     items = [entry.cache.get(key) or _item(entry, kind, version) for entry in entries]
-    message = tagged(METADATA, protobuf.message(metadata, shape)) + b"".join(items)
-    return envelope(kind.gvk(version).api_version, f"{kind.name}List", message)
+    message = length_delimited(METADATA, protobuf.encode_message(metadata, shape)) + b"".join(items)
+    return make_envelope(kind.gvk(version).api_version, f"{kind.name}List", message)

@@ -61,7 +61,7 @@ async def _store(registry: QuotaStore, write: Write, name: str, request: Request
             return quota
         live = from_internal(kind, version, quota)
         new = {**live, "status": {**live["status"], "used": used}}
-        owners = managed_fields.on_update(
+        owners = managed_fields.update_managed_fields(
             live,
             new,
             struct=kind.struct(version),
@@ -70,7 +70,7 @@ async def _store(registry: QuotaStore, write: Write, name: str, request: Request
             subresource="status",
             now=request.ctx.now,
             reset=strategy.reset_fields[""],
-            convert=managed_fields.unconverted,
+            convert=managed_fields.no_conversion,
         )
         return bare({**new, "metadata": {**new["metadata"], "managedFields": owners}})
 

@@ -108,7 +108,7 @@ def check_version(write: Write, obj: Obj, current: Entry) -> None:
             raise errors.invalid(kind.group, kind.resource, write.name, [error])
         obj["metadata"]["resourceVersion"] = str(current.revision)
     elif version != current.revision:
-        raise errors.modified(kind.group, kind.resource, write.name)
+        raise errors.optimistic_lock_conflict(kind.group, kind.resource, write.name)
 
 
 def sent_version(obj: Obj) -> int:

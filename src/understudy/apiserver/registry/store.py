@@ -144,7 +144,7 @@ class Registry:
             raise errors.not_found("", "namespaces", namespace)
         if "deletionTimestamp" in entry.value["metadata"]:
             why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            error = errors.refused(kind.group, kind.resource, fields, why)
+            error = errors.admission_forbidden(kind.group, kind.resource, fields, why)
             cause = {
                 "reason": "NamespaceTerminating",
                 "message": f"namespace {namespace} is being terminated",
@@ -255,4 +255,6 @@ def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
     if have != uid:
         shown = key.removeprefix("/registry") if write.dry_run else key
         text = f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
-        raise errors.conflict(write.kind.group, write.kind.resource, write.name, text + errors.other_uid(uid, have))
+        raise errors.conflict(
+            write.kind.group, write.kind.resource, write.name, text + errors.uid_precondition_text(uid, have)
+        )

@@ -105,7 +105,9 @@ class Dispatcher:
     def _metrics(self) -> bytes:
         api = self.api
         store, kinds = api.registry.store, [kind for kind in api.release.kinds if not kind.virtual]
-        objects = {errors.qualified(kind.group, kind.resource): store.count(prefix_of(kind)) for kind in kinds}
+        objects = {
+            errors.group_resource_text(kind.group, kind.resource): store.count(prefix_of(kind)) for kind in kinds
+        }
         watches = {
             (kind.group, kind.versions[0], kind.resource): count
             for kind in kinds

@@ -14,16 +14,16 @@ _UNSIGNED = {"uint": 64, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8}
 _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/")
 
 
-def plain(node: Node) -> Any:
+def python_value(node: Node) -> Any:
     """The value of a node as Python has it; the last of duplicate keys wins."""
     if node.kind == "object":
-        return {key: plain(item) for key, item in node.value}
+        return {key: python_value(item) for key, item in node.value}
     if node.kind == "array":
-        return [plain(item) for item in node.value]
-    return number(node.value) if node.kind == "number" else node.value
+        return [python_value(item) for item in node.value]
+    return interface_number(node.value) if node.kind == "number" else node.value
 
 
-def number(literal: str) -> Any:
+def interface_number(literal: str) -> Any:
     """A number for interface{}: an int64 if it is one, else a float64. Raises OverflowError."""
     if "." not in literal and _INTEGER.fullmatch(literal) and len(literal) < 21:
         value = int(literal)
@@ -35,15 +35,15 @@ def number(literal: str) -> Any:
     return go_number(real)
 
 
-def loose(node: Node) -> Any:
+def lenient_value(node: Node) -> Any:
     """The value of raw JSON, for those who read it."""
     try:
-        return plain(node)
+        return python_value(node)
     except (OverflowError, RecursionError):
         return {} if node.kind == "object" else []
 
 
-def integer(literal: str, kind: str) -> int | None:
+def sized_integer(literal: str, kind: str) -> int | None:
     """The integer that a literal says, None if `kind` cannot hold it."""
     if not _INTEGER.fullmatch(literal) or len(literal) > 21:
         return None
@@ -54,7 +54,7 @@ def integer(literal: str, kind: str) -> int | None:
     return value if -half <= value < half else None
 
 
-def bad_base64(text: str) -> int | None:
+def base64_error_offset(text: str) -> int | None:
     """Where Go finds the first byte that is not base64, None if all is well. Line breaks are skipped."""
     data = text.encode()
     at = pending = 0  # pending: how many characters of a group of four were seen

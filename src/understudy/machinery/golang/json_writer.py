@@ -2,7 +2,7 @@
 
 A RawExtension (the opaque parameters of a device's configuration) keeps its bytes: order, number spelling, duplicates.
 Here such a value is a `RawObject`: a dict to read, with the bytes beside it. Two of them are equal if their bytes are,
-as in Go. JSON that is not an object is kept alike (`raw`); null is None.
+as in Go. JSON that is not an object is kept alike (`with_source`); null is None.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class RawNumber(Raw, float):
     """A JSON number with its bytes."""
 
 
-def raw(value: Any, source: bytes) -> Any:
+def with_source(value: Any, source: bytes) -> Any:
     """`value` with the bytes it was parsed from. null and booleans have one spelling only: they stay what they are."""
     kept: Raw
     if isinstance(value, dict):
@@ -97,35 +97,35 @@ def go_number(value: float) -> Any:
     return GoFloat(value) if str(value) == "-0.0" else int(Decimal(repr(value)))
 
 
-def go_untyped(value: Any) -> Any:
+def go_interface(value: Any) -> Any:
     """Return a parsed JSON value as Go keeps it in an `interface{}`: keys sorted, each number an int64 or a float64."""
     if isinstance(value, dict):
-        return {str(name): go_untyped(value[name]) for name in sorted(value)}
+        return {str(name): go_interface(value[name]) for name in sorted(value)}
     if isinstance(value, list):
-        return [go_untyped(item) for item in value]
+        return [go_interface(item) for item in value]
     if isinstance(value, float) or (type(value) is int and not -(2**63) <= value < 2**63):
         return go_number(float(value))
     return value
 
 
-def sorted_bytes(value: Any) -> bytes:
+def encode_sorted(value: Any) -> bytes:
     """Return the JSON that Go writes for a value whose type it does not know (`interface{}`)."""
-    return encode(go_untyped(value))
+    return encode(go_interface(value))
 
 
-def respelt(value: Any, spell: Callable[[Any], bytes]) -> Any:
+def rewrite_raw(value: Any, spell: Callable[[Any], bytes]) -> Any:
     """`value` with its raw parts in other bytes: what patches make of them, be they changed or not."""
     if isinstance(value, Raw):
-        return raw(value, spell(value))
+        return with_source(value, spell(value))
     if isinstance(value, dict):
         for name, item in value.items():
             if isinstance(item, (dict, list, Raw)):
-                new = respelt(item, spell)
+                new = rewrite_raw(item, spell)
                 if new is not item:
                     value = _with(value, name, new)
         return value
     if isinstance(value, list) and value and isinstance(value[0], (dict, list)):
-        items = [respelt(item, spell) for item in value]
+        items = [rewrite_raw(item, spell) for item in value]
         return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
     return value
 
@@ -168,7 +168,7 @@ def encode(obj: Any) -> bytes:
     return _escaped(out)
 
 
-def indented(out: bytes) -> bytes:
+def indent(out: bytes) -> bytes:
     """What `encode` has written, for people: over several lines."""
     return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
 

@@ -9,7 +9,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
-def problem(text: str, *, relative: bool = False) -> str:
+def parse_error(text: str, *, relative: bool = False) -> str:
     """What Go's net/url says of a text that is no URL, "" for one that is; `relative` lets it have no scheme."""
     if not text:
         return "" if relative else "empty url"

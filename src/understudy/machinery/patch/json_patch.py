@@ -47,7 +47,7 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     if not validate:
         prefix, of, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
     try:
-        value, duplicates = bodies.loads(body, bodies.spelt)
+        value, duplicates = bodies.loads(body, bodies.keep_spelling)
     except bodies.DecodeError as why:
         raise bad_request(f"{prefix}{why}") from None
     if value is None:

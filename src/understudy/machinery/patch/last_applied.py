@@ -9,16 +9,16 @@ import orjson
 
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.patch.apply.field_set import Set, difference
-from understudy.machinery.patch.apply.fields_of import fields_of
-from understudy.machinery.patch.apply.schema_validation import check
-from understudy.machinery.patch.apply.typed import InvalidValue, StructType, changes
+from understudy.machinery.patch.apply.fields_of import to_field_set
+from understudy.machinery.patch.apply.schema_validation import validate
+from understudy.machinery.patch.apply.typed import InvalidValue, StructType, compare
 from understudy.machinery.types import Obj
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
-def fields(live: Obj, api_version: str, kind: StructType) -> Set | None:
+def allowed_conflicts(live: Obj, api_version: str, kind: StructType) -> Set | None:
     """The fields of the annotation that are live as it says; None without a usable one."""
     text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
     if not text:
@@ -27,15 +27,15 @@ def fields(live: Obj, api_version: str, kind: StructType) -> Set | None:
         applied = orjson.loads(text)
         if not isinstance(applied, dict) or not applied.get("kind") or applied.get("apiVersion") != api_version:
             return None
-        check(kind, live)
-        check(kind, applied)
-        changed, removed = changes(kind, applied, live)
-        return difference(difference(fields_of(kind, applied), changed), removed)
+        validate(kind, live)
+        validate(kind, applied)
+        changed, removed = compare(kind, applied, live)
+        return difference(difference(to_field_set(kind, applied), changed), removed)
     except (ValueError, InvalidValue):
         return None
 
 
-def updated(obj: Obj, patch: Obj) -> Obj:
+def with_updated_annotation(obj: Obj, patch: Obj) -> Obj:
     """`obj` with its annotation, if it has one, saying what the patch says; without it if that makes it too long."""
     annotations = obj["metadata"].get("annotations") or {}
     if not annotations.get(ANNOTATION):

@@ -29,7 +29,7 @@ class Patch:
 def parse(body: bytes, validate: bool = True) -> Patch:
     """`validate` is false for fieldValidation=Ignore. Raises StatusError 400."""
     try:
-        value, duplicates = bodies.loads(body, bodies.spelt_finite if validate else bodies.spelt)
+        value, duplicates = bodies.loads(body, bodies.keep_finite_spelling if validate else bodies.keep_spelling)
     except bodies.DecodeError as why:
         raise bad_request(f"error decoding patch: {why}" if validate else INVALID) from None
     if validate and value is not None and not isinstance(value, dict):

@@ -4,7 +4,7 @@ Owns the bytes of a request; knows nothing of what a patch means. Numbers become
 (sigs.k8s.io/json, "preserve ints"). What is odd, or wrong, `gojson` reads as Go does.
 
 A patch that is applied to an object's text leaves its own spelling there, which errors show and the decoder sees: in
-such a one numbers that are not integers keep it (`spelt`), in `loads_as_written` strings do, too.
+such a one numbers that are not integers keep it (`keep_spelling`), in `loads_as_written` strings do, too.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_bytes, to_text
-from understudy.machinery.golang.json_writer import RawNumber, RawString, raw
+from understudy.machinery.golang.json_writer import RawNumber, RawString, with_source
 from understudy.machinery.golang.text import parse_int
 
 _GO_KINDS = {
@@ -36,7 +36,7 @@ def kind_of(value: Any) -> str:
     return _GO_KINDS[type(value)]
 
 
-def finite(literal: str) -> float:
+def finite_float(literal: str) -> float:
     """A float64. Raises DecodeError for what is beyond."""
     value = float(literal)
     if value in (float("inf"), float("-inf")):
@@ -44,17 +44,17 @@ def finite(literal: str) -> float:
     return value
 
 
-def spelt(literal: str) -> Any:
+def keep_spelling(literal: str) -> Any:
     """A number that is written as it came."""
-    return raw(float(literal), literal.encode())
+    return with_source(float(literal), literal.encode())
 
 
-def spelt_finite(literal: str) -> Any:
+def keep_finite_spelling(literal: str) -> Any:
     """The same. Raises DecodeError for what is beyond a float64."""
-    return raw(finite(literal), literal.encode())
+    return with_source(finite_float(literal), literal.encode())
 
 
-def loads(body: bytes, number: Number = finite) -> tuple[Any, list[str]]:
+def loads(body: bytes, number: Number = finite_float) -> tuple[Any, list[str]]:
     """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
     The last of several wins. Raises DecodeError with Go's text."""
     try:
@@ -68,7 +68,7 @@ def loads(body: bytes, number: Number = finite) -> tuple[Any, list[str]]:
 def loads_as_written(body: bytes) -> Any:
     """The value with the spelling of its scalars. The body is known to be JSON."""
     text = to_text(body)
-    return _Reader(text, spelt, True).value(parse(text), "", [])
+    return _Reader(text, keep_spelling, True).value(parse(text), "", [])
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -98,7 +98,9 @@ def _decoder(number: Number) -> Callable[[str], Any]:
     ).decode
 
 
-_DECODERS: dict[Number, Callable[[str], Any]] = {number: _decoder(number) for number in (finite, spelt, spelt_finite)}
+_DECODERS: dict[Number, Callable[[str], Any]] = {
+    number: _decoder(number) for number in (finite_float, keep_spelling, keep_finite_spelling)
+}
 
 
 class _Reader:
@@ -124,8 +126,8 @@ class _Reader:
             fraction = node.value == "-0" or set(node.value) & set(".eE")
             return self._number(node.value) if fraction else _integer(node.value, self._number)
         if node.kind == "string" and self._strings:
-            return raw(node.value, to_bytes(self._text[node.start : node.end]))
+            return with_source(node.value, to_bytes(self._text[node.start : node.end]))
         return node.value
 
 
-__all__ = ["DecodeError", "kind_of", "loads", "loads_as_written", "spelt", "spelt_finite"]
+__all__ = ["DecodeError", "keep_finite_spelling", "keep_spelling", "kind_of", "loads", "loads_as_written"]

@@ -15,25 +15,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error
+from understudy.machinery.golang import fmt
 from understudy.machinery.golang.json_writer import Raw, go_number
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import patch_body as bodies
-from understudy.machinery.patch import printed
 from understudy.machinery.patch.strategic_lists import (
+    are_scalars,
     bad_argument_type,
-    check_order,
-    in_order,
     merge_scalars,
-    only_scalars,
-    split,
+    normalize_element_order,
+    partition,
+    validate_patch_with_order,
 )
 from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 PATCH = "$patch"
 RETAIN_KEYS = "$retainKeys"
-DELETE_FROM_LIST = "$deleteFromPrimitiveList"
-ELEMENT_ORDER = "$setElementOrder"
+DELETE_FROM_PRIMITIVE_LIST = "$deleteFromPrimitiveList"
+SET_ELEMENT_ORDER = "$setElementOrder"
 
 _BAD_DELETION = "invalid patch format of primitive list"
 _BAD_RETAIN_KEYS = "invalid patch format of retainKeys"
@@ -48,7 +48,7 @@ class Patch:
     strict_errors: list[str]
 
     def left(self) -> str:
-        return printed.printed(self.content)
+        return fmt.print_value(self.content)
 
 
 def parse(body: bytes, validate: bool = True) -> Patch:
@@ -69,8 +69,8 @@ def apply(patch: Patch, current: Obj, struct: Struct) -> Obj:
 
     Opaque parts of the object lose their spelling: they become plain objects, sorted by key. Raises StatusError: 400
     and 422 for directives of a wrong form, 500 (without a reason) for what cannot be merged."""
-    merged = _merge_map(current, patch.content, Meta(struct))
-    plain: Obj = _plain(merged) if struct.opaque else merged
+    merged = _merge_map(current, patch.content, PatchMeta(struct))
+    plain: Obj = _plain(merged) if struct.has_raw_extension else merged
     return plain
 
 
@@ -99,7 +99,7 @@ def _parsed(value: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Meta:
+class PatchMeta:
     """What the type of a value says of merging it: a shape, and the field's strategy and merge key."""
 
     shape: Shape
@@ -115,44 +115,44 @@ class Meta:
             return "slice" if isinstance(self.shape, List) else "map"
         return self.shape.kind if isinstance(self.shape, Scalar) else "struct"
 
-    def of_map(self, key: str) -> Meta:
+    def of_map(self, key: str) -> PatchMeta:
         """For an object under `key`."""
         if not isinstance(self.shape, Struct | Custom):
-            kind = Meta(self.shape).kind()
+            kind = PatchMeta(self.shape).kind()
             raise unknown_error(f"merging an object in json but data type is not struct, instead is: {kind}")
         fields = self.shape.fields if isinstance(self.shape, Struct) else {}
         field = fields.get(key) or next((f for name, f in fields.items() if name.lower() == key.lower()), None)
         if field is None:
-            name = self.shape.plain if isinstance(self.shape, Struct) else self.shape.name
+            name = self.shape.type_name if isinstance(self.shape, Struct) else self.shape.name
             raise unknown_error(f"unable to find api field in struct {name} for the json field {go_quote(key)}")
         strategy = next((s for s in field.patch_strategies if s != "retainKeys"), "")
-        return Meta(field.type, field.pointer, strategy, field.merge_key)
+        return PatchMeta(field.type, field.pointer, strategy, field.merge_key)
 
-    def of_list(self, key: str) -> Meta:
+    def of_list(self, key: str) -> PatchMeta:
         """For the elements of a list under `key`."""
         field = self.of_map(key)
         if not isinstance(field.shape, List):
             if field.pointer:
-                return Meta(field.shape, False, field.strategy, field.merge_key)
+                return PatchMeta(field.shape, False, field.strategy, field.merge_key)
             raise unknown_error(f"expected slice or array type, but got: {self.kind()}")
         if isinstance(field.shape.element, List):
             raise unknown_error("unexpected slice of slice")
-        return Meta(field.shape.element, field.shape.pointer, field.strategy, field.merge_key)
+        return PatchMeta(field.shape.element, field.shape.pointer, field.strategy, field.merge_key)
 
 
-def _merge_map(current: Obj, patch: Obj, meta: Meta) -> Obj:
+def _merge_map(current: Obj, patch: Obj, meta: PatchMeta) -> Obj:
     if PATCH in patch:
         return _directed(patch)
     out = dict(current)
     _retain_keys(out, patch)
-    for key in [key for key in patch if key.startswith(ELEMENT_ORDER)]:
+    for key in [key for key in patch if key.startswith(SET_ELEMENT_ORDER)]:
         _merge_ordered(out, patch, key, meta)
     for key, value in patch.items():
-        deletion = key.startswith(DELETE_FROM_LIST)
-        name = _field_of(key, DELETE_FROM_LIST, _BAD_DELETION) if deletion else key
+        deletion = key.startswith(DELETE_FROM_PRIMITIVE_LIST)
+        name = _field_of(key, DELETE_FROM_PRIMITIVE_LIST, _BAD_DELETION) if deletion else key
         if value is None:
             out.pop(name, None)
-        elif name in out and printed.type_of(out[name]) is printed.type_of(value):
+        elif name in out and fmt.base_type(out[name]) is fmt.base_type(value):
             _merge_field(out, name, value, meta, deletion)
         elif not deletion:
             _discard_nulls(value)
@@ -160,7 +160,7 @@ def _merge_map(current: Obj, patch: Obj, meta: Meta) -> Obj:
     return out
 
 
-def _merge_field(out: Obj, name: str, value: Any, meta: Meta, deletion: bool) -> None:
+def _merge_field(out: Obj, name: str, value: Any, meta: PatchMeta, deletion: bool) -> None:
     """Merges a value into one of the same type."""
     if isinstance(value, dict):
         field = meta.of_map(name)
@@ -191,7 +191,7 @@ def _directed(patch: Obj) -> Obj:
 
 
 def _unknown_directive(directive: Any, patch: Obj) -> StatusError:
-    return unknown_error(f"unknown patch type: {printed.printed_string(directive)} in map: {printed.printed(patch)}")
+    return unknown_error(f"unknown patch type: {fmt.print_string(directive)} in map: {fmt.print_value(patch)}")
 
 
 def _field_of(key: str, directive: str, otherwise: str) -> str:
@@ -209,24 +209,28 @@ def _retain_keys(out: Obj, patch: Obj) -> None:
     if not isinstance(kept, list):
         raise bad_request(_BAD_RETAIN_KEYS)
     for key, value in patch.items():
-        if value is not None and not key.startswith((DELETE_FROM_LIST, ELEMENT_ORDER)) and key not in kept:
+        if (
+            value is not None
+            and not key.startswith((DELETE_FROM_PRIMITIVE_LIST, SET_ELEMENT_ORDER))
+            and key not in kept
+        ):
             raise bad_request(_BAD_RETAIN_KEYS)
     for key in [key for key in out if key not in kept]:
         del out[key]
 
 
-def _merge_ordered(out: Obj, patch: Obj, key: str, meta: Meta) -> None:
+def _merge_ordered(out: Obj, patch: Obj, key: str, meta: PatchMeta) -> None:
     """Merges the list that a `$setElementOrder` is about and brings it into that order; both leave the patch."""
     order = patch.pop(key)
     if not isinstance(order, list):
         raise bad_argument_type([], order)
-    name = _field_of(key, ELEMENT_ORDER, _BAD_ORDER)
+    name = _field_of(key, SET_ELEMENT_ORDER, _BAD_ORDER)
     for lists in (out, patch):
         if name in lists and not isinstance(lists[name], list):
             raise bad_argument_type([], lists[name])
     element = meta.of_list(name)
     current, wanted = out.get(name), patch.get(name)
-    check_order(wanted or [], order, element.merge_key)
+    validate_patch_with_order(wanted or [], order, element.merge_key)
     if current is None and wanted is None:
         return
     if wanted is None:
@@ -235,29 +239,29 @@ def _merge_ordered(out: Obj, patch: Obj, key: str, meta: Meta) -> None:
         merged = _without_directives(wanted)
     else:
         merged = _merge_list(current, wanted, element, False)
-    named, others = split(merged, order, element.merge_key)
-    scalars = only_scalars(current or [], wanted or [])
-    out[name] = in_order(named, others, order, current or [], "" if scalars else element.merge_key)
+    named, others = partition(merged, order, element.merge_key)
+    scalars = are_scalars(current or [], wanted or [])
+    out[name] = normalize_element_order(named, others, order, current or [], "" if scalars else element.merge_key)
     patch.pop(name, None)
 
 
-def _merge_list(current: list[Any], patch: list[Any], element: Meta, deletion: bool) -> list[Any]:
+def _merge_list(current: list[Any], patch: list[Any], element: PatchMeta, deletion: bool) -> list[Any]:
     if element.strategy != "merge" and not deletion:
         return patch
     if not current and not patch:
         return current
-    if only_scalars(current, patch):
+    if are_scalars(current, patch):
         if deletion:
-            return [item for item in current if not any(printed.same(item, gone) for gone in patch)]
+            return [item for item in current if not any(fmt.same_scalar(item, gone) for gone in patch)]
         merged = merge_scalars(current, patch)
-        named, others = split(merged, patch, element.merge_key)
-        return in_order(named, others, patch, current, "")
+        named, others = partition(merged, patch, element.merge_key)
+        return normalize_element_order(named, others, patch, current, "")
     if not element.merge_key:
         raise unknown_error(f"cannot merge lists without merge key for {element.kind()}")
     kept, patch = _obey_directives(current, patch, element.merge_key)
     merged = _merge_elements(list(kept), patch, element)
-    named, others = split(merged, patch, element.merge_key)
-    return in_order(named, others, patch, merged[: len(kept)], element.merge_key)
+    named, others = partition(merged, patch, element.merge_key)
+    return normalize_element_order(named, others, patch, merged[: len(kept)], element.merge_key)
 
 
 def _obey_directives(current: list[Any], patch: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
@@ -270,7 +274,7 @@ def _obey_directives(current: list[Any], patch: list[Any], merge_key: str) -> tu
             if merge_key not in item:
                 raise _no_merge_key(item, merge_key)
             current = [
-                old for old in current if not (merge_key in old and printed.same(old[merge_key], item[merge_key]))
+                old for old in current if not (merge_key in old and fmt.same_scalar(old[merge_key], item[merge_key]))
             ]
         elif item[PATCH] == "replace":
             replaces = True
@@ -281,21 +285,21 @@ def _obey_directives(current: list[Any], patch: list[Any], merge_key: str) -> tu
     return (rest, []) if replaces else (current, rest)
 
 
-def _merge_elements(merged: list[Any], patch: list[Any], element: Meta) -> list[Any]:
+def _merge_elements(merged: list[Any], patch: list[Any], element: PatchMeta) -> list[Any]:
     key = element.merge_key
     for item in patch:
         if key not in item:
             raise _no_merge_key(item, key)
-        found = next((i for i, old in enumerate(merged) if key in old and printed.same(old[key], item[key])), None)
+        found = next((i for i, old in enumerate(merged) if key in old and fmt.same_scalar(old[key], item[key])), None)
         if found is None:
             merged.append(item)
         else:
-            merged[found] = _merge_map(merged[found], item, Meta(element.shape, element.pointer))
+            merged[found] = _merge_map(merged[found], item, PatchMeta(element.shape, element.pointer))
     return merged
 
 
 def _no_merge_key(item: Obj, merge_key: str) -> StatusError:
-    return unknown_error(f"map: {printed.printed(item)} does not contain declared merge key: {merge_key}")
+    return unknown_error(f"map: {fmt.print_value(item)} does not contain declared merge key: {merge_key}")
 
 
 _DROPPED = object()

@@ -14,25 +14,25 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error, unprocessable
-from understudy.machinery.patch import printed
+from understudy.machinery.golang import fmt
 
 PATCH = "$patch"
 
 
 def bad_argument_type(expected: Any, actual: Any) -> StatusError:
-    return unknown_error(f"expected a {printed.type_name(expected)}, but received a {printed.type_name(actual)}")
+    return unknown_error(f"expected a {fmt.type_name(expected)}, but received a {fmt.type_name(actual)}")
 
 
-def only_scalars(*lists: list[Any]) -> bool:
+def are_scalars(*lists: list[Any]) -> bool:
     """Whether the elements are scalars; they must all be of one type. Raises StatusError."""
-    types = {printed.type_of(item) for items in lists for item in items}
+    types = {fmt.base_type(item) for items in lists for item in items}
     first = next((item for items in lists for item in items), None)
     if not types:
         raise unknown_error("no elements in any of the given slices")
     if isinstance(first, list):
         raise unprocessable()
     if len(types) > 1:
-        raise unknown_error(f"list element types are not identical: {printed.printed(list(lists))}")
+        raise unknown_error(f"list element types are not identical: {fmt.print_value(list(lists))}")
     return not isinstance(first, dict)
 
 
@@ -43,7 +43,7 @@ def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
     while i < len(items) - 1:
         j = i + 1
         while j < len(items):
-            if printed.same(items[i], items[j]):
+            if fmt.same_scalar(items[i], items[j]):
                 last = items.pop()
                 if j < len(items):
                     items[j] = last
@@ -53,7 +53,7 @@ def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
     return items
 
 
-def split(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
+def partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
     """Those of `items` that stand in `by`, and the others."""
     if not merge_key:
         position = _positions(by, "")
@@ -69,7 +69,9 @@ def split(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], l
     return named, [item for item in items if position(item) < 0]
 
 
-def in_order(named: list[Any], others: list[Any], order: list[Any], server: list[Any], merge_key: str) -> list[Any]:
+def normalize_element_order(
+    named: list[Any], others: list[Any], order: list[Any], server: list[Any], merge_key: str
+) -> list[Any]:
     """Brings `named` into `order`, `others` into that of the `server`, and merges them."""
     named = _sorted_by(named, order, merge_key)
     others = _sorted_by(others, server, merge_key)
@@ -87,7 +89,7 @@ def in_order(named: list[Any], others: list[Any], order: list[Any], server: list
     return out + others[i:] + named[j:]
 
 
-def check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
+def validate_patch_with_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
     """What the patch sets must stand in `$setElementOrder`, in the same relative order. Raises StatusError."""
     if not patch or not order:
         return
@@ -104,24 +106,24 @@ def check_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
         place += 1
     if at < len(wanted):
         raise unknown_error(
-            f"The order in patch list:\n{printed.printed(patch)}\n doesn't match $setElementOrder list:\n"
-            f"{printed.printed(order)}\n"
+            f"The order in patch list:\n{fmt.print_value(patch)}\n doesn't match $setElementOrder list:\n"
+            f"{fmt.print_value(order)}\n"
         )
 
 
 def _same_element(left: Any, right: Any, merge_key: str) -> bool:
     if not merge_key:
-        return printed.same(left, right)
+        return fmt.same_scalar(left, right)
     _need_key(left, merge_key)
     _need_key(right, merge_key)
-    return printed.same(left[merge_key], right[merge_key])
+    return fmt.same_scalar(left[merge_key], right[merge_key])
 
 
 def _need_key(item: Any, merge_key: str) -> None:
     if not isinstance(item, dict):
         raise bad_argument_type({}, item)
     if merge_key not in item:
-        raise unknown_error(f"map: {printed.printed(item)} does not contain declared merge key: {merge_key}")
+        raise unknown_error(f"map: {fmt.print_value(item)} does not contain declared merge key: {merge_key}")
 
 
 def _positions(items: Sequence[Any], merge_key: str) -> Callable[[Any], int]:

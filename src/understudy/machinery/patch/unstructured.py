@@ -11,9 +11,9 @@ from base64 import b64encode
 from typing import Any
 
 from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
-from understudy.machinery.golang.json_scalars import bad_base64
-from understudy.machinery.golang.json_writer import sorted_bytes
-from understudy.machinery.serializer.json import canonical, quickly
+from understudy.machinery.golang.json_scalars import base64_error_offset
+from understudy.machinery.golang.json_writer import encode_sorted
+from understudy.machinery.serializer.json import decode_value, decode_value_fast
 from understudy.machinery.serializer.json_exact import Decoder
 from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
@@ -22,7 +22,7 @@ _BITS = {"int": 64, "int32": 32, "int64": 64, "uint8": 8, "uint32": 32, "uint64"
 _FLOATS = ("float32", "float64")
 
 
-def kind_of(value: Any) -> str:
+def go_kind(value: Any) -> str:
     """The Go kind of an unstructured value."""
     if isinstance(value, bool):
         return "bool"
@@ -35,15 +35,15 @@ def kind_of(value: Any) -> str:
     return "slice" if isinstance(value, list) else "map"
 
 
-def decoded(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
+def from_unstructured(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
     """The canonical object of a merged value, and the strict errors about unknown fields: sorted. Raises DecodeError
     for the first thing that does not fit, in the order of the types' fields."""
-    obj = quickly(value, struct)
+    obj = decode_value_fast(value, struct)
     if obj is not None:
         return obj, []
     converter = _Converter()
     fitting = converter.struct(value, struct)
-    return canonical(fitting, struct)[0], sorted(converter.unknown)
+    return decode_value(fitting, struct)[0], sorted(converter.unknown)
 
 
 class _Converter:
@@ -68,7 +68,7 @@ class _Converter:
 
     def struct(self, value: Any, struct: Struct) -> Any:
         if not isinstance(value, dict):
-            raise DecodeError(f"cannot restore struct from: {kind_of(value)}")
+            raise DecodeError(f"cannot restore struct from: {go_kind(value)}")
         here = self._path
         out = {}
         for name, field in struct.fields.items():
@@ -82,12 +82,12 @@ class _Converter:
 
     def map(self, value: Any, shape: Map) -> Any:
         if not isinstance(value, dict):
-            raise DecodeError(f"cannot restore map from {kind_of(value)}")
+            raise DecodeError(f"cannot restore map from {go_kind(value)}")
         return {key: self.value(item, shape.value) for key, item in value.items()}
 
     def list(self, value: Any, shape: List) -> Any:
         if not isinstance(value, list):
-            raise DecodeError(f"cannot restore slice from {kind_of(value)}")
+            raise DecodeError(f"cannot restore slice from {go_kind(value)}")
         here = self._path
         out = []
         for index, item in enumerate(value):
@@ -100,14 +100,14 @@ class _Converter:
         if not isinstance(value, str):
             octets = self.list(value, List(Scalar("uint8", "uint8"), False))
             return b64encode(bytes(octet or 0 for octet in octets)).decode()
-        bad = bad_base64(value)
+        bad = base64_error_offset(value)
         if bad is not None:
             raise DecodeError(f"error decoding from json: illegal base64 data at input byte {bad}")
         return value
 
 
 def _scalar(value: Any, shape: Scalar) -> Any:
-    want, have = shape.kind, kind_of(value)
+    want, have = shape.kind, go_kind(value)
     if want in ("interface", have):
         return value
     if have in ("int64", "float64"):
@@ -130,5 +130,5 @@ def _wrapped(value: int, kind: str) -> int:
 
 def _custom(value: Any, shape: Custom) -> Any:
     """Types with a JSON form of their own decode the value's JSON by themselves."""
-    text = to_text(sorted_bytes(value))
+    text = to_text(encode_sorted(value))
     return Decoder(text).decode(parse(text), shape)

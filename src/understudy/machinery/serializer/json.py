@@ -6,7 +6,7 @@
 The caller decides what strict errors (unknown and duplicate fields) mean: an error, warnings or nothing. What cannot be
 decoded is a `DecodeError` with Go's text, whatever the body is.
 
-Two decoders do the work. `canonical` is compiled from the types and fast, and gives up on anything unusual; `exact`
+Two decoders do the work. `decode_value` is compiled from the types and fast, and gives up on anything unusual; `exact`
 then starts over with a tree of the body that keeps order, duplicates and spelling, and finds the right words.
 """
 
@@ -19,20 +19,20 @@ from typing import Any, NamedTuple, NoReturn
 from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_text
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.serializer.json_exact import Decoder
-from understudy.machinery.serializer.json_fast import converter
-from understudy.machinery.serializer.source import Odd, Source
+from understudy.machinery.serializer.json_fast import struct_converter
+from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
 from understudy.machinery.typeinfo.schema import Struct
 from understudy.machinery.types import Obj
 
 __all__ = [
     "DecodeError",
-    "canonical",
     "decode_json",
+    "decode_value",
+    "decode_value_fast",
     "decode_yaml",
     "encode",
-    "quickly",
-    "sniff",
-    "sniff_value",
+    "read_type_meta",
+    "type_meta_of",
     "yaml_to_json",
 ]
 
@@ -45,12 +45,12 @@ _FOLD = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} | {0x
 def _unique(pairs: list[tuple[str, Any]]) -> Obj:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise Odd
+        raise NeedsExactDecoder
     return found
 
 
 def _not_json(text: str) -> NoReturn:
-    raise Odd  # NaN and Infinity
+    raise NeedsExactDecoder  # NaN and Infinity
 
 
 _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode
@@ -78,9 +78,9 @@ def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
     try:
         text = body.decode()
         if "\\u" in text and _TELLING_ESCAPE.search(text):
-            raise Odd
-        return converter(struct)(_parsed(body, text), Source(text)), []
-    except (Odd, ValueError, RecursionError):
+            raise NeedsExactDecoder
+        return struct_converter(struct)(_parsed(body, text), SourceText(text)), []
+    except (NeedsExactDecoder, ValueError, RecursionError):
         return _decode_exactly(to_text(body), struct)
 
 
@@ -88,7 +88,7 @@ def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
     try:
         decoder = Decoder(text)
         value = decoder.decode(parse(text), struct)
-        return converter(struct)(value, None), decoder.strict
+        return struct_converter(struct)(value, None), decoder.strict
     except RecursionError as error:
         raise DecodeError("exceeded max depth") from error
 
@@ -108,35 +108,35 @@ def yaml_to_json(body: bytes) -> tuple[bytes, list[str]]:
     return to_json(body)
 
 
-def quickly(value: Any, struct: Struct) -> Obj | None:
+def decode_value_fast(value: Any, struct: Struct) -> Obj | None:
     """The canonical object of a JSON value, None if anything in it is unusual."""
     try:
-        obj: Obj = converter(struct)(value, None)
-    except (Odd, RecursionError):
+        obj: Obj = struct_converter(struct)(value, None)
+    except (NeedsExactDecoder, RecursionError):
         return None
     return obj
 
 
-def canonical(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
+def decode_value(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
     """The canonical object and the strict errors of a JSON value that is parsed already (the result of a patch). Raises
     DecodeError."""
-    obj = quickly(value, struct)
+    obj = decode_value_fast(value, struct)
     return (obj, []) if obj is not None else _decode_exactly(to_text(encode(value)), struct)
 
 
-def sniff(body: bytes) -> tuple[str, str]:
+def read_type_meta(body: bytes) -> tuple[str, str]:
     """(apiVersion, kind) of a JSON body, "" where there is none. Names are matched in any case, the last one wins.
     Raises DecodeError."""
     global _sniffed
     try:
         value = _loads(body.decode())
-    except (Odd, ValueError, RecursionError):
+    except (NeedsExactDecoder, ValueError, RecursionError):
         return _sniff_exactly(to_text(body))
     _sniffed = _Sniffed(body, value)
     return _sniff_quickly(value) or _sniff_exactly(to_text(body))
 
 
-def sniff_value(value: Any) -> tuple[str, str]:
+def type_meta_of(value: Any) -> tuple[str, str]:
     """The same of a JSON value that is parsed already."""
     return _sniff_quickly(value) or _sniff_exactly(to_text(encode(value)))
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_reader import DecodeError, Node, to_bytes
-from understudy.machinery.golang.json_scalars import bad_base64, integer, loose, number
-from understudy.machinery.golang.json_writer import raw
+from understudy.machinery.golang.json_scalars import base64_error_offset, interface_number, lenient_value, sized_integer
+from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
 from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
@@ -103,7 +103,7 @@ class Decoder:
             if key in seen:
                 self._complain("duplicate", key)
             seen.add(key)
-            self._struct = struct.plain
+            self._struct = struct.type_name
             self._fields.append(key)
             self._path.append(self._step(key))
             out[key] = self._value(item, field.type, out.get(key), pointer=field.pointer)
@@ -150,7 +150,7 @@ class Decoder:
             return self._mismatch(node.kind, shape.go, old)
         if wanted != "number":
             return node.value
-        value = self._float(node) if shape.kind.startswith("float") else integer(node.value, shape.kind)
+        value = self._float(node) if shape.kind.startswith("float") else sized_integer(node.value, shape.kind)
         return self._mismatch(f"number {node.value}", shape.go, old) if value is None else value
 
     def _float(self, node: Node) -> Any:
@@ -164,7 +164,7 @@ class Decoder:
         if node.kind != "string":
             return self._mismatch(node.kind, shape.go, old)
         text = node.value.replace("\r", "").replace("\n", "")
-        bad = bad_base64(node.value)
+        bad = base64_error_offset(node.value)
         if bad is not None:
             self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {bad}")
             return old
@@ -191,7 +191,7 @@ class Decoder:
         if node.kind != "number":
             return node.value
         try:
-            return number(node.value)
+            return interface_number(node.value)
         except OverflowError:
             return self._mismatch(f"number {node.value}", "float64", None)
 
@@ -231,7 +231,7 @@ class Decoder:
             return 0
         if node.kind != "number":
             raise self._type_error(node.kind, "int32")
-        value = integer(node.value, "int32")
+        value = sized_integer(node.value, "int32")
         if value is None:
             raise self._type_error(f"number {node.value}", "int32")
         return value
@@ -239,10 +239,10 @@ class Decoder:
     def _raw(self, node: Node, old: Any) -> Any:
         if node.kind == "null":
             return old
-        return raw(loose(node), self._source(node))
+        return with_source(lenient_value(node), self._source(node))
 
     def _json(self, node: Node, old: Any) -> Any:
-        return old if node.kind == "null" else loose(node)
+        return old if node.kind == "null" else lenient_value(node)
 
     def _schema_or(self, node: Node, shape: Custom) -> Any:
         assert shape.schema is not None

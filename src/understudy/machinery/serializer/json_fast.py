@@ -13,14 +13,14 @@ from functools import cache
 from typing import Any, TypeAlias
 
 from understudy.machinery import quantity
-from understudy.machinery.golang.json_writer import Raw, encode, go_number, go_untyped, raw
+from understudy.machinery.golang.json_writer import Raw, encode, go_interface, go_number, with_source
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
-from understudy.machinery.serializer.source import Odd, Source
+from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 
-class Sparse(dict[str, Any]):
+class WithEmptyFields(dict[str, Any]):
     """A struct some of whose lists or maps were empty, but not nil, before they were left out or became null: `empty`
     has their JSON names. Only error texts that print Go values tell (`godump`), and who owns what (`patch.deep`)."""
 
@@ -30,177 +30,177 @@ class Sparse(dict[str, Any]):
 
 
 # (value, source) -> canonical value; null and what is missing are not passed to it.
-Convert: TypeAlias = Callable[[Any, Source | None], Any]
+Converter: TypeAlias = Callable[[Any, SourceText | None], Any]
 
 _RANGES = {
     "int": 63, "int64": 63, "int32": 31, "int16": 15, "int8": 7, "uint64": 64, "uint32": 32, "uint16": 16, "uint8": 8
 }  # fmt: skip
 
 
-def string(value: Any, source: Source | None) -> str:
+def convert_string(value: Any, source: SourceText | None) -> str:
     if type(value) is not str:
         if isinstance(value, str):
             return str(value)
-        raise Odd
+        raise NeedsExactDecoder
     return value
 
 
-def boolean(value: Any, source: Source | None) -> bool:
+def convert_boolean(value: Any, source: SourceText | None) -> bool:
     if type(value) is not bool:
-        raise Odd
+        raise NeedsExactDecoder
     return value
 
 
-def _integer(kind: str) -> Convert:
+def _integer(kind: str) -> Converter:
     least, most = (0 if kind.startswith("u") else -(2 ** _RANGES[kind])), 2 ** _RANGES[kind]
 
-    def integer(value: Any, source: Source | None) -> int:
+    def integer(value: Any, source: SourceText | None) -> int:
         if type(value) is not int or not least <= value < most:
-            raise Odd
+            raise NeedsExactDecoder
         return value
 
     return integer
 
 
-def number(value: Any, source: Source | None) -> Any:
+def convert_float(value: Any, source: SourceText | None) -> Any:
     if type(value) is not float and type(value) is not int:
-        raise Odd
+        raise NeedsExactDecoder
     return go_number(float(value))
 
 
-def octets(value: Any, source: Source | None) -> str:
+def convert_bytes(value: Any, source: SourceText | None) -> str:
     """[]byte: base64, whose spare bits and line breaks do not survive."""
     if type(value) is not str:
-        raise Odd
+        raise NeedsExactDecoder
     try:
         plain = b64decode(value, validate=True)
     except ValueError as error:
-        raise Odd from error
+        raise NeedsExactDecoder from error
     text = b64encode(plain).decode()
     if len(text) != len(value):
-        raise Odd
+        raise NeedsExactDecoder
     return text
 
 
-def anything(value: Any, source: Source | None) -> Any:
+def convert_interface(value: Any, source: SourceText | None) -> Any:
     """Return a value of type `interface{}`: keys sorted, whole numbers within 64 bits kept, others as float64."""
-    return go_untyped(value)
+    return go_interface(value)
 
 
-def _time(convert: Callable[[str], str | None]) -> Convert:
-    def time(value: Any, source: Source | None) -> str | None:
+def _time(convert: Callable[[str], str | None]) -> Converter:
+    def time(value: Any, source: SourceText | None) -> str | None:
         if type(value) is not str:
-            raise Odd
+            raise NeedsExactDecoder
         try:
             return convert(value)
         except TimeError as error:
-            raise Odd from error
+            raise NeedsExactDecoder from error
 
     return time
 
 
-def _quantity(pointer: bool) -> Convert:
-    def amount(value: Any, source: Source | None) -> str:
+def _quantity(pointer: bool) -> Converter:
+    def amount(value: Any, source: SourceText | None) -> str:
         if type(value) is int or isinstance(value, str):
             value = str(value)
         else:
-            raise Odd
+            raise NeedsExactDecoder
         try:
-            return quantity.canonical(value, pointer)
+            return quantity.canonical_text(value, pointer)
         except quantity.QuantityError as error:
-            raise Odd from error
+            raise NeedsExactDecoder from error
 
     return amount
 
 
-def _int_or_string(value: Any, source: Source | None) -> str | int:
+def _int_or_string(value: Any, source: SourceText | None) -> str | int:
     if type(value) is str or (type(value) is int and -(2**31) <= value < 2**31):
         return value
-    raise Odd
+    raise NeedsExactDecoder
 
 
-def _raw(key: str) -> Convert:
+def _raw(key: str) -> Converter:
     """RawExtension under `key`; without a key it has to be raw already, or to have no text."""
 
-    def raw_extension(value: Any, source: Source | None) -> Any:
+    def raw_extension(value: Any, source: SourceText | None) -> Any:
         if isinstance(value, (Raw, bool)):
             return value
         if source is None:
-            return raw(value, encode(value))
+            return with_source(value, encode(value))
         if not key:
-            raise Odd
-        return raw(value, source.raw(key, value))
+            raise NeedsExactDecoder
+        return with_source(value, source.raw(key, value))
 
     return raw_extension
 
 
-def _keep(value: Any, source: Source | None) -> Any:
+def _keep(value: Any, source: SourceText | None) -> Any:
     """FieldsV1: read and written anew by whoever manages fields."""
     return value
 
 
-def _schema_or(other: Convert, schema: Struct) -> Convert:
+def _schema_or(other: Converter, schema: Struct) -> Converter:
     """JSONSchemaPropsOr…: a schema or something else."""
 
-    def schema_or(value: Any, source: Source | None) -> Any:
+    def schema_or(value: Any, source: SourceText | None) -> Any:
         if type(value) is dict:
-            return converter(schema)(value, source)
+            return struct_converter(schema)(value, source)
         return other(value, source)
 
     return schema_or
 
 
-def _schemas(schema: Struct) -> Convert:
-    def schemas(value: Any, source: Source | None) -> Any:
+def _schemas(schema: Struct) -> Converter:
+    def schemas(value: Any, source: SourceText | None) -> Any:
         if type(value) is not list:
-            raise Odd
-        return [converter(schema)(item, source) for item in value] or None
+            raise NeedsExactDecoder
+        return [struct_converter(schema)(item, source) for item in value] or None
 
     return schemas
 
 
-def _strings(value: Any, source: Source | None) -> Any:
+def _strings(value: Any, source: SourceText | None) -> Any:
     if type(value) is not list:
-        raise Odd
-    return [string(item, source) for item in value] or None
+        raise NeedsExactDecoder
+    return [convert_string(item, source) for item in value] or None
 
 
-def _custom(shape: Custom, key: str, pointer: bool) -> Convert:
-    simple: dict[str, Convert] = {
+def _custom(shape: Custom, key: str, pointer: bool) -> Converter:
+    simple: dict[str, Converter] = {
         "Time": _time(canonical_time),
         "MicroTime": _time(canonical_micro_time),
         "Quantity": _quantity(pointer),
         "IntOrString": _int_or_string,
         "FieldsV1": _keep,
-        "JSON": anything,
+        "JSON": convert_interface,
     }
     if shape.name == "RawExtension":
         return _raw(key)
     if shape.schema is not None:
-        others = {"JSONSchemaPropsOrArray": _schemas(shape.schema), "JSONSchemaPropsOrBool": boolean}
+        others = {"JSONSchemaPropsOrArray": _schemas(shape.schema), "JSONSchemaPropsOrBool": convert_boolean}
         return _schema_or(others.get(shape.name, _strings), shape.schema)
     return simple[shape.name]
 
 
-def _list(shape: List) -> Convert:
-    convert = convert_shape(shape.element)
-    null = (lambda: None) if shape.pointer else zero_of(shape.element)
+def _list(shape: List) -> Converter:
+    convert = converter_of(shape.element)
+    null = (lambda: None) if shape.pointer else zero_value_of(shape.element)
 
-    def list_(value: Any, source: Source | None) -> Any:
+    def list_(value: Any, source: SourceText | None) -> Any:
         if not isinstance(value, list):
-            raise Odd
+            raise NeedsExactDecoder
         return [null() if item is None else convert(item, source) for item in value]
 
     return list_
 
 
-def _map(shape: Map) -> Convert:
-    convert = convert_shape(shape.value)
-    null = zero_of(shape.value)
+def _map(shape: Map) -> Converter:
+    convert = converter_of(shape.value)
+    null = zero_value_of(shape.value)
 
-    def map_(value: Any, source: Source | None) -> Any:
+    def map_(value: Any, source: SourceText | None) -> Any:
         if not isinstance(value, dict):
-            raise Odd
+            raise NeedsExactDecoder
         keys = sorted(value) if len(value) > 1 else value
         return {key: null() if value[key] is None else convert(value[key], source) for key in keys}
 
@@ -211,10 +211,10 @@ _ZEROS: dict[str, Any] = {"string": "", "bool": False, "bytes": "", "interface":
 _CUSTOM_ZEROS: dict[str, Any] = {"Quantity": "0", "IntOrString": 0}
 
 
-def zero_of(shape: Shape) -> Callable[[], Any]:
+def zero_value_of(shape: Shape) -> Callable[[], Any]:
     """Makes what Go writes for a value of that type which was never set and is not left out."""
     if isinstance(shape, Struct):
-        return lambda: converter(shape)({}, None)
+        return lambda: struct_converter(shape)({}, None)
     if isinstance(shape, Scalar):
         value = _ZEROS.get(shape.kind, 0)
     else:
@@ -222,7 +222,7 @@ def zero_of(shape: Shape) -> Callable[[], Any]:
     return lambda: value
 
 
-def convert_shape(shape: Shape, key: str = "", pointer: bool = False) -> Convert:
+def converter_of(shape: Shape, key: str = "", pointer: bool = False) -> Converter:
     """The converter of a shape, for a value under the JSON name `key` or behind a pointer there."""
     if isinstance(shape, Struct):
         return _lazily(shape)
@@ -232,20 +232,20 @@ def convert_shape(shape: Shape, key: str = "", pointer: bool = False) -> Convert
         return _map(shape)
     if isinstance(shape, Custom):
         return _custom(shape, key, pointer)
-    simple = {"string": string, "bool": boolean, "bytes": octets, "interface": anything}
+    simple = {"string": convert_string, "bool": convert_boolean, "bytes": convert_bytes, "interface": convert_interface}
     if shape.kind in simple:
         return simple[shape.kind]
-    return number if shape.kind.startswith("float") else _integer(shape.kind)
+    return convert_float if shape.kind.startswith("float") else _integer(shape.kind)
 
 
-def _lazily(struct: Struct) -> Convert:
+def _lazily(struct: Struct) -> Converter:
     """Structs refer to each other in circles: one is compiled when its first value comes."""
-    compiled: Convert | None = None
+    compiled: Converter | None = None
 
-    def convert(value: Any, source: Source | None) -> Any:
+    def convert(value: Any, source: SourceText | None) -> Any:
         nonlocal compiled
         if compiled is None:
-            compiled = converter(struct)
+            compiled = struct_converter(struct)
         return compiled(value, source)
 
     return convert
@@ -256,13 +256,13 @@ _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 
 
 @cache
-def converter(struct: Struct) -> Convert:
+def struct_converter(struct: Struct) -> Converter:
     """The compiled converter of a struct."""
     stored_as_json = struct.name.startswith(_STORED_AS_JSON)
     entries = [
         (
             field.json,
-            convert_shape(field.type, field.json, field.pointer),
+            converter_of(field.type, field.json, field.pointer),
             _is_left_out(field),
             isinstance(field.type, (List, Map)) and (field.omitempty or not stored_as_json),
             _missing(field),
@@ -271,9 +271,9 @@ def converter(struct: Struct) -> Convert:
     ]
     names = frozenset(struct.fields)
 
-    def convert(value: Any, source: Source | None) -> Obj:
+    def convert(value: Any, source: SourceText | None) -> Obj:
         if not isinstance(value, dict) or not value.keys() <= names:
-            raise Odd
+            raise NeedsExactDecoder
         out: Obj = {}
         get = value.get
         empty: list[str] | None = None
@@ -297,15 +297,15 @@ def converter(struct: Struct) -> Convert:
     return convert
 
 
-def _sparse(obj: Obj, empty: Iterable[str]) -> Sparse:
-    sparse = Sparse(obj)
+def _sparse(obj: Obj, empty: Iterable[str]) -> WithEmptyFields:
+    sparse = WithEmptyFields(obj)
     sparse.empty = tuple(empty)
     return sparse
 
 
-def as_sparse_as(other: Obj, obj: Obj) -> Obj:
+def keep_empty_fields(other: Obj, obj: Obj) -> Obj:
     """`obj`, with the same lists and maps noted as empty as in `other`, of whose fields it is made."""
-    return _sparse(obj, other.empty) if isinstance(other, Sparse) else obj
+    return _sparse(obj, other.empty) if isinstance(other, WithEmptyFields) else obj
 
 
 def _is_left_out(field: Field) -> bool:
@@ -320,4 +320,4 @@ def _missing(field: Field) -> Callable[[], Any] | None:
         return None if field.omitempty else lambda: None
     if field.omitempty and isinstance(field.type, Scalar):
         return None
-    return zero_of(field.type)
+    return zero_value_of(field.type)

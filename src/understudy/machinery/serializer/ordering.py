@@ -10,14 +10,14 @@ from functools import cache, lru_cache
 from operator import is_
 from typing import Any
 
-from understudy.machinery.serializer.json_fast import as_sparse_as
+from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.typeinfo.schema import List, Map, Shape, Struct
 from understudy.machinery.types import Obj
 
 Order = Callable[[Any], Any]
 
 
-def in_order(obj: Obj, struct: Struct) -> Obj:
+def in_field_order(obj: Obj, struct: Struct) -> Obj:
     """`obj` itself where nothing of it is out of order. It stays as it is."""
     ordered: Obj = _of_struct(struct)(obj)
     return ordered
@@ -41,7 +41,7 @@ def _of_struct(struct: Struct) -> Order:
         changed = {name: new for name, of in parts if (new := of(value[name])) is not value[name]} if parts else {}
         if in_place and not changed:
             return value
-        return as_sparse_as(value, {name: changed.get(name, value[name]) for name in names})
+        return keep_empty_fields(value, {name: changed.get(name, value[name]) for name in names})
 
     for field in struct.fields.values():
         if (inner := _of(field.type)) is not None:

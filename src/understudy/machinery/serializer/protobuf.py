@@ -15,23 +15,23 @@ from functools import cache
 from typing import Any
 
 from understudy.machinery.golang.json_reader import DecodeError
-from understudy.machinery.serializer.json import canonical
-from understudy.machinery.serializer.json_fast import zero_of
-from understudy.machinery.serializer.protobuf_values import CUSTOM, SCALARS, Codec, parts_of, text
+from understudy.machinery.serializer.json import decode_value
+from understudy.machinery.serializer.json_fast import zero_value_of
+from understudy.machinery.serializer.protobuf_values import CUSTOM, SCALARS, Codec, read_parts, read_text
 from understudy.machinery.serializer.protobuf_wire import (
     BYTES,
     VARINT,
     encode_varint,
-    envelope,
-    fields,
+    length_delimited,
+    make_envelope,
     open_envelope,
-    tagged,
-    varint,
+    read_fields,
+    read_varint,
 )
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
-__all__ = ["decode", "encode", "sniff_protobuf"]
+__all__ = ["decode", "encode", "read_protobuf_type_meta"]
 
 
 def decode(body: bytes, struct: Struct) -> Obj:
@@ -42,20 +42,20 @@ def decode(body: bytes, struct: Struct) -> Obj:
     except RecursionError as error:
         raise DecodeError("exceeded max depth") from error
     obj.update({"kind": kind, "apiVersion": api_version} if "kind" in struct.fields else {})
-    return canonical(obj, struct)[0]
+    return decode_value(obj, struct)[0]
 
 
-def sniff_protobuf(body: bytes) -> tuple[str, str]:
+def read_protobuf_type_meta(body: bytes) -> tuple[str, str]:
     """(apiVersion, kind) of a body. Raises DecodeError."""
     return open_envelope(body)[:2]
 
 
 def encode(obj: Obj, struct: Struct) -> bytes:
     """The body of a canonical object, in its envelope."""
-    return envelope(obj.get("apiVersion", ""), obj.get("kind", ""), message(obj, struct))
+    return make_envelope(obj.get("apiVersion", ""), obj.get("kind", ""), encode_message(obj, struct))
 
 
-def message(obj: Obj, struct: Struct) -> bytes:
+def encode_message(obj: Obj, struct: Struct) -> bytes:
     """A canonical object, or a part of one, without an envelope."""
     return _message(struct).write(obj)
 
@@ -68,12 +68,12 @@ def _schema_or(shape: Custom) -> Codec:
     if shape.name == "JSONSchemaPropsOrBool":
 
         def read_bool(number: int, data: bytes, old: Any) -> Any:
-            parts = parts_of(data, shape.name, ("Allows", VARINT), ("Schema", BYTES))
+            parts = read_parts(data, shape.name, ("Allows", VARINT), ("Schema", BYTES))
             return schema.read(0, parts[2], None) if 2 in parts else bool(parts.get(1))
 
         def write_bool(value: Any) -> bytes:
             if isinstance(value, dict):
-                return b"\x08\x01" + tagged(b"\x12", schema.write(value))
+                return b"\x08\x01" + length_delimited(b"\x12", schema.write(value))
             return b"\x08" + encode_varint(value)
 
         return Codec(BYTES, read_bool, write_bool)
@@ -82,7 +82,7 @@ def _schema_or(shape: Custom) -> Codec:
 
     def read(number: int, data: bytes, old: Any) -> Any:
         found: Any = None
-        for which, _, payload in fields(data, known, shape.name):
+        for which, _, payload in read_fields(data, known, shape.name):
             if which == 1:
                 found = schema.read(0, payload, None)
             else:
@@ -91,8 +91,8 @@ def _schema_or(shape: Custom) -> Codec:
 
     def write(value: Any) -> bytes:
         if isinstance(value, list):
-            return b"".join(tagged(b"\x12", items.write(item)) for item in value)
-        return b"" if value is None else tagged(b"\x0a", schema.write(value))
+            return b"".join(length_delimited(b"\x12", items.write(item)) for item in value)
+        return b"" if value is None else length_delimited(b"\x0a", schema.write(value))
 
     return Codec(BYTES, read, write)
 
@@ -102,12 +102,12 @@ def _strings(shape: List) -> Codec:
     known = {1: ("Items", (BYTES,))}
     return Codec(
         BYTES,
-        lambda number, data, old: [text(0, item, None) for _, _, item in fields(data, known, shape.named)],
-        lambda value: b"".join(tagged(b"\x0a", item.encode()) for item in value or ()),
+        lambda number, data, old: [read_text(0, item, None) for _, _, item in read_fields(data, known, shape.named)],
+        lambda value: b"".join(length_delimited(b"\x0a", item.encode()) for item in value or ()),
     )
 
 
-def codec(shape: Shape) -> Codec:
+def codec_of(shape: Shape) -> Codec:
     """The codec of a shape that is one value on the wire."""
     if isinstance(shape, Struct):
         return _lazy(shape)
@@ -138,13 +138,13 @@ def _message(struct: Struct) -> Codec:
         for field in sorted(struct.declared, key=lambda field: field.number)
         if field.number
     }
-    name = struct.plain
+    name = struct.type_name
     known = {field.number: (field.go_name, members[field.number].wires) for field in struct.declared if field.number}
     writers = [member.write for member in members.values()]
 
     def read(number: int, data: bytes, old: Any) -> Obj:
         obj: Obj = old if isinstance(old, dict) else {}
-        for which, value, payload in fields(data, known, name):
+        for which, value, payload in read_fields(data, known, name):
             members[which].read(obj, value, payload)
         return obj
 
@@ -171,7 +171,7 @@ def _framed(number: int, one: Codec) -> Callable[[Any], bytes]:
     """Writes one value with its tag."""
     tag, write = _tag(number, one.wire), one.write
     if one.wire == BYTES:
-        return lambda value: tagged(tag, write(value))
+        return lambda value: length_delimited(tag, write(value))
     return lambda value: tag + write(value)
 
 
@@ -187,7 +187,7 @@ def _member(field: Field) -> _Member:
 
 def _inlined(field: Field) -> _Member:
     """An inlined struct: a message on the wire, but its fields stand among the others in JSON."""
-    one = codec(field.type)
+    one = codec_of(field.type)
     framed = _framed(field.number, one)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
@@ -197,10 +197,12 @@ def _inlined(field: Field) -> _Member:
 
 
 def _single_member(field: Field) -> _Member:
-    one, name = codec(field.type), field.json
+    one, name = codec_of(field.type), field.json
     framed = _framed(field.number, one)
     optional = field.pointer or field.type == Scalar("bytes", "[]uint8")
-    zero = {} if isinstance(field.type, Struct) else None if isinstance(field.type, List) else zero_of(field.type)()
+    zero = (
+        {} if isinstance(field.type, Struct) else None if isinstance(field.type, List) else zero_value_of(field.type)()
+    )
 
     def read(obj: Obj, number: int, data: bytes) -> None:
         obj[name] = one.read(number, data, obj.get(name))
@@ -215,16 +217,16 @@ def _single_member(field: Field) -> _Member:
 
 
 def _list_member(field: Field, shape: List) -> _Member:
-    one, name = codec(shape.element), field.json
+    one, name = codec_of(shape.element), field.json
     framed = _framed(field.number, one)
-    zero: Callable[[], Any] = dict if isinstance(shape.element, Struct) else zero_of(shape.element)
+    zero: Callable[[], Any] = dict if isinstance(shape.element, Struct) else zero_value_of(shape.element)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
         items = obj.setdefault(name, [])
         if one.wire == VARINT and data:  # packed
             at = 0
             while at < len(data):
-                number, at = varint(data, at, len(data))
+                number, at = read_varint(data, at, len(data))
                 items.append(one.read(number, b"", None))
             return
         items.append(one.read(number, data, None))
@@ -236,22 +238,24 @@ def _list_member(field: Field, shape: List) -> _Member:
 
 
 def _map_member(field: Field, shape: Map) -> _Member:
-    one, name = codec(shape.value), field.json
+    one, name = codec_of(shape.value), field.json
     framed, tag = _framed(2, one), _tag(field.number, BYTES)
     known = {1: ("key", (BYTES,)), 2: ("value", (one.wire,))}
-    zero = zero_of(shape.value)
+    zero = zero_value_of(shape.value)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
         key, value = "", zero()
-        for which, integer, payload in fields(data, known, field.go_name):
+        for which, integer, payload in read_fields(data, known, field.go_name):
             if which == 1:
-                key = text(0, payload, None)
+                key = read_text(0, payload, None)
             else:
                 value = one.read(integer, payload, None)
         obj.setdefault(name, {})[key] = value
 
     def write(obj: Obj) -> bytes:
         entries = sorted((obj.get(name) or {}).items())
-        return b"".join([tagged(tag, tagged(b"\x0a", key.encode()) + framed(value)) for key, value in entries])
+        return b"".join(
+            [length_delimited(tag, length_delimited(b"\x0a", key.encode()) + framed(value)) for key, value in entries]
+        )
 
     return _Member(read, write, (BYTES,))

@@ -12,9 +12,16 @@ from typing import Any
 import orjson
 
 from understudy.machinery.golang.json_reader import DecodeError
-from understudy.machinery.golang.json_writer import Raw, raw
+from understudy.machinery.golang.json_writer import Raw, with_source
 from understudy.machinery.golang.json_writer import encode as encode_json
-from understudy.machinery.serializer.protobuf_wire import BYTES, FIXED64, VARINT, encode_varint, fields, tagged
+from understudy.machinery.serializer.protobuf_wire import (
+    BYTES,
+    FIXED64,
+    VARINT,
+    encode_varint,
+    length_delimited,
+    read_fields,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,7 @@ def _signed(bits: int) -> Codec:
     return Codec(VARINT, lambda number, data, old: (number + half) % whole - half, encode_varint)
 
 
-def text(number: int, data: bytes, old: Any) -> str:
+def read_text(number: int, data: bytes, old: Any) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -45,7 +52,7 @@ def text(number: int, data: bytes, old: Any) -> str:
 
 
 SCALARS: dict[str, Codec] = {
-    "string": Codec(BYTES, text, lambda value: value.encode(errors="replace")),
+    "string": Codec(BYTES, read_text, lambda value: value.encode(errors="replace")),
     "bytes": Codec(BYTES, lambda number, data, old: b64encode(data).decode(), b64decode),
     "bool": Codec(VARINT, lambda number, data, old: number != 0, encode_varint),
     "float64": Codec(FIXED64, lambda number, data, old: binary.unpack("<d", data)[0], lambda v: binary.pack("<d", v)),
@@ -58,12 +65,13 @@ SCALARS: dict[str, Codec] = {
 # --- types with a JSON form of their own: small messages
 
 
-def parts_of(data: bytes, message: str, *numbered: tuple[str, int]) -> dict[int, Any]:
+def read_parts(data: bytes, message: str, *numbered: tuple[str, int]) -> dict[int, Any]:
     """The fields of a small message by number, the last of each: integers or bytes. `numbered` are Go names and wire
     types, from number 1 on."""
     known = {number: (name, (wire,)) for number, (name, wire) in enumerate(numbered, 1)}
     return {
-        number: data if known[number][1][0] == BYTES else value for number, value, data in fields(data, known, message)
+        number: data if known[number][1][0] == BYTES else value
+        for number, value, data in read_fields(data, known, message)
     }
 
 
@@ -74,7 +82,7 @@ def _read_time(nanos: bool) -> Callable[[int, bytes, Any], str | None]:
     def read(number: int, data: bytes, old: Any) -> str | None:
         if not data:
             return None
-        parts = parts_of(data, "Timestamp", ("Seconds", VARINT), ("Nanos", VARINT))
+        parts = read_parts(data, "Timestamp", ("Seconds", VARINT), ("Nanos", VARINT))
         seconds = SCALARS["int64"].read(parts.get(1, 0), b"", None)
         micros = parts.get(2, 0) // 1000 % 1_000_000 if nanos else 0
         try:
@@ -95,9 +103,9 @@ def _write_time(value: str | None) -> bytes:
 
 
 def _read_int_or_string(number: int, data: bytes, old: Any) -> int | str:
-    parts = parts_of(data, "IntOrString", ("Type", VARINT), ("IntVal", VARINT), ("StrVal", BYTES))
+    parts = read_parts(data, "IntOrString", ("Type", VARINT), ("IntVal", VARINT), ("StrVal", BYTES))
     if parts.get(1):
-        return text(0, parts.get(3, b""), None)
+        return read_text(0, parts.get(3, b""), None)
     return int(SCALARS["int32"].read(parts.get(2, 0), b"", None))
 
 
@@ -105,20 +113,24 @@ def _write_int_or_string(value: int | str) -> bytes:
     is_text = isinstance(value, str)
     text = str(value).encode() if is_text else b""
     return (
-        b"\x08" + encode_varint(is_text) + b"\x10" + encode_varint(0 if is_text else int(value)) + tagged(b"\x1a", text)
+        b"\x08"
+        + encode_varint(is_text)
+        + b"\x10"
+        + encode_varint(0 if is_text else int(value))
+        + length_delimited(b"\x1a", text)
     )
 
 
 def _read_raw(message: str, keep: bool) -> Callable[[int, bytes, Any], Any]:
     def read(number: int, data: bytes, old: Any) -> Any:
-        source = parts_of(data, message, ("Raw", BYTES)).get(1)
+        source = read_parts(data, message, ("Raw", BYTES)).get(1)
         if source is None:
             return None
         try:
             value = orjson.loads(source)
         except orjson.JSONDecodeError:
             value = {}
-        return raw(value, source) if keep else value
+        return with_source(value, source) if keep else value
 
     return read
 
@@ -126,7 +138,7 @@ def _read_raw(message: str, keep: bool) -> Callable[[int, bytes, Any], Any]:
 def _write_raw(value: Any) -> bytes:
     if value is None:
         return b""
-    return tagged(b"\x0a", value.source if isinstance(value, Raw) else encode_json(value))
+    return length_delimited(b"\x0a", value.source if isinstance(value, Raw) else encode_json(value))
 
 
 CUSTOM: dict[str, Codec] = {
@@ -134,8 +146,8 @@ CUSTOM: dict[str, Codec] = {
     "MicroTime": Codec(BYTES, _read_time(nanos=True), _write_time),
     "Quantity": Codec(
         BYTES,
-        lambda number, data, old: text(0, parts_of(data, "Quantity", ("String_", BYTES)).get(1, b"0"), None),
-        lambda value: tagged(b"\x0a", value.encode()),
+        lambda number, data, old: read_text(0, read_parts(data, "Quantity", ("String_", BYTES)).get(1, b"0"), None),
+        lambda value: length_delimited(b"\x0a", value.encode()),
     ),
     "IntOrString": Codec(BYTES, _read_int_or_string, _write_int_or_string),
     "RawExtension": Codec(BYTES, _read_raw("RawExtension", keep=True), _write_raw),

@@ -20,7 +20,7 @@ _OVERFLOW = "proto: integer overflow"
 _NEGATIVE = "proto: negative length found during unmarshaling"
 
 
-def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
     """The varint at `at`, as 64 bits without sign, and where it ends."""
     value = shift = 0
     while at < end:
@@ -37,7 +37,7 @@ def varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
     """Begin and end of what a length at `at` announces."""
-    size, at = varint(data, at, end)
+    size, at = read_varint(data, at, end)
     if size >= 1 << 63 or at + size >= 1 << 63:
         raise DecodeError(_NEGATIVE)
     if at + size > end:
@@ -50,7 +50,7 @@ def _after(data: bytes, at: int, end: int, wire: int) -> int:
     depth = 0
     while True:
         if wire == VARINT:
-            at = varint(data, at, end)[1]
+            at = read_varint(data, at, end)[1]
         elif wire == BYTES:
             at = _span(data, at, end)[1]
         elif wire in (FIXED32, FIXED64):
@@ -67,11 +67,11 @@ def _after(data: bytes, at: int, end: int, wire: int) -> int:
             raise DecodeError(_EOF)
         if not depth:
             return at
-        tag, at = varint(data, at, end)
+        tag, at = read_varint(data, at, end)
         wire = tag & 7
 
 
-def fields(
+def read_fields(
     data: bytes, known: Mapping[int, tuple[str, tuple[int, ...]]], message: str
 ) -> Iterator[tuple[int, int, bytes]]:
     """(number, integer, bytes) of the fields of a message, in their order; of the two values the one that the wire type
@@ -82,7 +82,7 @@ def fields(
         if tag < 0x80:  # nearly always: no call for it, nor for the length below
             at += 1
         else:
-            tag, at = varint(data, at, end)
+            tag, at = read_varint(data, at, end)
         number, wire = tag >> 3, tag & 7
         expected = known.get(number)
         if expected is None or wire not in expected[1]:
@@ -94,7 +94,7 @@ def fields(
                 begin, at = _span(data, at, end)
             yield number, 0, data[begin:at]
         elif wire == VARINT:
-            value, at = varint(data, at, end)
+            value, at = read_varint(data, at, end)
             yield number, value, b""
         else:
             if at + 8 > end:
@@ -132,7 +132,7 @@ def encode_varint(value: int) -> bytes:
 _SMALL = tuple(encode_varint(value) for value in range(1 << 14))
 
 
-def tagged(tag: bytes, payload: bytes) -> bytes:
+def length_delimited(tag: bytes, payload: bytes) -> bytes:
     """A field of bytes: tag, length, payload."""
     size = len(payload)
     return tag + (_SMALL[size] if size < len(_SMALL) else encode_varint(size)) + payload
@@ -158,18 +158,18 @@ def open_envelope(body: bytes) -> tuple[str, str, bytes]:
     if body == MAGIC:
         raise DecodeError("empty body")
     names, message = {1: "", 2: ""}, b""
-    for number, _, payload in fields(body[len(MAGIC) :], _UNKNOWN, "Unknown"):
+    for number, _, payload in read_fields(body[len(MAGIC) :], _UNKNOWN, "Unknown"):
         if number == 1:
-            names |= {n: text.decode(errors="replace") for n, _, text in fields(payload, _TYPE_META, "TypeMeta")}
+            names |= {n: text.decode(errors="replace") for n, _, text in read_fields(payload, _TYPE_META, "TypeMeta")}
         elif number == 2:
             message = payload
     return names[1], names[2], message
 
 
-def envelope(api_version: str, kind: str, message: bytes) -> bytes:
+def make_envelope(api_version: str, kind: str, message: bytes) -> bytes:
     """The body that holds a message."""
-    type_meta = tagged(b"\x0a", api_version.encode()) + tagged(b"\x12", kind.encode())
-    return MAGIC + tagged(b"\x0a", type_meta) + tagged(b"\x12", message) + b"\x1a\x00\x22\x00"
+    type_meta = length_delimited(b"\x0a", api_version.encode()) + length_delimited(b"\x12", kind.encode())
+    return MAGIC + length_delimited(b"\x0a", type_meta) + length_delimited(b"\x12", message) + b"\x1a\x00\x22\x00"
 
 
 # --- watches
@@ -177,7 +177,7 @@ def envelope(api_version: str, kind: str, message: bytes) -> bytes:
 
 def watch_frame(event: str, body: bytes) -> bytes:
     """One frame of a watch: `event` is ADDED, MODIFIED, …, `body` an object in its envelope."""
-    message = tagged(b"\x0a", event.encode()) + tagged(b"\x12", tagged(b"\x0a", body))
+    message = length_delimited(b"\x0a", event.encode()) + length_delimited(b"\x12", length_delimited(b"\x0a", body))
     return struct.pack(">I", len(message)) + message
 
 
@@ -193,10 +193,10 @@ def read_watch_frames(data: bytes) -> Iterator[tuple[str, bytes]]:
         if at + 4 + size > len(data):
             return
         event, body = "", b""
-        for number, _, payload in fields(data[at + 4 : at + 4 + size], _WATCH_EVENT, "WatchEvent"):
+        for number, _, payload in read_fields(data[at + 4 : at + 4 + size], _WATCH_EVENT, "WatchEvent"):
             if number == 1:
                 event = payload.decode()
             else:
-                body = b"".join(raw for _, _, raw in fields(payload, _RAW_EXTENSION, "RawExtension"))
+                body = b"".join(raw for _, _, raw in read_fields(payload, _RAW_EXTENSION, "RawExtension"))
         yield event, body
         at += 4 + size

@@ -71,10 +71,10 @@ class Struct:
     def __init__(self, schemas: Schemas, name: str) -> None:
         self.schemas = schemas
         self.name = name
-        self.go = short(name)
+        self.go = short_name(name)
 
     @property
-    def plain(self) -> str:
+    def type_name(self) -> str:
         """The name without its package: Pod."""
         return self.name.rpartition(".")[2]
 
@@ -92,7 +92,7 @@ class Struct:
         return self.schemas.openapi_of(self.name)
 
     @cached_property
-    def opaque(self) -> bool:
+    def has_raw_extension(self) -> bool:
         """Whether anything in it is a RawExtension, whose bytes are kept as they came."""
         seen: set[str] = set()
         todo: list[Shape] = [self]
@@ -145,7 +145,7 @@ class Field:
         return text.split(",") if text else []
 
 
-def short(name: str) -> str:
+def short_name(name: str) -> str:
     """v1.Pod of k8s.io/api/core/v1.Pod; names without a package stay as they are."""
     return name.rpartition("/")[2]
 
@@ -156,7 +156,7 @@ def openapi_name(name: str) -> str:
     return ".".join(reversed(host.split("."))) + "." + rest.replace("/", ".")
 
 
-def read(release: str, name: str) -> Any:
+def read_release_file(release: str, name: str) -> Any:
     """The content of `schemas/RELEASE/NAME`."""
     return orjson.loads((resources.files("understudy.schemas") / release / name).read_bytes())
 
@@ -171,7 +171,7 @@ class Schemas:
 
     def __init__(self, release: str) -> None:
         self.release = release
-        self._types = read(release, "types.json")
+        self._types = read_release_file(release, "types.json")
         self._custom = frozenset(self._types["custom"])
         self._structs: dict[str, Struct] = {}
         self._openapi: dict[str, dict[str, Any]] = {}
@@ -200,7 +200,7 @@ class Schemas:
     def document(self, group: str, version: str) -> dict[str, Any]:
         """The schemas of a group-version's OpenAPI document, by OpenAPI name."""
         path = f"apis__{group}__{version}" if group else f"api__{version}"
-        schemas: dict[str, Any] = read(self.release, f"openapi/{path}.json")["components"]["schemas"]
+        schemas: dict[str, Any] = read_release_file(self.release, f"openapi/{path}.json")["components"]["schemas"]
         return schemas
 
     def openapi_of(self, name: str) -> dict[str, Any]:
@@ -269,7 +269,7 @@ class Schemas:
         if type_name in self._custom:
             package, _, plain = type_name.rpartition(".")
             schema = self.struct(f"{package}.JSONSchemaProps") if plain.startswith("JSONSchemaProps") else None
-            return Custom(plain, short(type_name), schema)
+            return Custom(plain, short_name(type_name), schema)
         if type_name in self._types["structs"]:
             return self.struct(type_name)
         named = self._types["scalars"].get(type_name)
@@ -277,7 +277,7 @@ class Schemas:
             return Scalar("interface" if type_name.startswith("interface") else type_name, type_name)
         shape = self.shape(named)
         if isinstance(shape, Scalar):
-            return Scalar(shape.kind, short(type_name))
+            return Scalar(shape.kind, short_name(type_name))
         if isinstance(shape, (List, Map)):
-            return replace(shape, named=short(type_name))
+            return replace(shape, named=short_name(type_name))
         return shape

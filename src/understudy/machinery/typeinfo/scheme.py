@@ -22,7 +22,7 @@ _OWN = {  # by API group
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"))
 
 
-def completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
+def gvk_with_defaults(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
     """What an object says it is, with what it does not say taken from `default`. Raises DecodeError."""
     if api_version.count("/") > 1:
         raise DecodeError(f"unexpected GroupVersion string: {api_version}")
@@ -32,7 +32,7 @@ def completed(api_version: str, kind: str, default: GroupVersionKind) -> GroupVe
     return GroupVersionKind(group, version, kind or default.kind)
 
 
-def decoded(
+def decode_registered(
     schemas: Schemas,
     sent: GroupVersionKind,
     wanted: GroupVersionKind,

@@ -20,7 +20,7 @@ from typing import Any
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.golang.text import Printed, go_float, go_quote
-from understudy.machinery.serializer.json_fast import Sparse, zero_of
+from understudy.machinery.serializer.json_fast import WithEmptyFields, zero_value_of
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
@@ -69,7 +69,7 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
         value = obj.get(name, _MISSING)
         if value is not _MISSING and value is not None:
             return value
-        if isinstance(obj, Sparse) and name in obj.empty:
+        if isinstance(obj, WithEmptyFields) and name in obj.empty:
             return [] if isinstance(field.type, List) else {}
     wanted = field.json.lower()
     return next((value for name, value in obj.items() if name.lower() == wanted), None)
@@ -174,7 +174,7 @@ def _go_quantity(value: Any) -> str:
 def _json(value: Any, shape: Shape, *, pointer: bool = False) -> Any:
     """What Go's encoder makes of the internal value, as JSON that `encode` writes."""
     if value is None and (pointer or not isinstance(shape, Struct)):
-        return None if pointer or isinstance(shape, (List, Map)) else zero_of(shape)()
+        return None if pointer or isinstance(shape, (List, Map)) else zero_value_of(shape)()
     if isinstance(shape, Struct):
         return _json_struct(value, shape)
     if isinstance(shape, List):

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
-from understudy.machinery.golang.urls import problem
+from understudy.machinery.golang.urls import parse_error
 
 DECLARATIONS = """
 getEscapedPath
@@ -46,7 +46,7 @@ class URL:
     @classmethod
     def parse(cls, text: str) -> URL:
         """Read a URL; it must have a scheme or be an absolute path."""
-        wrong = problem(text)
+        wrong = parse_error(text)
         if wrong:
             raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {wrong}')
         parts = urlsplit(text)
@@ -67,7 +67,7 @@ def _escaped_path(url: URL) -> str:
 
 
 def _parses(text: str) -> bool:
-    return not problem(text)
+    return not parse_error(text)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

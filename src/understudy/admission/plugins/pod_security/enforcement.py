@@ -26,7 +26,7 @@ def check_pod(pod: Obj, ctx: Context) -> None:
     refused = violations(found.enforce, checked, ctx.release)
     if refused:
         text = f'violates PodSecurity "{found.enforce}": {_detail(refused)}'
-        raise errors.refused("", "pods", pod["metadata"], text)
+        raise errors.admission_forbidden("", "pods", pod["metadata"], text)
     _warn(found.warn, checked, ctx)
 
 

@@ -13,7 +13,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.amounts import Amounts, added, masked, parsed
 from understudy.admission.plugins.resource_quota.usage import ScopeError, Usage
 from understudy.machinery import errors
-from understudy.machinery.quantity import canonical, parse
+from understudy.machinery.quantity import canonical_text, parse
 from understudy.machinery.types import Obj
 
 _ZERO = parse("0")
@@ -31,7 +31,7 @@ class Request:
     ctx: Context
 
     def refused(self, why: str) -> errors.StatusError:
-        return errors.refused(self.group, self.resource, self.obj["metadata"], why)
+        return errors.admission_forbidden(self.group, self.resource, self.obj["metadata"], why)
 
 
 def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
@@ -96,4 +96,4 @@ def _charged(quota: Obj, more: Amounts, request: Request) -> Obj | None:
         shown = (",".join(f"{name}={amounts[name]}" for name in exceeded) for amounts in (requested, used, hard))
         texts = (f"{what}: {text}" for what, text in zip(("requested", "used", "limited"), shown, strict=True))
         raise request.refused(f"exceeded quota: {quota['metadata']['name']}, {', '.join(texts)}")
-    return {name: canonical(str(amount)) for name, amount in sorted(total.items())} if requested else None
+    return {name: canonical_text(str(amount)) for name, amount in sorted(total.items())} if requested else None

@@ -11,7 +11,7 @@ from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, domain, each, service_port
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.golang.urls import problem
+from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
@@ -88,7 +88,7 @@ def client(config: Obj, path: Path) -> Errors:
 
 
 def _url(text: str, path: Path) -> Errors:
-    if wrong := problem(text, relative=True):
+    if wrong := parse_error(text, relative=True):
         return [required(path, f"url must be a valid URL: parse {go_quote(text)}: {wrong}{_FORM}")]
     url = urlsplit(text)
     user = url.netloc.rpartition("@")[0]

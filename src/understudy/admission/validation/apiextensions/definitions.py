@@ -19,7 +19,7 @@ from understudy.admission.validation.compose import Update, in_order
 from understudy.admission.validation.formats import choice, domain, each, indexed, kind, label_1035
 from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadata
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.golang.urls import problem
+from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -195,8 +195,8 @@ def _bundle(spec: Obj, old: Obj | None) -> Errors:
     if old is None:
         return []
     bundle, before = _authorities(spec), _authorities(old["spec"])
-    wrong = x509.unfit_authorities(bundle) if bundle and _established(old) else ""
-    if not wrong or (before and x509.unfit_authorities(before)):
+    wrong = x509.ca_bundle_error(bundle) if bundle and _established(old) else ""
+    if not wrong or (before and x509.ca_bundle_error(before)):
         return []
     path = _SPEC.child("conversion", "webhookClientConfig", "caBundle")
     return [invalid(path, bad_values.octets(bundle), f"unable to load root certificates: {wrong}")]
@@ -260,7 +260,7 @@ def _approval_condition(obj: Obj) -> Obj:
         status, reason, message = "False", "MissingAnnotation", f"{needed}, {more}"
     elif text.startswith("unapproved"):
         status, reason, message = "False", "UnapprovedAnnotation", f"not approved: {go_quote(text)}"
-    elif not problem(text) and urlsplit(text).scheme and urlsplit(text).netloc:
+    elif not parse_error(text) and urlsplit(text).scheme and urlsplit(text).netloc:
         status, reason, message = "True", "ApprovedAnnotation", f"approved in {text}"
     else:
         either = 'with either a URL or a reason starting with "unapproved"'

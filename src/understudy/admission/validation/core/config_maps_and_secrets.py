@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.formats import config_key_texts, each
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
-from understudy.machinery.golang.json_scalars import plain
+from understudy.machinery.golang.json_scalars import python_value
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import size
@@ -85,7 +85,7 @@ def secret(obj: Obj, ctx: Context) -> Errors:
 def _json(text: str, path: Path) -> Errors:
     """The credentials of a registry are a JSON object."""
     try:
-        found = plain(parse(to_text(_bytes(text))))
+        found = python_value(parse(to_text(_bytes(text))))
     except DecodeError as error:
         return [invalid(path, _REDACTED, str(error))]
     if isinstance(found, dict) or found is None:

@@ -45,4 +45,4 @@ async def list_(api: Api, call: Call, target: Target) -> Reply:
 
 async def watch(api: Api, call: Call, target: Target) -> Reply:
     """Raises 405."""
-    raise errors.no_watch(target.kind.resource)
+    raise errors.watch_not_supported(target.kind.resource)

@@ -24,7 +24,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.machinery import clock, errors
 from understudy.machinery.options import DeleteOptions, boolean, integer, list_options, validated_delete_options
-from understudy.machinery.serializer.json import DecodeError, decode_json, sniff, yaml_to_json
+from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.types import Obj
 
@@ -245,7 +245,7 @@ def _body(api: Api, call: Call) -> dict[str, Any]:
         if media == PROTOBUF:
             return decode_protobuf(call.body, struct)
         body = yaml_to_json(call.body)[0] if media == YAML else call.body
-        api_version, kind = sniff(body)
+        api_version, kind = read_type_meta(body)
         if kind not in ("", "DeleteOptions"):
             version = api_version or "v1"
             raise errors.unknown_error(

@@ -15,12 +15,12 @@ from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers.request_body import Sent
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from understudy.machinery import errors
-from understudy.machinery.golang.json_writer import respelt, sorted_bytes
+from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch as json
 from understudy.machinery.patch import merge_patch as merge
 from understudy.machinery.patch import strategic, unstructured
-from understudy.machinery.serializer.json import DecodeError, canonical, encode, sniff_value
+from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
 from understudy.machinery.typeinfo import scheme
 from understudy.machinery.typeinfo.schema import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -57,28 +57,28 @@ def _document(form: Any, body: bytes, current: Current) -> Sent:
     result = form.apply(patch, current.live)
 
     def shown() -> str:
-        in_order = canonical(current.live, struct)[0]  # of Go's fields
+        in_order = decode_value(current.live, struct)[0]  # of Go's fields
         return encode(form.apply(form.as_written(body), in_order)).decode("utf-8", "surrogateescape")
 
     def decode(struct: Struct) -> tuple[Obj, list[str]]:
-        return canonical(result, struct)
+        return decode_value(result, struct)
 
     try:
-        sent = scheme.completed(*sniff_value(result), kind._replace(version=INTERNAL))
-        obj, strict = scheme.decoded(current.schemas, sent, kind, decode, shown)
+        sent = scheme.gvk_with_defaults(*type_meta_of(result), kind._replace(version=INTERNAL))
+        obj, strict = scheme.decode_registered(current.schemas, sent, kind, decode, shown)
     except DecodeError as why:
         raise _unusable(shown(), str(why)) from None
     _report(patch.strict_errors + strict, current, shown)
     if sent.version == INTERNAL:
         sent, obj = kind, _from_internal(obj, struct)
-    return Sent(respelt(obj, encode) if struct.opaque else obj, sent)
+    return Sent(rewrite_raw(obj, encode) if struct.has_raw_extension else obj, sent)
 
 
 def _from_internal(obj: Obj, struct: Struct) -> Obj:
     """What is left of an internal object: its metadata, which stand at the top."""
     metadata = struct.fields["metadata"].type
     assert isinstance(metadata, Struct)
-    return canonical({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
+    return decode_value({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
 
 
 def strategic_patch(body: bytes, current: Current) -> Sent:
@@ -88,11 +88,11 @@ def strategic_patch(body: bytes, current: Current) -> Sent:
     patch = strategic.parse(body, current.validation != IGNORE)
     result = strategic.apply(patch, current.live, struct)
     try:
-        obj, unknown = unstructured.decoded(result, struct)
+        obj, unknown = unstructured.from_unstructured(result, struct)
     except DecodeError as why:
         raise _unusable(patch.left(), str(why)) from None
     _report(patch.strict_errors + unknown, current, patch.left)
-    return Sent(respelt(obj, sorted_bytes) if struct.opaque else obj, current.kind)
+    return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.kind)
 
 
 def _report(strict: list[str], current: Current, shown: Callable[[], str]) -> None:

@@ -15,11 +15,11 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT
-from understudy.machinery.serializer.json import DecodeError, decode_json, sniff, yaml_to_json
+from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
-from understudy.machinery.serializer.protobuf import sniff_protobuf
+from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
 from understudy.machinery.typeinfo.schema import Schemas, Struct
-from understudy.machinery.typeinfo.scheme import completed, decoded
+from understudy.machinery.typeinfo.scheme import decode_registered, gvk_with_defaults
 from understudy.machinery.types import GroupVersionKind, Obj
 
 TWICE = "yaml: unmarshal errors:\n  "  # what the error about duplicate keys begins with; they are warned of one by one
@@ -43,8 +43,8 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str
     try:
         if media == YAML:
             body, strict = yaml_to_json(body)
-        api_version, name = sniff_protobuf(body) if media == PROTOBUF else sniff(body)
-        sent = completed(api_version, name, wanted)
+        api_version, name = read_protobuf_type_meta(body) if media == PROTOBUF else read_type_meta(body)
+        sent = gvk_with_defaults(api_version, name, wanted)
     except DecodeError as why:
         text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(call.body)})"
         raise errors.bad_request(text) from None
@@ -53,7 +53,7 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str
         return (decode_protobuf(body, struct), []) if media == PROTOBUF else decode_json(body, struct)
 
     try:
-        obj, found = decoded(schemas, sent, wanted, decode, lambda: call.body.decode("utf-8", "replace"))
+        obj, found = decode_registered(schemas, sent, wanted, decode, lambda: call.body.decode("utf-8", "replace"))
         strict += found
         if strict and validation == STRICT:
             raise DecodeError(f"strict decoding error: {', '.join(strict)}")

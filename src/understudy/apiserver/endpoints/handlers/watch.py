@@ -31,7 +31,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
 from understudy.machinery.selectors import Selector
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import canonical, encode
+from understudy.machinery.serializer.json import decode_value, encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
 from understudy.machinery.types import Obj
 
@@ -187,7 +187,7 @@ class EventSource:
     def _bookmark(self, *, initial_events_end: bool = False) -> None:
         self._seen = self._store.revision
         target = self._target
-        obj, _ = canonical({}, target.struct)
+        obj, _ = decode_value({}, target.struct)
         obj["metadata"] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
         if initial_events_end:
             notes = {"k8s.io/initial-events-end": "true"}

@@ -57,7 +57,7 @@ class Writer:
     def own(self, live: Obj | None, obj: Obj) -> None:
         """Records in `obj` who owns what. Both in the version of the request, typed."""
         converts = self.target.version in self.target.kind.rules.conversions
-        owners = managed_fields.on_update(
+        owners = managed_fields.update_managed_fields(
             live,
             self.live(self.internal(obj)) if converts else obj,  # with what a conversion adds
             struct=self.target.struct,

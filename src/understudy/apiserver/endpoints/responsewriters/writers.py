@@ -40,7 +40,7 @@ from understudy.apiserver.registry.encoded import (
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.json_writer import indented
+from understudy.machinery.golang.json_writer import indent
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.schema import Schemas, Struct
@@ -188,7 +188,7 @@ def _yaml(body: Any) -> bytes:
 
 def _json(body: Any, pretty: bool) -> bytes:
     raw = encode(body)
-    return indented(raw) if pretty else raw + b"\n"
+    return indent(raw) if pretty else raw + b"\n"
 
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:

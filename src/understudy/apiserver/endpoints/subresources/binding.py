@@ -80,7 +80,7 @@ def _check_bindable(pod: Obj, binding: Obj, name: str) -> None:
     """Raises 409."""
     fields = pod["metadata"]
     if binding.get("uid") and binding["uid"] != fields["uid"]:
-        raise errors.conflict("", "pods/binding", name, errors.other_uid(binding["uid"], fields["uid"]))
+        raise errors.conflict("", "pods/binding", name, errors.uid_precondition_text(binding["uid"], fields["uid"]))
     if "deletionTimestamp" in fields:
         raise errors.conflict("", "pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
     assigned = pod["spec"].get("nodeName")

@@ -112,7 +112,7 @@ def _patched(writer: Writer, media: str, live: Obj) -> Obj:
 def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
     """The Scale with its owners, as seen through it."""
     options = writer.options
-    owners = managed_fields.on_update(
+    owners = managed_fields.update_managed_fields(
         live,
         scale,
         struct=writer.api.schemas.kind(*GVK),
@@ -121,7 +121,7 @@ def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
         subresource="scale",
         now=writer.ctx.now,
         reset=STATUS,
-        convert=managed_fields.unconverted,
+        convert=managed_fields.no_conversion,
     )
     return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
 
@@ -138,7 +138,7 @@ def _applied(writer: Writer, live: Obj) -> Obj:
         subresource="scale",
         now=writer.ctx.now,
         reset=STATUS,
-        convert=managed_fields.unconverted,
+        convert=managed_fields.no_conversion,
         duplicates=patch.duplicates,
     )
     for text in patch.warnings:
@@ -178,5 +178,5 @@ def _check(target: Target, scale: Obj, live: Obj, release: str) -> None:
         raise errors.invalid("autoscaling", "Scale", target.name, found)
     uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
-        why = errors.other_uid(uid, live["metadata"]["uid"])
+        why = errors.uid_precondition_text(uid, live["metadata"]["uid"])
         raise errors.conflict(target.kind.group, f"{target.kind.resource}/scale", target.name, why)

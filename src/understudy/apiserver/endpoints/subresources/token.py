@@ -56,7 +56,7 @@ def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: 
     """The request shows who sent it, though it is not stored."""
     bare = {**body, "metadata": {}, "spec": sent, "status": {}}
     kind = target.kind.subresources["token"].kind
-    owners = managed_fields.on_update(
+    owners = managed_fields.update_managed_fields(
         None,
         bare,
         struct=api.schemas.kind(*kind),
@@ -65,7 +65,7 @@ def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: 
         subresource="token",
         now=api.context(call, target).now,
         reset=(),
-        convert=managed_fields.unconverted,
+        convert=managed_fields.no_conversion,
     )
     return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
 

@@ -22,7 +22,7 @@ async def fill(api: Api, port: int) -> None:
         kind = api.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:
             continue
-        owners = managed_fields.on_update(
+        owners = managed_fields.update_managed_fields(
             None,
             obj,
             struct=kind.struct(version),
@@ -31,7 +31,7 @@ async def fill(api: Api, port: int) -> None:
             subresource="",
             now=now,
             reset=(("status",), ("spec", "finalizers")),  # what strategies fill in, for namespaces
-            convert=managed_fields.unconverted,
+            convert=managed_fields.no_conversion,
         )
         made = {"uid": clock.new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}

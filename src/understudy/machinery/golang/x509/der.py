@@ -63,7 +63,7 @@ class Value:
     parts: list[Value]
 
 
-NOTHING = Value(b"", b"", [])
+ABSENT = Value(b"", b"", [])
 
 
 def _syntax(text: str) -> ValueError:
@@ -127,7 +127,7 @@ def read(data: bytes, shape: Shape) -> tuple[Value, bytes]:
 def _read(data: bytes, offset: int, shape: Shape) -> tuple[Value, int]:
     if offset == len(data):
         if shape.optional:
-            return NOTHING, offset
+            return ABSENT, offset
         raise _syntax("sequence truncated")
     found = header(data, offset)
     expected = shape.tag if shape.context is None else shape.context

@@ -205,7 +205,7 @@ def parse_certificates(data: bytes) -> int:
     return count
 
 
-def unfit_authorities(text: bytes) -> str:
+def ca_bundle_error(text: bytes) -> str:
     """Why there is no certificate in the PEM blocks of a text, "" where there is one."""
     reason = "unable to parse bytes as PEM block"
     for block in pem.blocks(text):

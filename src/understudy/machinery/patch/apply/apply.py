@@ -14,17 +14,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.machinery.errors import StatusError, apply_conflict, bad_request, unknown_error
-from understudy.machinery.golang.json_writer import respelt, sorted_bytes
+from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.patch import last_applied, unstructured
 from understudy.machinery.patch.apply import field_set, managers
 from understudy.machinery.patch.apply.apply_body import Patch, parse
 from understudy.machinery.patch.apply.field_set import Set, difference, intersection
-from understudy.machinery.patch.apply.fields_of import fields_of, merged
-from understudy.machinery.patch.apply.managed_fields import NEVER_OWNED, Convert, Paths, Update, bare, empty, keep_times
-from understudy.machinery.patch.apply.managers import InvalidEntry, Manager, Owned, Owners
-from understudy.machinery.patch.apply.prune import pruned
-from understudy.machinery.patch.apply.schema_validation import check
-from understudy.machinery.patch.apply.typed import InvalidValue, same, type_of
+from understudy.machinery.patch.apply.fields_of import merge, to_field_set
+from understudy.machinery.patch.apply.managed_fields import (
+    NEVER_OWNED,
+    Convert,
+    Paths,
+    Updater,
+    ignore_timestamps,
+    new_empty_object,
+    without_managed_fields,
+)
+from understudy.machinery.patch.apply.managers import InvalidEntry, ManagedFields, Manager, VersionedSet
+from understudy.machinery.patch.apply.prune import prune
+from understudy.machinery.patch.apply.schema_validation import validate
+from understudy.machinery.patch.apply.typed import InvalidValue, equals, type_of
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.schema import List, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
@@ -45,7 +53,7 @@ class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
         causes, lines = [], []
         for manager in sorted(self.fields, key=Manager.identity):
             lines.append(f"conflicts with {manager.text()}:")
-            for path in field_set.each(self.fields[manager]):
+            for path in field_set.iterate(self.fields[manager]):
                 text = field_set.path_text(path)
                 lines.append(f"- {text}")
                 message = f"conflict with {manager.text()}"
@@ -78,7 +86,7 @@ def apply(
     Raises StatusError: 409 for conflicts; 400 for a patch of another type, or with managedFields; 500 (without a
     reason) for one that does not fit the schema."""
     _check_type(patch, struct, api_version)
-    request = Request(Update(struct, api_version, reset, convert), patch, manager, subresource, now)
+    request = ApplyRequest(Updater(struct, api_version, reset, convert), patch, manager, subresource, now)
     new = request.run(live, force)
     if duplicates:
         lines = "\n  ".join(duplicates)
@@ -96,7 +104,7 @@ def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
     if sent.count("/") > 1:
         sent = kind = ""
     gvk = GroupVersionKind(*split_api_version(sent), kind)
-    if gvk != GroupVersionKind(*split_api_version(api_version), struct.plain):
+    if gvk != GroupVersionKind(*split_api_version(api_version), struct.type_name):
         raise bad_request(f"invalid object type: {_type_text(gvk)}")
 
 
@@ -111,7 +119,7 @@ def _are_entries(sent: Any, struct: Struct) -> bool:
     assert isinstance(entries.element, Struct)
     try:
         for entry in sent:
-            unstructured.decoded(entry, entries.element)
+            unstructured.from_unstructured(entry, entries.element)
     except DecodeError:
         return False
     return True
@@ -121,24 +129,24 @@ def _type_text(gvk: GroupVersionKind) -> str:
     return f"{gvk.group}/{gvk.version}, Kind={gvk.kind}"
 
 
-class Request:
+class ApplyRequest:
     """One application of a patch."""
 
-    def __init__(self, update: Update, patch: Obj, manager: str, subresource: str, now: str) -> None:
+    def __init__(self, update: Updater, patch: Obj, manager: str, subresource: str, now: str) -> None:
         self.update = update
         self.patch = patch
-        self.manager = managers.applier(manager, subresource)
+        self.manager = managers.apply_manager(manager, subresource)
         self.now = now
         self.kind = type_of(update.struct)
-        self.type_text = _type_text(GroupVersionKind(*split_api_version(update.api_version), update.struct.plain))
+        self.type_text = _type_text(GroupVersionKind(*split_api_version(update.api_version), update.struct.type_name))
 
     def run(self, live: Obj | None, force: bool) -> Obj:
-        current = live if live is not None else empty(self.update.struct, self.update.api_version)
+        current = live if live is not None else new_empty_object(self.update.struct, self.update.api_version)
         try:
             known = managers.decode(current["metadata"].get("managedFields"))
         except InvalidEntry as why:
             raise unknown_error(f"failed to decode managed fields: {why}") from None
-        start = bare(current)
+        start = without_managed_fields(current)
         try:
             new, after = self._applied_or_taken_over(start, self._tracked(live, known), force)
         except Conflicts as conflicts:
@@ -147,26 +155,26 @@ class Request:
         entries = managers.encode(after)
         if entries:
             new = {**new, "metadata": {**new["metadata"], "managedFields": entries}}
-        return live if live is not None and keep_times(live, new) == live else new
+        return live if live is not None and ignore_timestamps(live, new) == live else new
 
-    def _tracked(self, live: Obj | None, known: Owners) -> Owners:
+    def _tracked(self, live: Obj | None, known: ManagedFields) -> ManagedFields:
         """What is there before the first apply belongs to a manager of that name."""
         if known or live is None:
             return known
-        before = managers.updater(BEFORE_FIRST_APPLY, self.update.api_version, self.manager.subresource)
+        before = managers.update_manager(BEFORE_FIRST_APPLY, self.update.api_version, self.manager.subresource)
         try:
             return self.update.owners(None, live, {}, before, self.now)
         except InvalidValue as why:
             raise unknown_error(f"failed to create manager for existing fields: {why}") from None
 
-    def _applied_or_taken_over(self, live: Obj, known: Owners, force: bool) -> tuple[Obj, Owners]:
+    def _applied_or_taken_over(self, live: Obj, known: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
         """kubectl has no conflicts over what it last applied on the client's side."""
         try:
             return self.applied(live, known, force)
         except Conflicts as conflicts:
             if self.manager.name != KUBECTL:
                 raise
-            allowed = last_applied.fields(live, self.update.api_version, self.kind)
+            allowed = last_applied.allowed_conflicts(live, self.update.api_version, self.kind)
             if allowed is None:
                 raise
             left = {manager: difference(fields, allowed) for manager, fields in conflicts.fields.items()}
@@ -174,21 +182,21 @@ class Request:
                 raise Conflicts({manager: fields for manager, fields in left.items() if fields}) from None
             return self.applied(live, known, True)
 
-    def applied(self, live: Obj, known: Owners, force: bool) -> tuple[Obj, Owners]:
+    def applied(self, live: Obj, known: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
         """The new object without managed fields, `live` itself if nothing changes, and the owners. Raises Conflicts."""
         self._check_patch()
         known = self.update.reconciled(live, known)
         last = known.get(self.manager)
-        wanted = self.update.kept(fields_of(self.kind, self.patch))
-        mine = Owned(wanted, self.update.api_version, last.time if last else "")
-        new = merged(self.kind, live, self.patch)
-        new = pruned(self.update, new, {**known, self.manager: mine}, mine, last)
+        wanted = self.update.kept(to_field_set(self.kind, self.patch))
+        mine = VersionedSet(wanted, self.update.api_version, last.time if last else "")
+        new = merge(self.kind, live, self.patch)
+        new = prune(self.update, new, {**known, self.manager: mine}, mine, last)
         after = self._take(live, new, {m: owned for m, owned in known.items() if m != self.manager}, force)
-        unchanged = same(live, new)
+        unchanged = equals(live, new)
         mine = mine.with_fields(difference(wanted, NEVER_OWNED))
         if mine.fields:
             time = mine.time if unchanged else self.now
-            after[self.manager] = Owned(mine.fields, mine.api_version, time)
+            after[self.manager] = VersionedSet(mine.fields, mine.api_version, time)
         return (live if unchanged else self._decoded(new)), after
 
     def _check_patch(self) -> None:
@@ -196,11 +204,11 @@ class Request:
         if isinstance(metadata, dict) and _are_entries(metadata.get("managedFields"), self.update.struct):
             raise bad_request("metadata.managedFields must be nil")
         try:
-            check(self.kind, self.patch)
+            validate(self.kind, self.patch)
         except InvalidValue as why:
             raise unknown_error(f"failed to create typed patch object ({self._named()}): {why}") from None
 
-    def _take(self, live: Obj, new: Obj, others: Owners, force: bool) -> Owners:
+    def _take(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
         """The owners among the others after the change. Raises Conflicts for what would be taken from them."""
         changed, removed = self.update.changes(live, new, self.update.api_version) or ({}, {})
         if not force:
@@ -209,7 +217,7 @@ class Request:
                 raise Conflicts(conflicts)
         return self.update.without(others, live, new, changed, removed)
 
-    def _taken(self, live: Obj, new: Obj, owned: Owned, changed: Set) -> Set:
+    def _taken(self, live: Obj, new: Obj, owned: VersionedSet, changed: Set) -> Set:
         if owned.api_version != self.update.api_version:
             changed = (self.update.changes(live, new, owned.api_version) or ({}, {}))[0]
         return intersection(owned.fields, changed)
@@ -217,20 +225,20 @@ class Request:
     def _decoded(self, new: Obj) -> Obj:
         """The object in its canonical form, as converting it gives: opaque parts are spelt anew."""
         try:
-            obj, _ = unstructured.decoded(new, self.update.struct)
+            obj, _ = unstructured.from_unstructured(new, self.update.struct)
         except DecodeError as why:
             raise unknown_error(
                 f"failed to convert new object ({self._named()}) to proper version: "
                 f"unable to convert unstructured object to {self.type_text}: {why}"
             ) from None
-        spelt: Obj = respelt(obj, sorted_bytes) if self.update.struct.opaque else obj
+        spelt: Obj = rewrite_raw(obj, encode_sorted) if self.update.struct.has_raw_extension else obj
         return spelt
 
     def _with_annotation(self, new: Obj) -> Obj:
         """kubectl's own record of what it last applied is kept up, as long as there is one."""
         if self.manager.name != KUBECTL:
             return new
-        return last_applied.updated(new, self.patch)
+        return last_applied.with_updated_annotation(new, self.patch)
 
     def _named(self) -> str:
         """The patch's namespace, name and type, as errors name it."""

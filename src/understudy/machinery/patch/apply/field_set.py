@@ -8,7 +8,7 @@ longer paths, and a node without either that only the longer ones are. The whole
 `{}` is the empty set.
 
 Sets are values: no function changes its arguments, results share their parts. Order matters to nobody but the reader
-of the JSON: `ordered` brings a set into that of the real server.
+of the JSON: `sorted_set` brings a set into that of the real server.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _less(a: Set, b: Set, whole: bool) -> Set:
     return out
 
 
-def paths_of(*paths: tuple[str, ...]) -> Set:
+def new_set(*paths: tuple[str, ...]) -> Set:
     """The set of these paths of field names."""
     out: Set = {}
     for path in paths:
@@ -124,19 +124,19 @@ def has(fields: Set, path: tuple[str, ...]) -> bool:
     return bool(path) and is_member(node)
 
 
-def each(fields: Set, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def iterate(fields: Set, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Every path, as path elements, in the real server's order: those that end here, then the longer ones."""
     keys = [key for key in _in_order(fields) if key != _SELF]
     for key in keys:
         if is_member(fields[key]):
             yield (*prefix, key)
     for key in keys:
-        yield from each(fields[key], (*prefix, key))
+        yield from iterate(fields[key], (*prefix, key))
 
 
-def ordered(fields: Set) -> Set:
+def sorted_set(fields: Set) -> Set:
     """The same set in the order in which it is printed."""
-    return {key: ordered(fields[key]) if fields[key] else LEAF for key in _in_order(fields)}
+    return {key: sorted_set(fields[key]) if fields[key] else LEAF for key in _in_order(fields)}
 
 
 def _in_order(keys: Iterable[str]) -> list[str]:
@@ -191,10 +191,10 @@ def _dumped(value: Any) -> str:
 
 def path_text(path: tuple[str, ...]) -> str:
     """.spec.containers[name="x"].image"""
-    return "".join(map(element_text, path))
+    return "".join(map(path_element_text, path))
 
 
-def element_text(element: str) -> str:
+def path_element_text(element: str) -> str:
     kind, value = element[0], element[2:]
     if kind == "f":
         return f".{value}"
@@ -217,7 +217,7 @@ def _value_text(value: Any) -> str:
     return go_scalar(value)
 
 
-def read(fields: Any) -> Set:
+def from_json(fields: Any) -> Set:
     """The set that a client sent, with path elements in the spelling used here. Elements of unknown kinds are left out.
     Raises FieldSetError."""
     if not isinstance(fields, dict):
@@ -230,7 +230,7 @@ def read(fields: Any) -> Set:
         element = _read_element(key)
         if element is None:
             continue
-        child = read(node) if isinstance(node, dict) else LEAF
+        child = from_json(node) if isinstance(node, dict) else LEAF
         out[element] = child if element not in out else _joined_nodes(out[element], child)
     return LEAF if out.keys() == {_SELF} else out
 

@@ -23,7 +23,7 @@ from understudy.machinery.patch.apply.typed import (
 _ABSENT: Any = object()
 
 
-def fields_of(kind: Type, value: Any) -> Set:
+def to_field_set(kind: Type, value: Any) -> Set:
     """The set of fields that a whole object has. Structs and lists have none of their own, but for null and `{}`; the
     entries of a map and the elements of a list count. Raises InvalidValue."""
     return _node_of(kind, value) or {}
@@ -63,7 +63,7 @@ def _member(node: Node) -> Set:
     return node if is_member(node) else {".": LEAF, **node}
 
 
-def with_named_fields(kind: Type | None, fields: Set) -> Set:
+def ensure_named_fields_are_members(kind: Type | None, fields: Set) -> Set:
     """`fields`, and each field of a struct that longer paths in it lead through."""
     out = {}
     for name, node in fields.items():
@@ -71,7 +71,7 @@ def with_named_fields(kind: Type | None, fields: Set) -> Set:
             out[name] = node
             continue
         named = isinstance(kind, MapType) and name.startswith("f:") and name[2:] in kind.fields
-        deeper = with_named_fields(_type_below(kind, name), node)
+        deeper = ensure_named_fields_are_members(_type_below(kind, name), node)
         out[name] = _member(deeper) if named else deeper
     return out
 
@@ -84,7 +84,7 @@ def _type_below(kind: Type | None, name: str) -> Type | None:
     return kind if isinstance(kind, DeducedType) else None
 
 
-def merged(kind: Type, live: Any, applied: Any) -> Any:
+def merge(kind: Type, live: Any, applied: Any) -> Any:
     """`applied` over `live`. Raises InvalidValue."""
     if isinstance(kind, DeducedType) and isinstance(live, dict) and isinstance(applied, dict):
         kind = MapType(element=kind)
@@ -99,7 +99,7 @@ def _merged_maps(kind: MapType, live: dict[str, Any], applied: dict[str, Any]) -
     out = dict(live)
     for key, item in applied.items():
         before = live.get(key, _ABSENT)
-        out[key] = item if before is _ABSENT else merged(kind.type_of(key), before, item)
+        out[key] = item if before is _ABSENT else merge(kind.type_of(key), before, item)
     return out
 
 
@@ -116,7 +116,7 @@ def _merged_lists(kind: ListType, live: list[Any], applied: list[Any]) -> list[A
 
     def take(name: str) -> None:
         item = wanted[name]
-        out.append(merged(kind.element, before[name], item) if name in before else item)
+        out.append(merge(kind.element, before[name], item) if name in before else item)
         done.add(name)
         if shared and shared[0] == name:
             del shared[0]
@@ -145,7 +145,7 @@ def _merged_lists(kind: ListType, live: list[Any], applied: list[Any]) -> list[A
     return out
 
 
-def without(kind: Type, value: Any, fields: Set) -> Any:
+def remove_items(kind: Type, value: Any, fields: Set) -> Any:
     """`value` without the fields in a set; null where nothing is left."""
     if isinstance(kind, DeducedType):
         kind = MapType(element=kind) if isinstance(value, dict) else UNTYPED
@@ -163,7 +163,7 @@ def _map_without(kind: MapType, value: dict[str, Any], fields: Set) -> dict[str,
         if node is None:
             out[key] = item
         elif not is_member(node):
-            out[key] = without(kind.type_of(key), item, node)
+            out[key] = remove_items(kind.type_of(key), item, node)
     return out or None
 
 
@@ -174,5 +174,5 @@ def _list_without(kind: ListType, value: list[Any], fields: Set) -> list[Any] | 
         if node is None:
             out.append(item)
         elif not is_member(node):
-            out.append(without(kind.element, item, node))
+            out.append(remove_items(kind.element, item, node))
     return out or None

@@ -12,8 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from understudy.machinery.patch.apply.field_set import LEAF, Set
-from understudy.machinery.quantity import Respelt
-from understudy.machinery.serializer.json_fast import Sparse
+from understudy.machinery.quantity import RewrittenQuantity
+from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.typeinfo.schema import Field, List, Map, Scalar, Struct
 
 
@@ -27,12 +27,12 @@ class _Place(NamedTuple):
     atomic: bool = False
 
 
-def was_empty(obj: Any, name: str) -> bool:
+def was_sent_empty(obj: Any, name: str) -> bool:
     """Whether a list or map of a decoded struct was there, without elements."""
-    return isinstance(obj, Sparse) and name in obj.empty
+    return isinstance(obj, WithEmptyFields) and name in obj.empty
 
 
-def told_apart(struct: Struct, old: Any, new: Any) -> Set:
+def go_differences(struct: Struct, old: Any, new: Any) -> Set:
     """The fields of `new` that are the same in `old`, the stored object, but not to Go."""
     return _told_apart(_places(struct), old, new)
 
@@ -47,7 +47,7 @@ def _told_apart(places: tuple[_Place, ...], old: Any, new: Any) -> Set:
                     out["f:" + place.name] = node
             elif place.atomic and before is not after and _is_other(after):
                 out["f:" + place.name] = LEAF
-        elif place.empty and before is None and after is None and was_empty(new, place.name):
+        elif place.empty and before is None and after is None and was_sent_empty(new, place.name):
             out["f:" + place.name] = LEAF
     return out
 
@@ -57,7 +57,7 @@ _SCALARS = frozenset((str, int, bool, type(None)))  # most of what there is: not
 
 def _is_other(value: Any) -> bool:
     """Whether what was sent is another Go value than what is stored."""
-    if isinstance(value, Sparse | Respelt):
+    if isinstance(value, WithEmptyFields | RewrittenQuantity):
         return True
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     for item in items:  # noqa: SIM110  # a generator takes twice as long

@@ -18,25 +18,25 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.field_set import Set, difference, paths_of, recursive_difference, union
-from understudy.machinery.patch.apply.go_equality import told_apart, was_empty
+from understudy.machinery.patch.apply.field_set import Set, difference, new_set, recursive_difference, union
+from understudy.machinery.patch.apply.go_equality import go_differences, was_sent_empty
 from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
-from understudy.machinery.patch.apply.managers import Manager, Owned, Owners
-from understudy.machinery.patch.apply.reconcile import reconciled
-from understudy.machinery.patch.apply.typed import InvalidValue, changes, same, type_of
-from understudy.machinery.serializer.json import DecodeError, canonical
-from understudy.machinery.serializer.json_fast import as_sparse_as, converter
+from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
+from understudy.machinery.patch.apply.reconcile import reconcile_field_set
+from understudy.machinery.patch.apply.typed import InvalidValue, compare, equals, type_of
+from understudy.machinery.serializer.json import DecodeError, decode_value
+from understudy.machinery.serializer.json_fast import keep_empty_fields, struct_converter
 from understudy.machinery.typeinfo.schema import Struct
 from understudy.machinery.types import Obj, split_api_version
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
 Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its API version, another) to the other's form
 
-MAX_UPDATERS = 10
-ANCIENT = "ancient-changes"
+MAX_UPDATE_MANAGERS = 10
+ANCIENT_CHANGES = "ancient-changes"
 
 # What nobody owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
-NEVER_OWNED = paths_of(
+NEVER_OWNED = new_set(
     ("apiVersion",),
     ("kind",),
     ("metadata",),
@@ -57,12 +57,12 @@ NEVER_OWNED = paths_of(
 )
 
 
-def unconverted(obj: Obj, source: str, wanted: str) -> Obj | None:
+def no_conversion(obj: Obj, source: str, wanted: str) -> Obj | None:
     """The conversion of a kind that has one version."""
     return obj if source == wanted else None
 
 
-def on_update(
+def update_managed_fields(
     live: Obj | None,
     new: Obj,
     *,
@@ -78,24 +78,24 @@ def on_update(
 
     `new` may bring managedFields of its own: `[]` and `[{}]` clear them; broken ones, none at all, and those that come
     through a subresource count as the live ones. A `live` that has none stays without."""
-    before = known_owners(live, new, subresource)
+    before = starting_owners(live, new, subresource)
     if not before and live is not None:
         return []
     try:
-        after = Update(struct, api_version, reset, convert).owners(
-            live, new, before, managers.updater(manager, api_version, subresource), now
+        after = Updater(struct, api_version, reset, convert).owners(
+            live, new, before, managers.update_manager(manager, api_version, subresource), now
         )
     except InvalidValue:
         return []
-    return managers.encode(capped(after))
+    return managers.encode(cap_update_managers(after))
 
 
-def known_owners(live: Obj | None, new: Obj, subresource: str) -> Owners:
+def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFields:
     """The owners that a write starts from."""
     stored = live["metadata"].get("managedFields") if live else None
     sent = new["metadata"].get("managedFields") if not subresource else None
     if not sent or sent == stored:
-        cleared = sent == [] or (not subresource and was_empty(new["metadata"], "managedFields"))
+        cleared = sent == [] or (not subresource and was_sent_empty(new["metadata"], "managedFields"))
         return {} if cleared else managers.decode(stored, trusted=True)
     if len(sent) == 1 and not any(value or key == "fieldsV1" for key, value in sent[0].items()):
         return {}
@@ -105,7 +105,7 @@ def known_owners(live: Obj | None, new: Obj, subresource: str) -> Owners:
         return managers.decode(stored, trusted=True)
 
 
-class Update:
+class Updater:
     """How ownership moves when an object changes. Of one request."""
 
     def __init__(self, struct: Struct, api_version: str, reset: Paths, convert: Convert) -> None:
@@ -114,10 +114,10 @@ class Update:
         self.reset = _paths(reset)
         self._convert = convert
 
-    def owners(self, live: Obj | None, new: Obj, before: Owners, manager: Manager, now: str) -> Owners:
+    def owners(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
         """The owners after `manager` has made `new` of `live`. Raises InvalidValue."""
-        old = bare(live) if live is not None else _nothing(self.struct, self.api_version)
-        new = bare(new)
+        old = without_managed_fields(live) if live is not None else _nothing(self.struct, self.api_version)
+        new = without_managed_fields(new)
         before = self.reconciled(old, before)
         changed, removed = self.changes(old, new, self.api_version) or ({}, {})
         after = self.without(before, old, new, changed, removed)
@@ -125,13 +125,13 @@ class Update:
         if taken:
             previous = after.get(manager)
             fields = union(taken, previous.fields) if previous else taken
-            after[manager] = Owned(fields, self.api_version, now)
+            after[manager] = VersionedSet(fields, self.api_version, now)
         return after
 
-    def without(self, before: Owners, old: Obj, new: Obj, changed: Set, removed: Set) -> Owners:
+    def without(self, before: ManagedFields, old: Obj, new: Obj, changed: Set, removed: Set) -> ManagedFields:
         """What others keep when `changed` is taken from them and `removed` is gone; those left with nothing go too."""
         known: dict[str, tuple[Set, Set] | None] = {self.api_version: (changed, removed)}
-        after: Owners = {}
+        after: ManagedFields = {}
         for owner, owned in before.items():
             version = owned.api_version
             if version not in known:
@@ -154,8 +154,8 @@ class Update:
         before, after = self.convert(old, version), self.convert(new, version)
         if struct is None or before is None or after is None:
             return None
-        changed, removed = changes(type_of(struct), before, after)
-        return self.kept(union(changed, told_apart(struct, before, after))), self.kept(removed)
+        changed, removed = compare(type_of(struct), before, after)
+        return self.kept(union(changed, go_differences(struct, before, after))), self.kept(removed)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
         """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete
@@ -167,7 +167,7 @@ class Update:
         if struct is None or converted is None:
             return None
         try:
-            return canonical({**converted, "apiVersion": version}, struct)[0]
+            return decode_value({**converted, "apiVersion": version}, struct)[0]
         except DecodeError as why:
             raise InvalidValue(str(why)) from None
 
@@ -176,20 +176,22 @@ class Update:
         if version == self.api_version:
             return self.struct
         try:
-            return self.struct.schemas.kind(*split_api_version(version), self.struct.plain)
+            return self.struct.schemas.kind(*split_api_version(version), self.struct.type_name)
         except KeyError:
             return None
 
-    def reconciled(self, live: Obj, before: Owners) -> Owners:
+    def reconciled(self, live: Obj, before: ManagedFields) -> ManagedFields:
         """Owners of what the schema, since or for others than the one who said so, counts as one field own that."""
-        after: Owners = {}
+        after: ManagedFields = {}
         for owner, owned in before.items():
             if owned.source is not None:
                 after[owner] = owned
                 continue
             struct = self.struct_of(owned.api_version)
             if struct is not None and self.convert(live, owned.api_version) is not None:
-                after[owner] = owned.with_fields(_unless_same(owned.fields, reconciled(type_of(struct), owned.fields)))
+                after[owner] = owned.with_fields(
+                    _unless_same(owned.fields, reconcile_field_set(type_of(struct), owned.fields))
+                )
         return after
 
     def kept(self, fields: Set) -> Set:
@@ -203,31 +205,31 @@ def _unless_same(fields: Set, other: Set) -> Set:
 
 @lru_cache(maxsize=256)
 def _paths(paths: Paths) -> Set:
-    return paths_of(*paths)
+    return new_set(*paths)
 
 
-def bare(obj: Obj) -> Obj:
+def without_managed_fields(obj: Obj) -> Obj:
     """`obj` without its managed fields."""
     metadata = obj["metadata"]
     if "managedFields" not in metadata:
         return obj
     without = {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
-    return as_sparse_as(obj, without)
+    return keep_empty_fields(obj, without)
 
 
-def empty(struct: Struct, api_version: str) -> Obj:
+def new_empty_object(struct: Struct, api_version: str) -> Obj:
     """What an object of that type is before anything is set: the fields that Go always writes."""
-    obj: Obj = converter(struct)({}, None)
-    return {"apiVersion": api_version, "kind": struct.plain, **obj}
+    obj: Obj = struct_converter(struct)({}, None)
+    return {"apiVersion": api_version, "kind": struct.type_name, **obj}
 
 
-_nothing = lru_cache(maxsize=1024)(empty)  # to compare with, not to hand out
+_nothing = lru_cache(maxsize=1024)(new_empty_object)  # to compare with, not to hand out
 
 
-def capped(after: Owners) -> Owners:
+def cap_update_managers(after: ManagedFields) -> ManagedFields:
     """At most ten updaters: of more, the oldest of each API version become one, `ancient-changes`."""
     updaters = [manager for manager in after if manager.operation == managers.UPDATE]
-    excess = len(updaters) - MAX_UPDATERS
+    excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:
         return after
     after = dict(after)
@@ -241,23 +243,23 @@ def capped(after: Owners) -> Owners:
         if version not in first:
             first[version] = manager
             continue
-        bucket = managers.updater(ANCIENT, version, "")
+        bucket = managers.update_manager(ANCIENT_CHANGES, version, "")
         if bucket not in after:
             after[bucket] = after.pop(first[version])
-        after[bucket] = Owned(union(owned.fields, after[bucket].fields), version, owned.time)
+        after[bucket] = VersionedSet(union(owned.fields, after[bucket].fields), version, owned.time)
         del after[manager]  # were it the bucket itself, as when times tie, it goes: so in the real server
         excess -= 1
     return after
 
 
-def keep_times(old: Obj, new: Obj) -> Obj:
+def ignore_timestamps(old: Obj, new: Obj) -> Obj:
     """`new`, with the times of `old` in its managed fields if nothing else tells the two apart."""
     before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
     if not before or not after or len(before) != len(after) or before == after:
         return new
     if not all(_timeless(a) == _timeless(b) for a, b in zip(before, after, strict=True)):
         return new
-    if not same(bare(old), bare(new)):
+    if not equals(without_managed_fields(old), without_managed_fields(new)):
         return new
     return {**new, "metadata": {**new["metadata"], "managedFields": before}}
 
@@ -270,10 +272,10 @@ __all__ = [
     "NEVER_OWNED",
     "Convert",
     "Paths",
-    "Update",
-    "keep_times",
+    "Updater",
+    "ignore_timestamps",
     "manager_name",
-    "on_update",
-    "unconverted",
+    "no_conversion",
+    "update_managed_fields",
     "validate_field_manager",
 ]

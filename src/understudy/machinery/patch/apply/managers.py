@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.patch.apply.field_set import FieldSetError, Set, ordered, read
+from understudy.machinery.patch.apply.field_set import FieldSetError, Set, from_json, sorted_set
 from understudy.machinery.types import Obj
 
 APPLY, UPDATE = "Apply", "Update"
@@ -41,7 +41,7 @@ class Manager(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Owned:
+class VersionedSet:
     """What a manager owns, in the form of an API version. `time` is RFC 3339 or "". `source`: the entry that it was,
     as long as nothing has changed."""
 
@@ -50,28 +50,28 @@ class Owned:
     time: str
     source: Obj | None = None
 
-    def with_fields(self, fields: Set) -> Owned:
-        return self if fields is self.fields else Owned(fields, self.api_version, self.time)
+    def with_fields(self, fields: Set) -> VersionedSet:
+        return self if fields is self.fields else VersionedSet(fields, self.api_version, self.time)
 
 
-Owners = dict[Manager, Owned]
+ManagedFields = dict[Manager, VersionedSet]
 
 
 class InvalidEntry(ValueError):  # noqa: N818  # its text stands in other errors
     """An entry that cannot be read."""
 
 
-def applier(name: str, subresource: str) -> Manager:
+def apply_manager(name: str, subresource: str) -> Manager:
     return Manager(name or "unknown", APPLY, "", subresource)
 
 
-def updater(name: str, api_version: str, subresource: str) -> Manager:
+def update_manager(name: str, api_version: str, subresource: str) -> Manager:
     return Manager(name or "unknown", UPDATE, api_version, subresource)
 
 
-def decode(entries: list[Obj] | None, trusted: bool = False) -> Owners:
+def decode(entries: list[Obj] | None, trusted: bool = False) -> ManagedFields:
     """The owners in `entries`. `trusted`: they are as `encode` made them. Raises InvalidEntry."""
-    out: Owners = {}
+    out: ManagedFields = {}
     for index, entry in enumerate(entries or ()):
         operation = entry.get("operation", "")
         api_version = entry.get("apiVersion", "")
@@ -84,7 +84,7 @@ def decode(entries: list[Obj] | None, trusted: bool = False) -> Owners:
             api_version if operation == UPDATE else "",
             entry.get("subresource", ""),
         )
-        out[manager] = Owned(fields or {}, api_version, entry.get("time") or "", entry if trusted else None)
+        out[manager] = VersionedSet(fields or {}, api_version, entry.get("time") or "", entry if trusted else None)
     return out
 
 
@@ -100,12 +100,12 @@ def _checked(entry: Obj, index: int) -> Set:
         raise InvalidEntry(f'invalid fieldsType "{kind}" in managed fields entry {index}')
     fields: Any = entry.get("fieldsV1")
     try:
-        return {key: node for key, node in read({} if fields is None else fields).items() if key != "."}
+        return {key: node for key, node in from_json({} if fields is None else fields).items() if key != "."}
     except FieldSetError as why:
         raise InvalidEntry(str(why)) from None
 
 
-def encode(owners: Owners) -> list[Obj]:
+def encode(owners: ManagedFields) -> list[Obj]:
     """The entries: those who apply first, then by time, name, version and subresource."""
     entries = [owned.source or _entry(manager, owned) for manager, owned in owners.items()]
     if len(entries) > 1:
@@ -123,14 +123,14 @@ def _place(entry: Obj) -> tuple[str, ...]:
     )
 
 
-def _entry(manager: Manager, owned: Owned) -> Obj:
+def _entry(manager: Manager, owned: VersionedSet) -> Obj:
     entry: Obj = {"manager": manager.name} if manager.name else {}
     entry["operation"] = manager.operation
     entry["apiVersion"] = owned.api_version
     if owned.time:
         entry["time"] = owned.time
     entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = ordered(owned.fields)
+    entry["fieldsV1"] = sorted_set(owned.fields)
     if manager.subresource:
         entry["subresource"] = manager.subresource
     return entry

@@ -7,7 +7,7 @@ from understudy.machinery.patch.apply.field_set import LEAF, Set
 from understudy.machinery.patch.apply.typed import AtomicList, ListType, MapType, Type
 
 
-def reconciled(kind: Type, fields: Set) -> Set:
+def reconcile_field_set(kind: Type, fields: Set) -> Set:
     """`fields` of a value of that type, with the paths that lead into atomic fields replaced by those fields."""
     out = {}
     for name, node in fields.items():
@@ -17,7 +17,7 @@ def reconciled(kind: Type, fields: Set) -> Set:
         elif isinstance(child, AtomicList) or (isinstance(child, MapType) and child.atomic):
             out[name] = LEAF
         else:
-            out[name] = reconciled(child, node)
+            out[name] = reconcile_field_set(child, node)
     return out
 
 

@@ -14,20 +14,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.field_set import Set, difference, has, paths_of
-from understudy.machinery.patch.apply.managers import Owned, Owners
+from understudy.machinery.patch.apply.field_set import Set, difference, has, new_set
+from understudy.machinery.patch.apply.managers import ManagedFields, VersionedSet
 from understudy.machinery.types import Obj
 
 SCALE_VERSION = "autoscaling/v1"
 _PATH = ("f:spec", "f:replicas")
-_REPLICAS: Set = paths_of(("spec", "replicas"))
+_REPLICAS: Set = new_set(("spec", "replicas"))
 
 
 def to_scale(entries: list[Obj] | None, versions: Collection[str]) -> list[Obj]:
     """The managedFields of the Scale. `versions` are the workload's API versions; others have no replicas."""
     return managers.encode(
         {
-            manager: Owned(_REPLICAS, SCALE_VERSION, owned.time)
+            manager: VersionedSet(_REPLICAS, SCALE_VERSION, owned.time)
             for manager, owned in managers.decode(entries, trusted=True).items()
             if owned.api_version in versions and has(owned.fields, _PATH)
         }
@@ -40,7 +40,7 @@ def to_workload(
     """The managedFields of the workload, whose `entries` they were, after its Scale was written, whose `scale` are.
     `api_version` is the one of the request. Entries in a version that is not the workload's go."""
     left = managers.decode(scale, trusted=True)
-    after: Owners = {}
+    after: ManagedFields = {}
     for manager, owned in managers.decode(entries, trusted=True).items():
         if owned.api_version not in versions:
             continue
@@ -51,5 +51,5 @@ def to_workload(
             after[manager] = owned.with_fields(rest)
     for manager, owned in left.items():
         if has(owned.fields, _PATH):
-            after[manager] = Owned(_REPLICAS, api_version, "")
+            after[manager] = VersionedSet(_REPLICAS, api_version, "")
     return managers.encode(after)

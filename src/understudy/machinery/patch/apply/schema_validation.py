@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from understudy.machinery.golang import fmt
 from understudy.machinery.golang.text import go_quote, go_scalar
-from understudy.machinery.patch import printed
-from understudy.machinery.patch.apply.field_set import element_text
+from understudy.machinery.patch.apply.field_set import path_element_text
 from understudy.machinery.patch.apply.typed import AtomicList, InvalidValue, ListType, MapType, ScalarType, Type
 
 _FITS = {
@@ -19,7 +19,7 @@ _FITS = {
 }
 
 
-def check(kind: Type, value: Any) -> None:
+def validate(kind: Type, value: Any) -> None:
     """Raises InvalidValue with all that is wrong."""
     found = list(_errors(kind, value, ""))
     if len(found) == 1:
@@ -67,7 +67,7 @@ def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefi
             except InvalidValue as why:
                 yield f"{prefix}element {index}: {why}"
                 return
-            here = element_text(name)
+            here = path_element_text(name)
             if name in seen:
                 yield f"{prefix}duplicate entries for key {here}"
             seen.add(name)
@@ -76,7 +76,7 @@ def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefi
 
 def _not_of(kind: str, value: Any) -> str:
     if kind == "numeric":
-        return f"expected numeric (int or float), got {printed.type_name(value)}"
+        return f"expected numeric (int or float), got {fmt.type_name(value)}"
     if kind == "string":
         return f"expected string, got &value.valueUnstructured{{Value:{_as_go(value)}}}"
     what = "boolean" if kind == "boolean" else "any scalar"
@@ -85,7 +85,7 @@ def _not_of(kind: str, value: Any) -> str:
 
 def _printed(value: Any) -> str:
     """%v of the library's value."""
-    return f"&{{{printed.printed(value)}}}"
+    return f"&{{{fmt.print_value(value)}}}"
 
 
 def _as_go(value: Any) -> str:

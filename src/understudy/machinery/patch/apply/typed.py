@@ -28,14 +28,14 @@ class InvalidValue(Exception):  # noqa: N818  # carries a text that goes on into
     """A value that its schema cannot place; the message is the real server's."""
 
 
-def same(a: Any, b: Any) -> bool:
+def equals(a: Any, b: Any) -> bool:
     """Whether two values are equal, however they are spelt."""
     if a == b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(equals(a[key], b[key]) for key in a)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(equals, a, b))
     if isinstance(a, str) and isinstance(b, str):
         return str.__eq__(a, b)
     return isinstance(a, float) and isinstance(b, float) and float.__eq__(a, b)
@@ -52,7 +52,7 @@ class Type:
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
         """The nodes of what is changed or added, and of what is removed. Raises InvalidValue."""
-        return (None, None) if same(old, new) else (LEAF, None)
+        return (None, None) if equals(old, new) else (LEAF, None)
 
 
 class ScalarType(Type):
@@ -185,7 +185,7 @@ class ListType(Type):
         """Of elements with the same name. Duplicates are owned together, as a whole."""
         if len(new) > 1:
             if len(old) > 1:
-                return (None, None) if same(old, new) else (LEAF, None)
+                return (None, None) if equals(old, new) else (LEAF, None)
             return LEAF, self.element.added(old[0]) if old else None
         if len(old) > 1:
             return self.element.added(new[0]), LEAF
@@ -311,7 +311,7 @@ def _note(changed: Set, removed: Set, name: str, nodes: tuple[Node, Node]) -> No
         removed[name] = gone
 
 
-def changes(kind: Type, old: Any, new: Any) -> tuple[Set, Set]:
+def compare(kind: Type, old: Any, new: Any) -> tuple[Set, Set]:
     """The sets of what is changed or added in a whole object, and of what is removed. Raises InvalidValue."""
     changed, removed = kind.compare(old, new)
     return changed or {}, removed or {}

@@ -17,7 +17,7 @@ from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CON
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.admission.validation.formats import MAX_INT32, range_text
-from understudy.machinery.serializer.json_fast import Sparse
+from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -169,7 +169,7 @@ def _internal(spec: Obj) -> Obj:
 def _rebuilt(part: Obj) -> Obj:
     """A copy; lists that the real server builds anew are nil when they are empty."""
     out = copy(part)
-    if isinstance(out, Sparse):
+    if isinstance(out, WithEmptyFields):
         out.empty = tuple(name for name in out.empty if name not in _REBUILT)
     return out
 

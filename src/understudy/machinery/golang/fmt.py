@@ -16,29 +16,29 @@ _TYPES = {
 }
 
 
-def printed(value: Any) -> str:
+def print_value(value: Any) -> str:
     """`value` as %v and %+v write it: map[metadata:map[labels:map[a:1]]]."""
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{printed(value[key])}' for key in sorted(value))}]"
+        return f"map[{' '.join(f'{key}:{print_value(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
-        return f"[{' '.join(map(printed, value))}]"
+        return f"[{' '.join(map(print_value, value))}]"
     if value is None:
         return "<nil>"
     return go_scalar(value)
 
 
-def printed_string(value: Any) -> str:
+def print_string(value: Any) -> str:
     """`value` as %s writes it: with its type where it is no string."""
     if isinstance(value, dict):
-        return f"map[{' '.join(f'{key}:{printed_string(value[key])}' for key in sorted(value))}]"
+        return f"map[{' '.join(f'{key}:{print_string(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
-        return f"[{' '.join(map(printed_string, value))}]"
+        return f"[{' '.join(map(print_string, value))}]"
     if isinstance(value, str):
         return value
-    return f"%!s({type_name(value)}={printed(value)})" if value is not None else "%!s(<nil>)"
+    return f"%!s({type_name(value)}={print_value(value)})" if value is not None else "%!s(<nil>)"
 
 
-def type_of(value: Any) -> type[Any]:
+def base_type(value: Any) -> type[Any]:
     """dict, list, str, int, float, bool or NoneType."""
     kind = type(value)
     return kind if kind in _TYPES else next((base for base in _TYPES if isinstance(value, base)), kind)
@@ -46,9 +46,9 @@ def type_of(value: Any) -> type[Any]:
 
 def type_name(value: Any) -> str:
     """The Go type of a decoded value."""
-    return _TYPES.get(type_of(value), "%!s(<nil>)")
+    return _TYPES.get(base_type(value), "%!s(<nil>)")
 
 
-def same(left: Any, right: Any) -> bool:
+def same_scalar(left: Any, right: Any) -> bool:
     """Whether two scalars are of the same type and equal."""
     return type(left) is type(right) and bool(left == right)

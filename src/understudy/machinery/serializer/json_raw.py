@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 
-class Odd(Exception):  # noqa: N818  # a signal, not an error
+class NeedsExactDecoder(Exception):  # noqa: N818  # a signal, not an error
     """The value needs the exact decoder."""
 
 
-class Source:
+class SourceText:
     """The text that a value was parsed from, to find the bytes of its raw parts again."""
 
     def __init__(self, text: str) -> None:
@@ -24,7 +24,7 @@ class Source:
             self._found[key] = list(self._occurrences(f'"{key}"'))
         spellings = {text for parsed, text in self._found[key] if parsed == value}
         if len(spellings) != 1:
-            raise Odd
+            raise NeedsExactDecoder
         return spellings.pop().encode()
 
     def _occurrences(self, key: str) -> Iterator[tuple[Any, str]]:
