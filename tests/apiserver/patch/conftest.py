@@ -10,7 +10,7 @@ import pytest
 
 from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply, managed_fields
-from understudy.machinery.patch.apply.field_set import iterate, path_text
+from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version

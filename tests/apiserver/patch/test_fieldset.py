@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.machinery.patch.apply.field_set import (
+from understudy.machinery.patch.structured_merge_diff.field_set import (
     FieldSetError,
     Set,
     difference,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.machinery.patch.apply.scale_managers import to_scale, to_workload
+from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
 
 VERSIONS = {"apps/v1"}
 REPLICAS = {"f:spec": {"f:replicas": {}}}

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.machinery.errors import StatusError
-from understudy.machinery.patch.apply.field_set import difference, intersection, iterate, path_text
-from understudy.machinery.patch.apply.fields_of import to_field_set
 from understudy.machinery.patch.apply.managers import decode
-from understudy.machinery.patch.apply.typed import compare, type_of
+from understudy.machinery.patch.structured_merge_diff.field_set import difference, intersection, iterate, path_text
+from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
+from understudy.machinery.patch.structured_merge_diff.typed import compare, type_of
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.types import Obj
 

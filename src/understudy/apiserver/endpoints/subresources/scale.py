@@ -19,7 +19,7 @@ from understudy.apiserver.registry.encoded import bare
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply import apply, managed_fields
-from understudy.machinery.patch.apply.scale_managers import to_scale, to_workload
+from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Path, invalid
 

@@ -15,11 +15,9 @@ from typing import Any
 
 from understudy.machinery.errors import StatusError, apply_conflict, bad_request, unknown_error
 from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
-from understudy.machinery.patch import last_applied, unstructured
-from understudy.machinery.patch.apply import field_set, managers
+from understudy.machinery.patch import unstructured
+from understudy.machinery.patch.apply import last_applied, managers
 from understudy.machinery.patch.apply.apply_body import Patch, parse
-from understudy.machinery.patch.apply.field_set import Set, difference, intersection
-from understudy.machinery.patch.apply.fields_of import merge, to_field_set
 from understudy.machinery.patch.apply.managed_fields import (
     NEVER_OWNED,
     Convert,
@@ -31,8 +29,12 @@ from understudy.machinery.patch.apply.managed_fields import (
 )
 from understudy.machinery.patch.apply.managers import InvalidEntry, ManagedFields, Manager, VersionedSet
 from understudy.machinery.patch.apply.prune import prune
-from understudy.machinery.patch.apply.schema_validation import validate
-from understudy.machinery.patch.apply.typed import InvalidValue, equals, type_of
+from understudy.machinery.patch.structured_merge_diff import field_set
+from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection
+from understudy.machinery.patch.structured_merge_diff.merge import merge
+from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals, type_of
+from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.schema import List, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version

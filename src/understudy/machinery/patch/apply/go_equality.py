@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from understudy.machinery.patch.apply.field_set import LEAF, Set
+from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
 from understudy.machinery.quantity import RewrittenQuantity
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.typeinfo.schema import Field, List, Map, Scalar, Struct

@@ -18,12 +18,18 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.field_set import Set, difference, new_set, recursive_difference, union
 from understudy.machinery.patch.apply.go_equality import go_differences, was_sent_empty
 from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
 from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
-from understudy.machinery.patch.apply.reconcile import reconcile_field_set
-from understudy.machinery.patch.apply.typed import InvalidValue, compare, equals, type_of
+from understudy.machinery.patch.structured_merge_diff.field_set import (
+    Set,
+    difference,
+    new_set,
+    recursive_difference,
+    union,
+)
+from understudy.machinery.patch.structured_merge_diff.reconcile import reconcile_field_set
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals, type_of
 from understudy.machinery.serializer.json import DecodeError, decode_value
 from understudy.machinery.serializer.json_fast import keep_empty_fields, struct_converter
 from understudy.machinery.typeinfo.schema import Struct

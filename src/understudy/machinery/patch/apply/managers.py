@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.patch.apply.field_set import FieldSetError, Set, from_json, sorted_set
+from understudy.machinery.patch.structured_merge_diff.field_set import FieldSetError, Set, from_json, sorted_set
 from understudy.machinery.types import Obj
 
 APPLY, UPDATE = "Apply", "Update"

@@ -6,11 +6,12 @@ Elements of lists and structs that it brought in go with all that is in them, bu
 from __future__ import annotations
 
 from understudy.machinery.errors import unknown_error
-from understudy.machinery.patch.apply.field_set import Set, difference, intersection, union
-from understudy.machinery.patch.apply.fields_of import ensure_named_fields_are_members, remove_items, to_field_set
 from understudy.machinery.patch.apply.managed_fields import Updater
 from understudy.machinery.patch.apply.managers import ManagedFields, VersionedSet
-from understudy.machinery.patch.apply.typed import InvalidValue, StructType, type_of
+from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection, union
+from understudy.machinery.patch.structured_merge_diff.remove_items import remove_items
+from understudy.machinery.patch.structured_merge_diff.to_field_set import ensure_named_fields_are_members, to_field_set
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, StructType, type_of
 from understudy.machinery.types import Obj
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import orjson
 
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.patch.apply.field_set import Set, difference
-from understudy.machinery.patch.apply.fields_of import to_field_set
-from understudy.machinery.patch.apply.schema_validation import validate
-from understudy.machinery.patch.apply.typed import InvalidValue, StructType, compare
+from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference
+from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, StructType, compare
+from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.types import Obj
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"

@@ -8,8 +8,15 @@ from typing import Any
 
 from understudy.machinery.golang import fmt
 from understudy.machinery.golang.text import go_quote, go_scalar
-from understudy.machinery.patch.apply.field_set import path_element_text
-from understudy.machinery.patch.apply.typed import AtomicList, InvalidValue, ListType, MapType, ScalarType, Type
+from understudy.machinery.patch.structured_merge_diff.field_set import path_element_text
+from understudy.machinery.patch.structured_merge_diff.typed import (
+    AtomicList,
+    InvalidValue,
+    ListType,
+    MapType,
+    ScalarType,
+    Type,
+)
 
 _FITS = {
     "string": lambda value: isinstance(value, str),

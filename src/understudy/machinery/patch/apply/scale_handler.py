@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.field_set import Set, difference, has, new_set
 from understudy.machinery.patch.apply.managers import ManagedFields, VersionedSet
+from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, has, new_set
 from understudy.machinery.types import Obj
 
 SCALE_VERSION = "autoscaling/v1"

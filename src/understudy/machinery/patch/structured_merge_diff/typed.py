@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
-from understudy.machinery.patch.apply.field_set import LEAF, Set, key_element, value_element
+from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.typeinfo.schema import List, Map, Scalar, Shape, Struct
 
 Node = Set | None  # of a field set; None: nothing there

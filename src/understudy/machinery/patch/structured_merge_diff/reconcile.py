@@ -3,8 +3,8 @@ owns a part, only the whole."""
 
 from __future__ import annotations
 
-from understudy.machinery.patch.apply.field_set import LEAF, Set
-from understudy.machinery.patch.apply.typed import AtomicList, ListType, MapType, Type
+from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
+from understudy.machinery.patch.structured_merge_diff.typed import AtomicList, ListType, MapType, Type
 
 
 def reconcile_field_set(kind: Type, fields: Set) -> Set:

@@ -1,0 +1,75 @@
+"""The set of fields that an object has (`TypedValue.ToFieldSet` of structured-merge-diff, typed/tofieldset.go)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, is_member
+from understudy.machinery.patch.structured_merge_diff.typed import (
+    DeducedType,
+    ListType,
+    MapType,
+    Node,
+    Type,
+)
+
+
+def to_field_set(kind: Type, value: Any) -> Set:
+    """The set of fields that a whole object has. Structs and lists have none of their own, but for null and `{}`; the
+    entries of a map and the elements of a list count. Raises InvalidValue."""
+    return _node_of(kind, value) or {}
+
+
+def _node_of(kind: Type, value: Any) -> Node:
+    if isinstance(kind, ListType):
+        return _elements_of(kind, value or [])
+    if isinstance(kind, DeducedType):
+        return _entries_of(MapType(element=kind), value) if isinstance(value, dict) else LEAF
+    if not isinstance(kind, MapType) or kind.atomic:
+        return LEAF
+    return _entries_of(kind, value or {})
+
+
+def _entries_of(kind: MapType, value: dict[str, Any]) -> Node:
+    out: Set = {}
+    for key, item in value.items():
+        node = _node_of(kind.type_of(key), item)
+        if item is None or item == {} or key not in kind.fields:
+            node = _member(node)
+        if node is not None:
+            out["f:" + key] = node
+    return out or None
+
+
+def _elements_of(kind: ListType, value: list[Any]) -> Node:
+    out: Set = {}
+    for name, items in kind.by_name(value).items():
+        out[name] = _member(_node_of(kind.element, items[0])) if len(items) == 1 else LEAF
+    return out or None
+
+
+def _member(node: Node) -> Set:
+    if node is None:
+        return LEAF
+    return node if is_member(node) else {".": LEAF, **node}
+
+
+def ensure_named_fields_are_members(kind: Type | None, fields: Set) -> Set:
+    """`fields`, and each field of a struct that longer paths in it lead through."""
+    out = {}
+    for name, node in fields.items():
+        if not node or name == ".":
+            out[name] = node
+            continue
+        named = isinstance(kind, MapType) and name.startswith("f:") and name[2:] in kind.fields
+        deeper = ensure_named_fields_are_members(_type_below(kind, name), node)
+        out[name] = _member(deeper) if named else deeper
+    return out
+
+
+def _type_below(kind: Type | None, name: str) -> Type | None:
+    if isinstance(kind, MapType) and name.startswith("f:"):
+        return kind.type_of(name[2:])
+    if isinstance(kind, ListType) and name.startswith("k:"):
+        return kind.element
+    return kind if isinstance(kind, DeducedType) else None
