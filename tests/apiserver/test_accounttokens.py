@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.request import Request, urlopen
@@ -15,12 +14,14 @@ from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from tests.clock import FixedClock
 from understudy import Server
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 
 ACCOUNT = {"name": "sa", "namespace": "default", "uid": "1"}
 POD, NODE, SECRET = ({"name": name, "uid": f"uid-of-{name}"} for name in ("pod", "node", "secret"))
-TOKENS = AccountTokens()
+CLOCK = FixedClock.at("2026-01-01T00:00:00Z")
+TOKENS = AccountTokens(CLOCK)
 Objects = dict[str, Any]
 
 
@@ -29,7 +30,7 @@ def decoded(text: str) -> bytes:
 
 
 def issued(audiences: list[str] | None = None, lasts: int = 3600, **bound: Any) -> str:
-    return TOKENS.issue(ACCOUNT, audiences or [ISSUER], int(time.time()) + lasts, bound)
+    return TOKENS.issue(ACCOUNT, audiences or [ISSUER], int(CLOCK.now()) + lasts, bound)
 
 
 def stored(*changed: tuple[str, str]) -> Any:
@@ -121,6 +122,21 @@ def test_tokens_that_are_no_good(token: Callable[[], str], lookup: Any, why: str
     with pytest.raises(TokenError) as refused:
         TOKENS.user(token(), [ISSUER], lookup)
     assert str(refused.value) == why
+
+
+def test_a_token_is_valid_for_its_time_and_a_minute_around() -> None:
+    """Machines whose clocks differ by up to a minute accept the same tokens."""
+    clock = FixedClock.at("2026-01-01T00:00:00Z")
+    tokens = AccountTokens(clock)
+    start = clock.now()
+    token = tokens.issue(ACCOUNT, [ISSUER], int(start) + 600, {})
+    for seconds in (-60, 0, 660):
+        clock.seconds = start + seconds
+        assert tokens.user(token, [ISSUER], stored())[1] == [ISSUER]
+    for seconds, reason in ((-61, "is not valid yet"), (661, "has expired")):
+        clock.seconds = start + seconds
+        with pytest.raises(TokenError, match=reason):
+            tokens.user(token, [ISSUER], stored())
 
 
 def test_the_node_of_a_pod_is_only_told() -> None:

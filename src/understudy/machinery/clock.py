@@ -1,33 +1,34 @@
-"""The metadata that the server fills in: names, uids, times."""
+"""The clock that a server asks for the time, and the text in which Kubernetes writes times."""
 
 from __future__ import annotations
 
 import time
-import uuid
 from datetime import UTC, datetime
-from random import SystemRandom
-
-# No vowels and no look-alikes (k8s.io/apimachinery/pkg/util/rand).
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_SUFFIX = 5
-_LONGEST_BASE = 63 - _SUFFIX
-_random = SystemRandom()
+from typing import Protocol
 
 
-def generated_name(base: str) -> str:
-    """`base`, shortened so that the name is a label, and five random characters."""
-    return base[:_LONGEST_BASE] + "".join(_random.choices(_ALPHABET, k=_SUFFIX))
+class Clock(Protocol):
+    """Tells the time, so that a test can say what time it is. Upstream: `clock.PassiveClock`."""
+
+    def now(self) -> float:
+        """Return the time of day, in seconds since 1970 (UTC)."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment in the past; never set back, for durations and deadlines."""
 
 
-def new_uid() -> str:
-    return str(uuid.uuid4())
+class SystemClock:
+    """The clock of the machine. Upstream: `clock.RealClock`."""
+
+    now = staticmethod(time.time)
+    monotonic = staticmethod(time.monotonic)
 
 
-def timestamp(seconds: float | None = None) -> str:
-    """RFC 3339 in seconds, UTC; now by default."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() if seconds is None else seconds))
+def timestamp(seconds: float) -> str:
+    """Return a time, in seconds since 1970, as `metav1.Time` is written: RFC 3339, UTC, whole seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(seconds))
 
 
 def parse_timestamp(text: str) -> float:
-    """Seconds since the epoch of a canonical timestamp."""
+    """Return an RFC 3339 time in seconds since 1970. Raises ValueError for any other text."""
     return datetime.fromisoformat(text).astimezone(UTC).timestamp()

@@ -280,4 +280,4 @@ def test_the_state_column(release: str, status: Obj, deleted: bool, state: str) 
     fields: Obj = {"name": "claim"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})
     row = resource.rules(release)["ResourceClaim"].row
     assert row is not None
-    assert row({"metadata": fields, "spec": {}, "status": status})[:2] == ["claim", state]
+    assert row({"metadata": fields, "spec": {}, "status": status}, 0)[:2] == ["claim", state]

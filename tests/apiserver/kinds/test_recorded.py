@@ -20,7 +20,11 @@ from typing import Any
 
 import pytest
 
+from tests.clock import FixedClock
 from understudy import Server
+
+# Rows were recorded on that day; they say how long ago the times in the objects were.
+pytestmark = pytest.mark.apiserver(clock=FixedClock.at("2026-11-21T12:00:00Z"))
 
 RECORDED = Path(__file__).parent / "recorded"
 _MADE_UP = ("managedFields", "uid", "resourceVersion", "creationTimestamp", "namespace")
@@ -117,7 +121,7 @@ def test_row(apiserver: Server, line: Any) -> None:
 
 
 def masked_cell(cell: Any) -> Any:
-    if isinstance(cell, str) and re.fullmatch(r"\d+s|\d+y\d+d", cell):
+    if isinstance(cell, str) and re.fullmatch(r"\d+s", cell):
         return "<age>"
     return "<ip>" if isinstance(cell, str) and cell.startswith("10.0.") else cell
 

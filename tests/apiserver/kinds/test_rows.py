@@ -82,7 +82,7 @@ RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
 )
 def test_pods(shown: dict[str, Any], ready: str, status: str) -> None:
     """READY and STATUS tell of the containers before they tell of the phase."""
-    cells = pod_table.row(shown)
+    cells = pod_table.row(shown, 0)
     assert (cells[1], cells[2]) == (ready, status)
 
 
@@ -96,7 +96,7 @@ def test_a_node() -> None:
     }
     row = nodes("1.32")["", "Node"].row
     assert row is not None
-    assert row(node)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
+    assert row(node, 0)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
 
 
 def test_a_finished_job() -> None:
@@ -113,7 +113,7 @@ def test_a_finished_job() -> None:
     }
     row = batch("1.32")["batch", "Job"].row
     assert row is not None
-    assert row(job)[1:4] == ["Complete", "1/1", "90s"]
+    assert row(job, 0)[1:4] == ["Complete", "1/1", "90s"]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from understudy.machinery.clock import Clock
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User, account_groups, account_name
@@ -40,6 +40,9 @@ class TokenError(Exception):
 class AccountTokens:
     """Issues and reads the tokens of one server."""
 
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
     @cached_property
     def _key(self) -> RSAPrivateKey:
         from cryptography.hazmat.primitives.asymmetric import rsa  # few ask for tokens
@@ -60,7 +63,7 @@ class AccountTokens:
     def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
         """A token for the account whose metadata is given, valid until `expires` (seconds since the epoch); `bound`:
         by claim, the metadata of what it is bound to."""
-        namespace, name, now = account.get("namespace", ""), account["name"], int(time.time())
+        namespace, name, now = account.get("namespace", ""), account["name"], int(self._clock.now())
         place = {"namespace": namespace, "serviceaccount": _reference(account)}
         claims = {
             "aud": audiences,
@@ -83,7 +86,7 @@ class AccountTokens:
         if not meant:
             has, wanted = _quoted(claims["aud"]), _quoted(audiences)
             raise TokenError(f"token audiences {has} is invalid for the target audiences {wanted}")
-        now = time.time()
+        now = self._clock.now()
         if now > claims["exp"] + LEEWAY:
             raise TokenError("service account token has expired")
         if now < claims["nbf"] - LEEWAY:

@@ -20,7 +20,7 @@ from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import creation
 from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.kind import Kind
-from understudy.machinery.clock import timestamp
+from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
@@ -122,7 +122,7 @@ class Validator:
         return creation.prepare(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
-        return Context(self.release.name, self.gates, version, now=timestamp())
+        return Context(self.release.name, self.gates, version, now=timestamp(SystemClock().now()))
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:

@@ -13,7 +13,6 @@ from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
 from understudy.apiserver.endpoints.scope import Api
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
-from understudy.machinery import clock
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj, at
 
@@ -97,6 +96,7 @@ class DefinitionController:
     """`todo` holds names of definitions. Those that wait for names are looked at again with each write of another."""
 
     def __init__(self, api: Api) -> None:
+        self._api = api
         self._registry = api.registry
         self._access = Access(api, SERVER, SERVER_AGENT)
         self._waiting: set[str] = set()
@@ -127,7 +127,7 @@ class DefinitionController:
             await self._access.update(place, {**definition, "status": status}, "status")
 
     def _status(self, definition: Obj) -> Obj:
-        now, group = clock.timestamp(), definition["spec"].get("group")
+        now, group = self._api.timestamp(), definition["spec"].get("group")
         others = [
             other
             for other in self._registry.listing(GROUP, RESOURCE)

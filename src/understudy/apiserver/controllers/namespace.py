@@ -17,7 +17,6 @@ from understudy.apiserver.endpoints.scope import Api
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
-from understudy.machinery import clock
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
@@ -129,7 +128,7 @@ class _Emptying:
     def conditions(self, before: list[Obj]) -> list[Obj] | None:
         """What status.conditions become; None: what they are."""
         wrong = self._wrong()
-        now = clock.timestamp()
+        now = self._access.api.timestamp()
         said = {condition["type"]: condition for condition in before}
         for type_, reason, message in CONDITIONS:
             status = "True" if type_ in wrong else "False"

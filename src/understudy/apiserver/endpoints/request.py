@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.options import Query
 from understudy.machinery.users import User
 
 JSON = "application/json"
+SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(slots=True)
@@ -24,6 +26,7 @@ class Call:
     warnings: list[str] = field(default_factory=list)
     user: User | None = None
     release: str = ""
+    clock: Clock = SYSTEM_CLOCK
 
 
 @dataclass(slots=True)
@@ -45,7 +48,7 @@ class WatchSource(Protocol):
 
     @property
     def due(self) -> float:
-        """Return when there may be something to take although nothing was written: seconds of `time.monotonic()`."""
+        """Return when there may be something to take although nothing was written: seconds of `Clock.monotonic`."""
 
     def take(self) -> list[bytes]:
         """Return the frames that have not been taken yet; none once the watch has ended."""

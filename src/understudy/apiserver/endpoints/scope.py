@@ -13,7 +13,7 @@ from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoded import bare, from_internal, to_internal, typed
 from understudy.apiserver.registry.kind import Kind, Rules
 from understudy.apiserver.registry.store import Registry
-from understudy.machinery import clock
+from understudy.machinery.clock import Clock, SystemClock, timestamp
 from understudy.machinery.errors import bad_request
 from understudy.machinery.options import ListOptions
 from understudy.machinery.releases.features import Gates
@@ -56,8 +56,12 @@ class Api:
     registry: Registry
     authorization: str = "AlwaysAllow"
     tokens: Mapping[str, User] = field(default_factory=dict)
-    account_tokens: AccountTokens = field(default_factory=AccountTokens)
+    clock: Clock = field(default_factory=SystemClock)
+    account_tokens: AccountTokens = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.account_tokens = AccountTokens(self.clock)
 
     @property
     def schemas(self) -> Schemas:
@@ -73,6 +77,10 @@ class Api:
             raise TokenError
         return known, [ISSUER]
 
+    def timestamp(self) -> str:
+        """Return the time of this server's clock as objects hold it (RFC 3339, whole seconds)."""
+        return timestamp(self.clock.now())
+
     def context(self, call: Call, target: Target) -> Context:
         return Context(
             release=self.release.name,
@@ -81,7 +89,7 @@ class Api:
             requester=call.user.info() if call.user else {},
             subresource=target.subresource,
             dry_run="dryRun" in call.query,
-            now=clock.timestamp(),
+            now=self.timestamp(),
             warnings=call.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,

@@ -42,28 +42,28 @@ def _of_status(workload: Obj, *fields: str) -> list[int]:
     return [found.get(field, 0) for field in fields]
 
 
-def _deployment_row(deployment: Obj) -> list[Any]:
+def _deployment_row(deployment: Obj, now: float) -> list[Any]:
     ready, updated, available = _of_status(deployment, "readyReplicas", "updatedReplicas", "availableReplicas")
     desired = at(deployment, "spec", "replicas", default=0)
-    cells = [name(deployment), f"{ready}/{desired}", updated, available, age(deployment)]
+    cells = [name(deployment), f"{ready}/{desired}", updated, available, age(deployment, now)]
     return [*cells, *containers(_template(deployment)), selector_text(at(deployment, "spec", "selector"))]
 
 
-def _replicas_row(workload: Obj) -> list[Any]:
+def _replicas_row(workload: Obj, now: float) -> list[Any]:
     desired = at(workload, "spec", "replicas", default=0)
-    return [name(workload), desired, *_of_status(workload, "replicas", "readyReplicas"), age(workload)]
+    return [name(workload), desired, *_of_status(workload, "replicas", "readyReplicas"), age(workload, now)]
 
 
-def _replica_set_row(replica_set: Obj) -> list[Any]:
-    return [*_replicas_row(replica_set), *_wide(replica_set)]
+def _replica_set_row(replica_set: Obj, now: float) -> list[Any]:
+    return [*_replicas_row(replica_set, now), *_wide(replica_set)]
 
 
-def _controller_row(controller: Obj) -> list[Any]:
+def _controller_row(controller: Obj, now: float) -> list[Any]:
     chosen = labels(at(controller, "spec", "selector"))
-    return [*_replicas_row(controller), *containers(_template(controller)), chosen]
+    return [*_replicas_row(controller, now), *containers(_template(controller)), chosen]
 
 
-def _daemon_set_row(daemon_set: Obj) -> list[Any]:
+def _daemon_set_row(daemon_set: Obj, now: float) -> list[Any]:
     numbers = _of_status(
         daemon_set,
         "desiredNumberScheduled",
@@ -73,18 +73,18 @@ def _daemon_set_row(daemon_set: Obj) -> list[Any]:
         "numberAvailable",
     )
     nodes = labels(_template(daemon_set).get("nodeSelector"))
-    return [name(daemon_set), *numbers, nodes, age(daemon_set), *_wide(daemon_set)]
+    return [name(daemon_set), *numbers, nodes, age(daemon_set, now), *_wide(daemon_set)]
 
 
-def _stateful_set_row(stateful_set: Obj) -> list[Any]:
+def _stateful_set_row(stateful_set: Obj, now: float) -> list[Any]:
     (ready,) = _of_status(stateful_set, "readyReplicas")
     desired = at(stateful_set, "spec", "replicas", default=0)
-    return [name(stateful_set), f"{ready}/{desired}", age(stateful_set), *containers(_template(stateful_set))]
+    return [name(stateful_set), f"{ready}/{desired}", age(stateful_set, now), *containers(_template(stateful_set))]
 
 
-def _revision_row(revision: Obj) -> list[Any]:
+def _revision_row(revision: Obj, now: float) -> list[Any]:
     owners = [o for o in at(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
-    return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision)]
+    return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision, now)]
 
 
 def _owner(owner: Obj) -> str:

@@ -18,13 +18,13 @@ from understudy.apiserver.kinds.printers import (
     age,
     containers,
     human_duration,
-    instant,
     name,
     selector,
     since,
     true_false,
 )
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, at, set_absent
 from understudy.machinery.validation.field import Path
@@ -48,11 +48,11 @@ def _completions(job: Obj) -> str:
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
 
 
-def _duration(job: Obj) -> str:
+def _duration(job: Obj, now: float) -> str:
     start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
     if not start:
         return ""
-    return human_duration(instant(end) - instant(start)) if end else since(start)
+    return human_duration(parse_timestamp(end) - parse_timestamp(start)) if end else since(start, now)
 
 
 def _state(job: Obj) -> str:
@@ -73,11 +73,11 @@ def _pods(job_spec: Obj | None) -> list[Any]:
     return [*containers(at(job_spec, "template", "spec")), selector(at(job_spec, "selector"))]
 
 
-def _job_row(job: Obj) -> list[Any]:
-    return [name(job), _state(job), _completions(job), _duration(job), age(job), *_pods(job.get("spec"))]
+def _job_row(job: Obj, now: float) -> list[Any]:
+    return [name(job), _state(job), _completions(job), _duration(job, now), age(job, now), *_pods(job.get("spec"))]
 
 
-def _cron_job_row(cron: Obj) -> list[Any]:
+def _cron_job_row(cron: Obj, now: float) -> list[Any]:
     spec, last = cron.get("spec", {}), at(cron, "status", "lastScheduleTime")
     return [
         name(cron),
@@ -85,8 +85,8 @@ def _cron_job_row(cron: Obj) -> list[Any]:
         at(spec, "timeZone", default=NONE),
         true_false(spec.get("suspend")),
         len(at(cron, "status", "active", default=())),
-        since(last) if last else NONE,
-        age(cron),
+        since(last, now) if last else NONE,
+        age(cron, now),
         *_pods(at(spec, "jobTemplate", "spec")),
     ]
 

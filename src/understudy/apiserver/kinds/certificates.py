@@ -25,12 +25,12 @@ def _condition(request: Obj) -> str:
     return text + ",Issued" if at(request, "status", "certificate") else text
 
 
-def _row(request: Obj) -> list[Any]:
+def _row(request: Obj, now: float) -> list[Any]:
     spec = request.get("spec", {})
     seconds = spec.get("expirationSeconds")
     return [
         name(request),
-        age(request),
+        age(request, now),
         spec.get("signerName") or NONE,
         spec.get("username", ""),
         NONE if seconds is None else human_duration(seconds),

@@ -29,14 +29,14 @@ def _hosts(ingress: Obj) -> str:
     return ",".join(shown) or "*"
 
 
-def _ingress_row(ingress: Obj) -> list[Any]:
+def _ingress_row(ingress: Obj, now: float) -> list[Any]:
     return [
         name(ingress),
         at(ingress, "spec", "ingressClassName", default=NONE),
         _hosts(ingress),
         addresses(at(ingress, "status", "loadBalancer", "ingress", default=[])),
         "80, 443" if at(ingress, "spec", "tls") else "80",
-        age(ingress),
+        age(ingress, now),
     ]
 
 

@@ -1,25 +1,20 @@
 """Cells of table rows: ages, durations, selectors, containers, as the real server's printers write them.
 
-Pure functions of an object and the clock. Which cells a kind has stands beside its rules in `kinds/`.
+Each row is a function of an object and the time at which the table is made (`now`, seconds since 1970). The cells of a
+kind stand beside its rules in `kinds/`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
+from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj, at
 
 UNKNOWN, NONE, UNSET = "<unknown>", "<none>", "<unset>"
 
-Row = Callable[[Obj], list[Any]]
-
-
-def instant(timestamp: str) -> float:
-    """Seconds since 1970 of an RFC 3339 timestamp."""
-    return datetime.fromisoformat(timestamp).timestamp()
+Row = Callable[[Obj, float], list[Any]]
 
 
 def human_duration(duration: float) -> str:
@@ -51,27 +46,28 @@ def _two(large: int, unit: str, small: int, small_unit: str) -> str:
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
-def since(timestamp: str | None) -> str:
-    """How long ago `timestamp` was; <unknown> without one."""
-    return human_duration(time.time() - instant(timestamp)) if timestamp else UNKNOWN
+def since(timestamp: str | None, now: float) -> str:
+    """Return how long ago a time was, "<unknown>" without one. Upstream: `translateTimestampSince`."""
+    return human_duration(now - parse_timestamp(timestamp)) if timestamp else UNKNOWN
 
 
-def age(obj: Obj) -> str:
-    return since(obj["metadata"].get("creationTimestamp"))
+def age(obj: Obj, now: float) -> str:
+    """Return how long ago the object was created."""
+    return since(obj["metadata"].get("creationTimestamp"), now)
 
 
 def name(obj: Obj) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
-def created_at(obj: Obj) -> list[Any]:
-    """The row of kinds that have no printer of their own: name and time of creation."""
+def created_at(obj: Obj, now: float) -> list[Any]:
+    """Return the row of kinds that have no printer upstream: name and time of creation."""
     return [name(obj), obj["metadata"].get("creationTimestamp") or "0001-01-01T00:00:00Z"]
 
 
 def row(*cells: Callable[[Obj], Any]) -> Row:
     """A row of the object's name, `cells`, and its age."""
-    return lambda obj: [name(obj), *(cell(obj) for cell in cells), age(obj)]
+    return lambda obj, now: [name(obj), *(cell(obj) for cell in cells), age(obj, now)]
 
 
 def field(*path: str, default: Any = "") -> Callable[[Obj], Any]:

@@ -30,10 +30,10 @@ def _subjects(binding: Obj, kind: str) -> str:
     return ", ".join(s.get("name", "") for s in found)
 
 
-def _binding_row(binding: Obj) -> list[Any]:
+def _binding_row(binding: Obj, now: float) -> list[Any]:
     role = binding.get("roleRef", {})
     kinds = [_subjects(binding, kind) for kind in ("User", "Group", "ServiceAccount")]
-    return [name(binding), f"{role.get('kind', '')}/{role.get('name', '')}", age(binding), *kinds]
+    return [name(binding), f"{role.get('kind', '')}/{role.get('name', '')}", age(binding, now), *kinds]
 
 
 _NAMED = Metadata(name=path_segment_name)

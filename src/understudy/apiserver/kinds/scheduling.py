@@ -21,13 +21,13 @@ def _first_generation(priority: Obj, ctx: Context) -> None:
     priority["metadata"]["generation"] = 1
 
 
-def _row(priority: Obj) -> list[Any]:
+def _row(priority: Obj, now: float) -> list[Any]:
     value, default = priority.get("value", 0), bool(priority.get("globalDefault"))
-    return [name(priority), value, default, age(priority), priority.get("preemptionPolicy", "")]
+    return [name(priority), value, default, age(priority, now), priority.get("preemptionPolicy", "")]
 
 
-def _short_row(priority: Obj) -> list[Any]:
-    return _row(priority)[:-1]
+def _short_row(priority: Obj, now: float) -> list[Any]:
+    return _row(priority, now)[:-1]
 
 
 def rules(release: str) -> dict[tuple[str, str], Rules]:

@@ -50,7 +50,7 @@ def _count_driver(driver: Obj, old: Obj, ctx: Context) -> None:
         driver["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def _class_row(storage_class: Obj) -> list[Any]:
+def _class_row(storage_class: Obj, now: float) -> list[Any]:
     annotations = at(storage_class, "metadata", "annotations", default={})
     default = any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
     return [
@@ -59,11 +59,11 @@ def _class_row(storage_class: Obj) -> list[Any]:
         at(storage_class, "reclaimPolicy", default="Delete"),
         at(storage_class, "volumeBindingMode", default="Immediate"),
         at(storage_class, "allowVolumeExpansion", default=False),
-        age(storage_class),
+        age(storage_class, now),
     ]
 
 
-def _driver_row(driver: Obj) -> list[Any]:
+def _driver_row(driver: Obj, now: float) -> list[Any]:
     spec = driver.get("spec", {})
     tokens = spec.get("tokenRequests")
     return [
@@ -73,7 +73,7 @@ def _driver_row(driver: Obj) -> list[Any]:
         UNSET if tokens is None else ",".join(t.get("audience", "") for t in tokens),
         at(spec, "requiresRepublish", default=False),
         ",".join(spec.get("volumeLifecycleModes") or []) or NONE,
-        age(driver),
+        age(driver, now),
     ]
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
+from understudy.apiserver.registry.generated_names import generate_name, new_uid
 from understudy.apiserver.registry.kind import Kind, Strategy
-from understudy.machinery.clock import generated_name, new_uid
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors
 from understudy.machinery.validation.names import path_segment_name
@@ -19,7 +19,7 @@ def complete(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Cont
     fields = obj["metadata"]
     fields |= {"creationTimestamp": ctx.now, "uid": new_uid()}
     if fields.get("generateName") and not fields.get("name"):
-        fields["name"] = generated_name(fields["generateName"])
+        fields["name"] = generate_name(fields["generateName"])
     if kind.namespaced:
         fields["namespace"] = namespace
     else:

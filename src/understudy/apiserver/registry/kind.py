@@ -108,7 +108,7 @@ class Rules:
     status: Strategy | None = None
     subresources: Mapping[str, Strategy] = field(default_factory=dict)
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
-    row: Callable[[Obj], list[Any]] | None = None
+    row: Callable[[Obj, float], list[Any]] | None = None
     deleted: bool = False
     grace: Callable[[Obj, int | None], int] | None = None
     orphans: str | None = None

@@ -5,7 +5,6 @@ Errors of everything below end here and become a metav1.Status in one place.
 
 from __future__ import annotations
 
-import time
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -48,6 +47,7 @@ class Dispatcher:
 
     def __init__(self, api: Api, authenticator: Authenticator, url: str, control: Control | None = None) -> None:
         self.api = api
+        self.clock = api.clock
         self.authenticator = authenticator
         self.control = control
         self.token = authenticator.any_token
@@ -59,8 +59,9 @@ class Dispatcher:
         self._labels = lru_cache(PATHS)(partial(_labels, api.release))
 
     async def __call__(self, call: Call) -> Answer:
-        started = time.perf_counter()
+        started = self.clock.monotonic()
         call.release = self.api.release.name
+        call.clock = self.clock
         try:
             info = request_info(call.method, call.path, call.query)
         except RequestInfoError as why:
@@ -81,7 +82,7 @@ class Dispatcher:
 
     def _observe(self, call: Call, info: RequestInfo, answer: Answer, started: float) -> None:
         status = answer.status if isinstance(answer, Reply) else 200
-        self.metrics.observe(self._labels(info, "dryRun" in call.query), status, time.perf_counter() - started)
+        self.metrics.observe(self._labels(info, "dryRun" in call.query), status, self.clock.monotonic() - started)
 
     async def _page(self, call: Call) -> Answer:
         """Everything that is no resource."""

@@ -20,7 +20,7 @@ class Listening:
     """One listening socket."""
 
     def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
-        self._pumps = Pumps()
+        self._pumps = Pumps(answer.clock)
         self._server = web.Server(
             handler(answer, self._pumps),
             access_log=None,

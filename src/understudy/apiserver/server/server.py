@@ -32,6 +32,7 @@ from understudy.apiserver.server.director import Dispatcher
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.tls import Certificates
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
@@ -53,6 +54,7 @@ class Server:
     token_auth_file   a file of tokens; without it everybody may do everything
     control           whether /understudy/ is served
     controllers       which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
+    clock             what tells the time (`machinery.clock.Clock`); the machine's by default
 
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
     """
@@ -72,6 +74,7 @@ class Server:
         token_auth_file: str | os.PathLike[str] | None = None,
         control: bool = False,
         controllers: Sequence[str] = (),
+        clock: Clock | None = None,
     ) -> None:
         release = Release.of(emulated_version).served(runtime_config or {})
         tokens = read_tokens(Path(token_auth_file)) if token_auth_file else None
@@ -80,7 +83,9 @@ class Server:
         self._address = (bind_address, port)
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
         gates = Gates.of(release.name, self._gates_at_start)
-        self.api = Api(release, gates, Registry(MemoryStore(), release), tokens=tokens or {})
+        self.api = Api(
+            release, gates, Registry(MemoryStore(), release), tokens=tokens or {}, clock=clock or SystemClock()
+        )
         self._authenticator = Authenticator(tokens, self.api.user_of)
         self._control = control
         self._controllers = Controllers(self.api, controllers)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Sequence
 
 from aiohttp import HttpVersion11, web
@@ -12,6 +11,7 @@ from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
+from understudy.machinery.clock import Clock
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
@@ -20,7 +20,8 @@ _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 class Pumps:
     """The watches of one server, so that it can end them."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
         self._open: dict[WatchSource, asyncio.Event] = {}
         self._stopped = False
 
@@ -92,18 +93,19 @@ class Alarm:
     """Calls `ring` when it is time. That time is the same from event to event, so that a timer for each would be the
     better part of a watch's work."""
 
-    def __init__(self, ring: Callable[[], None]) -> None:
+    def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
+        self._clock = clock
         self._ring = ring
         self._timer: asyncio.TimerHandle | None = None
         self._at = 0.0
 
     def set(self, at: float) -> None:
-        """`at`: seconds of time.monotonic()."""
+        """`at`: seconds of `Clock.monotonic`."""
         if self._timer is not None and self._at == at:
             return
         self.stop()
         self._at = at
-        self._timer = asyncio.get_running_loop().call_later(max(at - time.monotonic(), 0), self._rung)
+        self._timer = asyncio.get_running_loop().call_later(max(at - self._clock.monotonic(), 0), self._rung)
 
     def stop(self) -> None:
         if self._timer is not None:
@@ -150,7 +152,7 @@ def _wants_websocket(request: web.BaseRequest) -> bool:
 async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:
     woken = asyncio.Event()
     source.wake = woken.set
-    alarm = Alarm(woken.set)
+    alarm = Alarm(pumps.clock, woken.set)
     pumps.add(source, woken)
     try:
         await response.prepare(request)

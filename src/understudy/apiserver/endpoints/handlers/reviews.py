@@ -12,7 +12,7 @@ from understudy.apiserver.endpoints.request import Call, Reply
 from understudy.apiserver.endpoints.responsewriters.writers import value_reply
 from understudy.apiserver.endpoints.scope import Api, Target
 from understudy.apiserver.endpoints.subresources import binding
-from understudy.machinery import clock, errors
+from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED
@@ -77,7 +77,7 @@ def _token(api: Api, call: Call, target: Target, review: Obj) -> Obj:
 
 def _self(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     assert call.user is not None
-    return {"metadata": {"creationTimestamp": clock.timestamp()}, "status": {"userInfo": call.user.info()}}
+    return {"metadata": {"creationTimestamp": api.timestamp()}, "status": {"userInfo": call.user.info()}}
 
 
 HANDLERS: dict[str, dict[str, Handler]] = {

@@ -14,7 +14,6 @@ A frame is made once per revision, version and form; all watchers that want it s
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable
 from random import random
 
@@ -52,6 +51,7 @@ class EventSource:
     ) -> None:
         self._store = api.registry.store
         self._api = api
+        self._clock = api.clock
         self._call = call
         self._target = target
         self._options = options
@@ -63,7 +63,7 @@ class EventSource:
         self._seen = 0  # the version that the client knows of
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
-        now = time.monotonic()
+        now = self._clock.monotonic()
         lasts = SHORTEST * (1 + random()) if not options.timeout else float(options.timeout)
         self._end = now + lasts
         self._bookmark_at = min(now + BOOKMARK_PERIOD, self._end - LAST_BOOKMARK) if options.bookmarks else self._end
@@ -129,7 +129,7 @@ class EventSource:
         return out
 
     def _on_time(self) -> None:
-        now = time.monotonic()
+        now = self._clock.monotonic()
         if now >= self._end:
             self.close()
         elif now >= self._bookmark_at:

@@ -39,10 +39,10 @@ SCALE_AVAILABLE = "replicas is the actual number of observed instances of the sc
 
 CREATED_AT = "Created At"  # the column of kinds without a printer
 # Cells of a kind without a row of its own, by column; other columns stay <none>.
-ANY_KIND: Mapping[str, Callable[[Obj], Any]] = {
-    "Name": printers.name,
+ANY_KIND: Mapping[str, Callable[[Obj, float], Any]] = {
+    "Name": lambda obj, now: printers.name(obj),
     "Age": printers.age,
-    CREATED_AT: lambda obj: obj["metadata"].get("creationTimestamp"),
+    CREATED_AT: lambda obj, now: obj["metadata"].get("creationTimestamp"),
 }
 
 
@@ -62,12 +62,12 @@ def table(
     its first event only. Raises StatusError (400) for an unknown includeObject."""
     include = include_object(call.query)
     definitions = kind.columns.get(version, [])
-    row = kind.rules.row or _any_row(definitions)
+    row, now = kind.rules.row or _any_row(definitions), call.clock.now()
     if metadata is None:
         found = objects[0]["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": found} if found else {}
     rows = [
-        {"cells": row(obj), **_conditions(kind, obj), "object": _included(shown, include, form.target_version)}
+        {"cells": row(obj, now), **_conditions(kind, obj), "object": _included(shown, include, form.target_version)}
         for obj, shown in zip(objects, versioned, strict=True)
     ]
     return {
@@ -98,7 +98,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Outpu
         scale["metadata"]["name"],
         scale.get("spec", {}).get("replicas", 0),
         scale.get("status", {}).get("replicas", 0),
-        printers.age(scale),
+        printers.age(scale, call.clock.now()),
     ]
     found = scale["metadata"].get("resourceVersion")
     return {
@@ -142,7 +142,7 @@ def _included(obj: Obj, include: str, version: str) -> Obj | None:
 
 def _any_row(columns: Sequence[Obj]) -> printers.Row:
     cells = [ANY_KIND.get(column["name"], _none) for column in columns]
-    return lambda obj: [cell(obj) for cell in cells]
+    return lambda obj, now: [cell(obj, now) for cell in cells]
 
 
 def _no_rows(columns: Sequence[Obj]) -> list[Obj] | None:
@@ -150,7 +150,7 @@ def _no_rows(columns: Sequence[Obj]) -> list[Obj] | None:
     return None if any(column["name"] == CREATED_AT for column in columns) else []
 
 
-def _none(_: Obj) -> str:
+def _none(obj: Obj, now: float) -> str:
     return printers.NONE
 
 

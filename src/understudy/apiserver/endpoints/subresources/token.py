@@ -39,7 +39,7 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
         "token": api.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
-    fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": clock.timestamp()}
+    fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": api.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
     body = {
         "kind": "TokenRequest",

@@ -67,7 +67,7 @@ def _metrics(autoscaler: Obj) -> str:
     return shortened(texts, 2, separator=", ") or NONE
 
 
-def _row(autoscaler: Obj) -> list[Any]:
+def _row(autoscaler: Obj, now: float) -> list[Any]:
     spec = autoscaler.get("spec", {})
     minimum = spec.get("minReplicas")
     return [
@@ -77,7 +77,7 @@ def _row(autoscaler: Obj) -> list[Any]:
         UNSET if minimum is None else str(minimum),
         spec.get("maxReplicas", 0),
         at(autoscaler, "status", "currentReplicas", default=0),
-        age(autoscaler),
+        age(autoscaler, now),
     ]
 
 

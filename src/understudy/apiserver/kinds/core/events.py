@@ -36,13 +36,13 @@ def _to_core(event: Obj) -> Obj:
     return {**ALWAYS, **{BACK.get(key, key): value for key, value in event.items()}}
 
 
-def _row(event: Obj) -> list[Any]:
-    first = since(event.get("firstTimestamp") or event.get("eventTime"))
-    last = since(event["lastTimestamp"]) if event.get("lastTimestamp") else first
+def _row(event: Obj, now: float) -> list[Any]:
+    first = since(event.get("firstTimestamp") or event.get("eventTime"), now)
+    last = since(event["lastTimestamp"], now) if event.get("lastTimestamp") else first
     number = event.get("count", 0) or 1
     series = event.get("series")
     if series is not None:
-        last, number = since(series.get("lastObservedTime")), series.get("count", 0)
+        last, number = since(series.get("lastObservedTime"), now), series.get("count", 0)
     involved = event.get("involvedObject", {})
     kind = involved.get("kind", "").lower()
     return [

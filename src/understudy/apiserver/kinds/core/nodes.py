@@ -41,13 +41,13 @@ def _address(node: Obj, kind: str) -> str:
     return found[0] if found else NONE
 
 
-def _row(node: Obj) -> list[Any]:
+def _row(node: Obj, now: float) -> list[Any]:
     info = at(node, "status", "nodeInfo", default={})
     return [
         name(node),
         _status(node),
         _roles(node),
-        age(node),
+        age(node, now),
         info.get("kubeletVersion", ""),
         _address(node, "InternalIP"),
         _address(node, "ExternalIP"),

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from understudy.apiserver.kinds.printers import NONE, age, instant, name, since
+from understudy.apiserver.kinds.printers import NONE, age, name, since
+from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.types import Obj, at
 
 
@@ -20,14 +21,14 @@ class _Restarts:
     def add(self, container: Obj) -> None:
         self.count += container.get("restartCount", 0)
         finished = at(container, "lastState", "terminated", "finishedAt", default="")
-        if finished and (not self.last or instant(self.last) < instant(finished)):
+        if finished and (not self.last or parse_timestamp(self.last) < parse_timestamp(finished)):
             self.last = finished
 
-    def __str__(self) -> str:
-        return f"{self.count} ({since(self.last)} ago)" if self.count and self.last else str(self.count)
+    def text(self, now: float) -> str:
+        return f"{self.count} ({since(self.last, now)} ago)" if self.count and self.last else str(self.count)
 
 
-def row(pod: Obj) -> list[Any]:
+def row(pod: Obj, now: float) -> list[Any]:
     """The cells of a pod."""
     ready, total, reason, restarts = _state(pod)
     spec, status = pod.get("spec", {}), pod.get("status", {})
@@ -36,8 +37,8 @@ def row(pod: Obj) -> list[Any]:
         name(pod),
         f"{ready}/{total}",
         reason,
-        str(restarts),
-        age(pod),
+        restarts.text(now),
+        age(pod, now),
         ips[0].get("ip") or NONE,
         spec.get("nodeName") or NONE,
         status.get("nominatedNodeName") or NONE,

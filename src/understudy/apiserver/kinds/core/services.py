@@ -41,7 +41,7 @@ def _ports(service: Obj) -> str:
     return ",".join(texts) or NONE
 
 
-def _row(service: Obj) -> list[Any]:
+def _row(service: Obj, now: float) -> list[Any]:
     spec = service.get("spec", {})
     return [
         name(service),
@@ -49,7 +49,7 @@ def _row(service: Obj) -> list[Any]:
         (spec.get("clusterIPs") or [NONE])[0],
         _external(service),
         _ports(service),
-        age(service),
+        age(service, now),
         labels(spec.get("selector")),
     ]
 

@@ -105,15 +105,15 @@ def _only_names_of_secrets(account: Obj, ctx: Context) -> None:
         account["secrets"] = [{"name": ref["name"]} if ref.get("name") else {} for ref in account["secrets"]]
 
 
-def _quota_cells(quota: Obj) -> list[Any]:
+def _quota_cells(quota: Obj, now: float) -> list[Any]:
     hard, used = at(quota, "status", "hard", default={}), at(quota, "status", "used", default={})
     texts = [(resource, f"{resource}: {used.get(resource, '0')}/{hard[resource]}") for resource in sorted(hard)]
     requests = [text for resource, text in texts if not resource.startswith("limits.")]
     limits_and_quotas = [text for resource, text in texts if resource.startswith("limits.")]
-    return [name(quota), age(quota), ", ".join(requests), ", ".join(limits_and_quotas)]
+    return [name(quota), age(quota, now), ", ".join(requests), ", ".join(limits_and_quotas)]
 
 
-def _component_cells(component: Obj) -> list[Any]:
+def _component_cells(component: Obj, now: float) -> list[Any]:
     for condition in component.get("conditions") or []:
         if condition["type"] == "Healthy":
             health = "Healthy" if condition["status"] == "True" else "Unhealthy"
@@ -121,7 +121,7 @@ def _component_cells(component: Obj) -> list[Any]:
     return [name(component), "Unknown", "", ""]
 
 
-def _template_cells(template: Obj) -> list[Any]:
+def _template_cells(template: Obj, now: float) -> list[Any]:
     inner = template.get("template") or {}
     return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
 

@@ -31,7 +31,7 @@ def _phase(volume: Obj) -> str:
     return "Terminating" if deleting else at(volume, "status", "phase", default="")
 
 
-def _volume_row(volume: Obj) -> list[Any]:
+def _volume_row(volume: Obj, now: float) -> list[Any]:
     spec = volume.get("spec", {})
     claim = spec.get("claimRef")
     return [
@@ -44,12 +44,12 @@ def _volume_row(volume: Obj) -> list[Any]:
         persistent_volumes.class_of(volume),
         at(spec, "volumeAttributesClassName", default=UNSET),
         at(volume, "status", "reason", default=""),
-        age(volume),
+        age(volume, now),
         at(spec, "volumeMode", default=UNSET),
     ]
 
 
-def _claim_row(claim: Obj) -> list[Any]:
+def _claim_row(claim: Obj, now: float) -> list[Any]:
     spec, status = claim.get("spec", {}), claim.get("status", {})
     bound = bool(spec.get("volumeName"))
     return [
@@ -60,7 +60,7 @@ def _claim_row(claim: Obj) -> list[Any]:
         _modes(status.get("accessModes") or []) if bound else "",
         persistent_volumes.class_of(claim),
         at(spec, "volumeAttributesClassName", default=UNSET),
-        age(claim),
+        age(claim, now),
         at(spec, "volumeMode", default=UNSET),
     ]
 

@@ -52,7 +52,7 @@ def _precedence(schema: Obj) -> tuple[int, str]:
     return schema["spec"]["matchingPrecedence"], name(schema)
 
 
-def _schema_row(schema: Obj) -> list[Any]:
+def _schema_row(schema: Obj, now: float) -> list[Any]:
     spec = schema.get("spec", {})
     dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
     return [
@@ -60,12 +60,12 @@ def _schema_row(schema: Obj) -> list[Any]:
         at(spec, "priorityLevelConfiguration", "name", default=""),
         spec.get("matchingPrecedence", 0),
         at(spec, "distinguisherMethod", "type", default=NONE),
-        age(schema),
+        age(schema, now),
         dangling[0].get("status", "") if dangling else "?",
     ]
 
 
-def _level_row(level: Obj) -> list[Any]:
+def _level_row(level: Obj, now: float) -> list[Any]:
     limited = at(level, "spec", "limited")
     queuing = at(limited, "limitResponse", "queuing")
     return [
@@ -73,7 +73,7 @@ def _level_row(level: Obj) -> list[Any]:
         at(level, "spec", "type", default=""),
         NONE if limited is None else limited.get("nominalConcurrencyShares", 0),
         *(NONE if queuing is None else queuing.get(key, 0) for key in QUEUING),
-        age(level),
+        age(level, now),
     ]
 
 

@@ -127,8 +127,8 @@ def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
 
 
-def _claim_row(limits: Limits) -> Callable[[Obj], list[Any]]:
-    return lambda obj: [obj["metadata"]["name"], resourceclaim.state(obj, limits), age(obj)]
+def _claim_row(limits: Limits) -> Callable[[Obj, float], list[Any]]:
+    return lambda obj, now: [obj["metadata"]["name"], resourceclaim.state(obj, limits), age(obj, now)]
 
 
 _CLAIM = Rules(
@@ -233,9 +233,9 @@ def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
 
 
-def _slice_row(obj: Obj) -> list[Any]:
+def _slice_row(obj: Obj, now: float) -> list[Any]:
     spec = obj["spec"]
-    return [obj["metadata"]["name"], spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"], age(obj)]
+    return [obj["metadata"]["name"], spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"], age(obj, now)]
 
 
 _SLICE = Rules(
@@ -282,6 +282,6 @@ _SCHEDULING = Rules(
         validate_update=in_order(CORE.updated, _scheduling_status),
         reset_fields=SPEC_RESET,
     ),
-    row=lambda obj: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj)],
+    row=lambda obj, now: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj, now)],
     deleted=True,
 )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.scope import Api
 from understudy.apiserver.registry.encoded import to_internal
+from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
-from understudy.machinery import clock
 from understudy.machinery.patch.apply import managed_fields
 from understudy.machinery.types import split_api_version
 
@@ -15,7 +15,7 @@ MANAGER = "kube-apiserver"
 
 async def fill(api: Api, port: int) -> None:
     """Stores them as they are, as far as their kinds are served. `port`: where the server listens."""
-    now = clock.timestamp()
+    now = api.timestamp()
     served = [(group.name, version) for group in api.release.groups for version in group.versions]
     for obj in initial_objects(api.release.name, now, served, port):
         group, version = split_api_version(obj["apiVersion"])
@@ -33,7 +33,7 @@ async def fill(api: Api, port: int) -> None:
             reset=(("status",), ("spec", "finalizers")),  # what strategies fill in, for namespaces
             convert=managed_fields.no_conversion,
         )
-        made = {"uid": clock.new_uid(), "creationTimestamp": now, "managedFields": owners}
+        made = {"uid": new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}
         internal = {**to_internal(kind, version, obj), "metadata": fields}
         await api.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)
