@@ -34,6 +34,7 @@ from typing import Any, TypeVar
 import micro
 import uvloop
 
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.typeinfo.schema import Schemas
 
@@ -230,7 +231,7 @@ async def list_(target: Target, work: Work, form: Form = JSON) -> float:
 
 def config_map(name: str, form: Form) -> Any:
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}}
-    return body if form is JSON else protobuf.encode(body, Schemas.of("1.32").kind("", "v1", "ConfigMap"))
+    return body if form is JSON else protobuf.encode(body, Schemas.of(V1_32).kind("", "v1", "ConfigMap"))
 
 
 async def create(target: Target, work: Work, form: Form = JSON) -> float:

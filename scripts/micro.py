@@ -32,6 +32,7 @@ from understudy.apiserver.server.director import Dispatcher
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json
 
 GROUP, VERSION = "resource.k8s.io", "v1beta1"
@@ -80,7 +81,7 @@ class Timing:
 
 def parts(timing: Timing, api: Api) -> None:
     """Decoding, validation and CEL."""
-    context = Context(api.release.name, api.gates, VERSION)
+    context = Context(api.release.version, api.gates, VERSION)
     for what, sent in {"a claim": claim("claim"), "a slice of 128 devices": slice_of(128)}.items():
         kind = kind_of(api, sent)
         struct, body = kind.struct(VERSION), json.dumps(sent).encode()
@@ -90,7 +91,7 @@ def parts(timing: Timing, api: Api) -> None:
         stored = to_internal(kind, VERSION, obj)
         assert kind.rules.strategy.validate(stored, context) == []
         timing.show(f"validate {what}", partial(kind.rules.strategy.validate, stored, context))
-    environment = device_environment(api.release.name)
+    environment = device_environment(api.release.version)
     timing.show("CEL: compile, check, estimate", partial(compiler.compile.__wrapped__, SELECTOR, environment))
     compiled = compiler.compile(SELECTOR, environment)
     timing.show("CEL: compile again, from the cache", partial(compiler.compile, SELECTOR, environment))
@@ -110,7 +111,8 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 
     def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
         headers = {"Accept": "application/json", "Content-Type": media}
-        call = Call(method, path, headers, b"" if body is None else json.dumps(body).encode(), Query(query))
+        raw = b"" if body is None else json.dumps(body).encode()
+        call = Call(method, path, headers, raw, Query(query), dispatcher.api.release.version)
         answering = dispatcher(call).__await__()
         try:
             next(answering)
@@ -141,8 +143,8 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
 
 
 async def prepared() -> tuple[Api, Dispatcher]:
-    release = Release.of("1.32")
-    api = Api(release, Gates.of(release.name, {}), Registry(MemoryStore(), release))
+    release = Release.of(V1_32)
+    api = Api(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
     return api, Dispatcher(api, Authenticator(None, api.user_of), "http://127.0.0.1:0")
 

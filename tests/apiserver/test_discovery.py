@@ -14,16 +14,17 @@ from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import health
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_32
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
-PAGES = {name: Discovery(Release.of(name), "<address>", pages=list(health.paths())) for name in ("1.31", "1.32")}
+PAGES = {name: Discovery(Release.named(name), "<address>", pages=list(health.paths())) for name in ("1.31", "1.32")}
 
 
 def ask(path: str, release: str = "1.32", method: str = "GET", query: str = "", **headers: str) -> Reply | None:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return PAGES[release].answer(Call(method, path, named, b"", Query(query)))
+    return PAGES[release].answer(Call(method, path, named, b"", Query(query), V1_32))
 
 
 def document(reply: Reply | None) -> Any:
@@ -158,11 +159,11 @@ def test_missing_elsewhere(path: str) -> None:
 
 def test_what_is_switched_off_is_not_listed() -> None:
     """Discovery follows --runtime-config."""
-    release = Release.of("1.32").served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
+    release = Release.named("1.32").served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
-    call = Call("GET", "/apis", {}, b"", Query(""))
+    call = Call("GET", "/apis", {}, b"", Query(""), V1_32)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups
     assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
-    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""))) is None
+    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""), V1_32)) is None
     assert pages.missing("/apis/batch/v1").status == 404

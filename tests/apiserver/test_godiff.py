@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.typeinfo.schema import Schemas
 from understudy.machinery.validation.diff import diff
 
-SCHEMAS = Schemas.of("1.32")
+SCHEMAS = Schemas.of(V1_32)
 CORE = "k8s.io/kubernetes/pkg/apis/core."
 CASES = [json.loads(line) for line in (Path(__file__).parent / "godiff.jsonl").read_text().splitlines()]
 

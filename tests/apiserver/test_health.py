@@ -7,10 +7,11 @@ import pytest
 from understudy.apiserver.endpoints.request import Call, Reply
 from understudy.apiserver.server.pages.health import Metrics, health, slis
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_32
 
 
 def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Reply:
-    reply = health(Call("GET", path, {}, b"", Query(query)), failing)
+    reply = health(Call("GET", path, {}, b"", Query(query), V1_32), failing)
     assert reply is not None
     return reply
 
@@ -25,7 +26,7 @@ def test_well(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
 def test_no_such_check(path: str) -> None:
     """Only what is listed is answered; /livez has no shutdown check."""
-    assert health(Call("GET", path, {}, b"", Query(""))) is None
+    assert health(Call("GET", path, {}, b"", Query(""), V1_32)) is None
 
 
 def test_verbose() -> None:

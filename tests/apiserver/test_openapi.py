@@ -12,15 +12,16 @@ from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.request import Call, Reply
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_32
 
-DOCUMENTS = {name: OpenAPI(Release.of(name)) for name in ("1.31", "1.32")}
+DOCUMENTS = {name: OpenAPI(Release.named(name)) for name in ("1.31", "1.32")}
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
 
 def ask(path: str, query: str = "", release: str = "1.32", **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query)))
+    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query), V1_32))
     assert reply is not None
     return reply
 
@@ -43,7 +44,7 @@ def test_the_index(release: str) -> None:
     assert list(found)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(found)[4:6]]
     assert list(found) == sorted(found)
     assert list(found)[-2:] == ["openid/v1/jwks", "version"]
-    groups = Release.of(release).groups
+    groups = Release.named(release).groups
     versions = {f"apis/{group.name}/{version}" for group in groups if group.name for version in group.versions}
     assert versions < set(found)
     assert found["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
@@ -74,7 +75,7 @@ def test_hashes() -> None:
 
 def test_a_hash_tells_what_is_served() -> None:
     """Switching a resource off changes the document and its hash, and no other."""
-    less = OpenAPI(Release.of("1.32").served({"apps/v1/daemonsets": False}))
+    less = OpenAPI(Release.named("1.32").served({"apps/v1/daemonsets": False}))
     changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS["1.32"].hashes[name]}
     assert changed == {"apis/apps/v1"}
     assert not [path for path in less.document("apis/apps/v1")["paths"] if "daemonsets" in path]

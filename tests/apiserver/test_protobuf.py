@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from understudy.machinery.golang.json_writer import RawObject
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode
 from understudy.machinery.serializer.protobuf_wire import (
@@ -24,7 +25,7 @@ from understudy.machinery.serializer.protobuf_wire import (
 from understudy.machinery.typeinfo.schema import Schemas
 
 MODULES = {"1.31": "v0.31.3", "1.32": "v0.32.5"}
-SCHEMAS = Schemas.of("1.32")
+SCHEMAS = Schemas.of(V1_32)
 POD = SCHEMAS.kind("", "v1", "Pod")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 
@@ -48,7 +49,7 @@ def reference(release: str) -> Path:
 @pytest.mark.parametrize("release", MODULES)
 def test_reference_objects(release: str) -> None:
     """Each is decoded to its JSON, and encoded to the same bytes."""
-    schemas, wrong, checked = Schemas.of(release), [], 0
+    schemas, wrong, checked = Schemas.of(Version.parse(release)), [], 0
     for file in sorted(reference(release).glob("*.pb")):
         body, text = file.read_bytes(), file.with_suffix(".json").read_bytes()
         api_version, kind = protobuf.read_protobuf_type_meta(body)

@@ -20,7 +20,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 def route(method: str, path: str) -> Route | None:
     path, _, query = path.partition("?")
-    return find(Release.of("1.32"), method, request_info(method, path, Query(query)))
+    return find(Release.named("1.32"), method, request_info(method, path, Query(query)))
 
 
 @pytest.mark.parametrize(

@@ -20,19 +20,20 @@ from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_32
 
 TABLE = Output(target="Table", target_version="v1")
 OLD = {"creationTimestamp": "2020-01-01T00:00:00Z", "resourceVersion": "7"}
 
 
 def of(group: str, name: str) -> Kind:
-    kind = Release.of("1.32").kind(group, name)
+    kind = Release.named("1.32").kind(group, name)
     assert kind is not None
     return kind
 
 
 def get(query: str = "") -> Call:
-    return Call("GET", "/", {}, b"", Query(query))
+    return Call("GET", "/", {}, b"", Query(query), V1_32)
 
 
 def claim(**more: Any) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def test_empty_and_later_tables() -> None:
     assert found["metadata"] == {"resourceVersion": "9"}
 
 
-@pytest.mark.parametrize("kind", list(Release.of("1.32").kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
+@pytest.mark.parametrize("kind", list(Release.named("1.32").kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     """A bare object can be printed, with as many cells as there are columns."""
     for version, columns in kind.columns.items():

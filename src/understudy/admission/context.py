@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 
@@ -19,7 +20,7 @@ class Context:
     Both answer at once, from the store as it is; without one there is nothing.
     """
 
-    release: str
+    release: Version
     gates: Gates
     version: str  # the API version of the request
     requester: Obj = field(default_factory=dict)  # as in UserInfo: username, uid, groups, extra

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 from understudy.machinery import errors
 from understudy.machinery.golang.text import Printed, go_quote, parse_int
 from understudy.machinery.patch.apply.managed_fields import validate_field_manager
+from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -140,7 +141,7 @@ _KIND = {"POST": _CREATE, "PUT": _UPDATE, "PATCH": _PATCH}
 _PLAIN = WriteOptions(False, "", WARN, None)
 
 
-def write_options(query: Query, method: str, release: str, *, apply: bool = False) -> WriteOptions:
+def write_options(query: Query, method: str, release: Version, *, apply: bool = False) -> WriteOptions:
     """Decode and validate the options of a POST, PUT or PATCH. Raises 422."""
     if not query and not apply:
         return _PLAIN

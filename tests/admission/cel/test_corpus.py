@@ -19,8 +19,9 @@ from understudy.admission.cel.parser.parser_celpy import parse as parse_with_cel
 from understudy.admission.cel.parser.syntax import parse as parse_and_explain
 from understudy.admission.cel.parser.syntax import surely_shallow
 from understudy.admission.cel.parser.tokens import scan
+from understudy.machinery.releases.version import V1_32
 
-ENVIRONMENT = device_environment("1.32")
+ENVIRONMENT = device_environment(V1_32)
 LINES = (Path(__file__).parent / "corpus-1.32.jsonl").read_text("utf-8").splitlines()
 CORPUS: list[tuple[str, str | None]] = [(expression, answer) for expression, answer in map(json.loads, LINES)]
 

@@ -11,21 +11,22 @@ from hypothesis import strategies as st
 
 from understudy.admission.cel import Compiled, device_environment
 from understudy.admission.cel import compile as compile_selector
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 
-ENVIRONMENT = device_environment("1.32")
+ENVIRONMENT = device_environment(V1_32)
 
 
 @pytest.mark.parametrize(
     ("release", "expression", "compiles"),
     [
-        ("1.31", "device.driver == 'x'", True),
-        ("1.31", "format.dns1123Label().validate(device.driver).hasValue()", False),
-        ("1.32", "format.dns1123Label().validate(device.driver).hasValue()", True),
-        ("1.32", "device.attributes.all(domain, names, true)", False),
-        ("1.32", "device.attributes['x'].?y.orValue(true)", True),
+        (V1_31, "device.driver == 'x'", True),
+        (V1_31, "format.dns1123Label().validate(device.driver).hasValue()", False),
+        (V1_32, "format.dns1123Label().validate(device.driver).hasValue()", True),
+        (V1_32, "device.attributes.all(domain, names, true)", False),
+        (V1_32, "device.attributes['x'].?y.orValue(true)", True),
     ],
 )
-def test_a_release_understands_what_the_one_before_did(release: str, expression: str, compiles: bool) -> None:
+def test_a_release_understands_what_the_one_before_did(release: Version, expression: str, compiles: bool) -> None:
     """New expressions may use the libraries of the release before, so that a rollback can read them."""
     assert (compile_selector(expression, device_environment(release)).error is None) is compiles
 
@@ -33,8 +34,8 @@ def test_a_release_understands_what_the_one_before_did(release: str, expression:
 def test_stored_expressions_may_use_all_of_the_release() -> None:
     """An expression the object already had is compiled with everything the release knows."""
     expression = "format.uuid().validate(device.driver).hasValue()"
-    assert compile_selector(expression, device_environment("1.31")).error is not None
-    assert compile_selector(expression, device_environment("1.31", stored=True)).error is None
+    assert compile_selector(expression, device_environment(V1_31)).error is not None
+    assert compile_selector(expression, device_environment(V1_31, stored=True)).error is None
 
 
 def test_results_are_cached() -> None:

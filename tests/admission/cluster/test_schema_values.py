@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from understudy.admission.validation.apiextensions.schema_values import validate
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.validation.field import Path
 
 NOT_POSITIVE = "factor MultipleOf declared for  must be positive:"
 
 
 def wrong(value: Any, schema: Any) -> list[str]:
-    return [error.message for error in validate(value, schema, Path("f"), "1.32")]
+    return [error.message for error in validate(value, schema, Path("f"), V1_32)]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins import limit_ranger
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 
@@ -18,7 +19,7 @@ Obj = dict[str, Any]
 def context(*items: Obj) -> Context:
     """A namespace with one limit range."""
     found = [{"metadata": {"name": "l"}, "spec": {"limits": list(items)}}]
-    return Context("1.32", Gates.of("1.32"), "v1", listing=lambda group, resource, namespace: found)
+    return Context(V1_32, Gates.of(V1_32), "v1", listing=lambda group, resource, namespace: found)
 
 
 def container(name: str, requests: Obj | None = None, limits: Obj | None = None, **more: Any) -> Obj:
@@ -139,7 +140,7 @@ def test_pods_that_state_what_they_need(on: bool, total: str) -> None:
     found = pod(container("a", {"cpu": "1"}))
     found["spec"]["resources"] = {"requests": {"cpu": "4"}}
     ctx = context({"type": "Pod", "min": {"cpu": "10"}})
-    ctx.gates = Gates.of("1.32", {"PodLevelResources": on})
+    ctx.gates = Gates.of(V1_32, {"PodLevelResources": on})
     assert refusal(found, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
 
 

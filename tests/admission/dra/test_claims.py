@@ -10,15 +10,16 @@ import pytest
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.resource import resource
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.schema import Schemas
 
 from .objects import ALLOCATION, DEVICES, STATUS, metadata
 
-VERSIONS = {"1.31": "v1alpha3", "1.32": "v1beta1"}
+VERSIONS = {V1_31: "v1alpha3", V1_32: "v1beta1"}
 ALL_ON = {
-    "1.31": {"DRAControlPlaneController": True},
-    "1.32": {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True},
+    V1_31: {"DRAControlPlaneController": True},
+    V1_32: {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True},
 }
 POD = {"resource": "pods", "name": "p", "uid": "u-1"}
 OTHER = {"resource": "pods", "name": "q", "uid": "u-2"}
@@ -30,7 +31,7 @@ Obj = dict[str, Any]
 class World:
     """A claim that is written again and again, by the rules of a release with some gates on."""
 
-    def __init__(self, release: str = "1.32", **gates: bool) -> None:
+    def __init__(self, release: Version = V1_32, **gates: bool) -> None:
         self.release = release
         self.ctx = Context(release, Gates.of(release, gates or ALL_ON[release]), VERSIONS[release])
         self.rules = resource.rules(release)["ResourceClaim"]
@@ -79,7 +80,7 @@ def reserved_for(*consumers: Obj) -> Obj:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_clients_do_not_set_the_status(release: str) -> None:
+def test_clients_do_not_set_the_status(release: Version) -> None:
     world = World(release)
     world.claim = world.decoded({"devices": DEVICES}, {"reservedFor": [POD]})
     world.rules.strategy.prepare_for_create(world.claim, world.ctx)
@@ -87,7 +88,7 @@ def test_clients_do_not_set_the_status(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_the_spec_cannot_be_changed(release: str) -> None:
+def test_the_spec_cannot_be_changed(release: Version) -> None:
     """Neither by an update, which says so, nor by a write of the status, which does not."""
     world = World(release)
     world.create()
@@ -100,7 +101,7 @@ def test_the_spec_cannot_be_changed(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_an_allocation_is_set_once(release: str) -> None:
+def test_an_allocation_is_set_once(release: Version) -> None:
     """It can be taken away and made anew, not changed."""
     world = World(release)
     world.create()
@@ -115,7 +116,7 @@ def test_an_allocation_is_set_once(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_only_what_is_allocated_is_reserved(release: str) -> None:
+def test_only_what_is_allocated_is_reserved(release: Version) -> None:
     world = World(release)
     world.create()
     forbidden = "status.reservedFor: Forbidden: may not be specified when `allocated` is not set"
@@ -125,9 +126,9 @@ def test_only_what_is_allocated_is_reserved(release: str) -> None:
 
 @pytest.mark.parametrize(
     ("release", "most", "wrong"),
-    [("1.31", 32, "Too long: may not be longer than 32"), ("1.32", 256, "Too many: 257: must have at most 256 items")],
+    [(V1_31, 32, "Too long: may not be longer than 32"), (V1_32, 256, "Too many: 257: must have at most 256 items")],
 )
-def test_how_many_may_use_a_claim(release: str, most: int, wrong: str) -> None:
+def test_how_many_may_use_a_claim(release: Version, most: int, wrong: str) -> None:
     world = World(release)
     world.create()
     consumers = [{**POD, "uid": f"u-{i}"} for i in range(most + 1)]
@@ -147,7 +148,7 @@ def test_consumers_are_known_by_their_uid() -> None:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_a_claim_that_is_being_deleted_gets_no_new_consumers(release: str) -> None:
+def test_a_claim_that_is_being_deleted_gets_no_new_consumers(release: Version) -> None:
     """Those it has may go. An old uid with a new name is a new consumer."""
     world = World(release)
     world.create()
@@ -193,7 +194,7 @@ def test_addresses_are_compared_by_what_they_mean(ips: list[str], errors: list[s
 
 def test_deallocation_is_asked_for_once_nobody_uses_the_claim() -> None:
     """1.31: and it cannot be taken back while the allocation is there."""
-    world = World("1.31")
+    world = World(V1_31)
     world.create(controller="ctrl.example.com")
     assert world.report(deallocationRequested=True) == [
         "status: Forbidden: `allocation` must be set when `deallocationRequested` is set"
@@ -212,12 +213,12 @@ def test_deallocation_is_asked_for_once_nobody_uses_the_claim() -> None:
 
 def test_without_its_gate_a_controller_is_dropped() -> None:
     """1.31: but not from a claim that has one, nor from what it gets."""
-    world = World("1.31", DRAControlPlaneController=False)
+    world = World(V1_31, DRAControlPlaneController=False)
     world.create(controller="ctrl.example.com")
     assert "controller" not in world.claim["spec"]
     assert world.report(allocation=CONTROLLED, deallocationRequested=True) == []
     assert world.status == {"allocation": world.decoded({}, {"allocation": ALLOCATION})["status"]["allocation"]}
-    world = World("1.31")
+    world = World(V1_31)
     world.create(controller="ctrl.example.com")
     world.set_gates(DRAControlPlaneController=False)
     assert world.report(allocation=CONTROLLED) == []
@@ -231,7 +232,7 @@ ADMIN = {**DEVICES, "requests": [{**DEVICES["requests"][0], "adminAccess": False
 
 def test_admin_access_is_in_use_wherever_it_stands() -> None:
     """In the spec, even if false; then results keep it, too. Without the gate a new claim loses it."""
-    world = World("1.32", DRAAdminAccess=True)
+    world = World(V1_32, DRAAdminAccess=True)
     world.create(devices=ADMIN)
     world.set_gates(DRAAdminAccess=False)
     result = {**ALLOCATION["devices"]["results"][0], "adminAccess": True}  # type: ignore[index]
@@ -244,7 +245,7 @@ def test_admin_access_is_in_use_wherever_it_stands() -> None:
 
 
 def test_admin_access_has_no_gate_in_1_31() -> None:
-    world = World("1.31", DRAControlPlaneController=False)
+    world = World(V1_31, DRAControlPlaneController=False)
     world.create(devices={"requests": [{**ADMIN["requests"][0], "adminAccess": True}]})
     assert world.claim["spec"]["devices"]["requests"][0]["adminAccess"] is True
 
@@ -266,17 +267,17 @@ def test_device_status_is_kept_while_there_is_any() -> None:
 @pytest.mark.parametrize(
     ("release", "status", "deleted", "state"),
     [
-        ("1.32", {}, False, "pending"),
-        ("1.32", {}, True, "deleted"),
-        ("1.32", {"allocation": {}}, False, "allocated"),
-        ("1.32", {"allocation": {}, "reservedFor": [POD]}, False, "allocated,reserved"),
-        ("1.32", {"allocation": {}}, True, "deleted,allocated"),
-        ("1.31", {"allocation": {}}, True, "deleted,allocated,deallocating"),
-        ("1.31", {"allocation": {}, "deallocationRequested": True}, False, "allocated,deallocating"),
-        ("1.31", {"allocation": {}, "reservedFor": [POD]}, True, "deleted,allocated,reserved"),
+        (V1_32, {}, False, "pending"),
+        (V1_32, {}, True, "deleted"),
+        (V1_32, {"allocation": {}}, False, "allocated"),
+        (V1_32, {"allocation": {}, "reservedFor": [POD]}, False, "allocated,reserved"),
+        (V1_32, {"allocation": {}}, True, "deleted,allocated"),
+        (V1_31, {"allocation": {}}, True, "deleted,allocated,deallocating"),
+        (V1_31, {"allocation": {}, "deallocationRequested": True}, False, "allocated,deallocating"),
+        (V1_31, {"allocation": {}, "reservedFor": [POD]}, True, "deleted,allocated,reserved"),
     ],
 )
-def test_the_state_column(release: str, status: Obj, deleted: bool, state: str) -> None:
+def test_the_state_column(release: Version, status: Obj, deleted: bool, state: str) -> None:
     fields: Obj = {"name": "claim"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})
     row = resource.rules(release)["ResourceClaim"].row
     assert row is not None

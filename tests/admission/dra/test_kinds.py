@@ -12,6 +12,7 @@ from understudy.apiserver.cmd.validator import Validator
 from understudy.apiserver.kinds.resource import resource
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_32
 from understudy.machinery.serializer.json import decode_json, encode
 
 from .objects import TERM, objects
@@ -27,7 +28,7 @@ def stored(name: str, version: str = "v1beta1", release: str = "1.32", **spec: A
     obj = copy.deepcopy(objects(version)[name])
     obj["spec"] |= spec
     decoded, _ = decode_json(encode(obj), kind.struct(version))
-    ctx = Context(release, Gates.of(release), version)
+    ctx = Context(validator.release.version, Gates.of(validator.release.version), version)
     found = validator.internal(kind, version, decoded, ctx)
     found["metadata"] |= {"uid": "u", "resourceVersion": "1"} | ({"namespace": "n"} if kind.namespaced else {})
     kind.rules.strategy.prepare_for_create(found, ctx)
@@ -147,12 +148,12 @@ def test_a_template_cannot_be_changed() -> None:
 
 
 def test_capacities_differ_by_version() -> None:
-    conversion = resource.rules("1.32")["ResourceSlice"].conversions["v1alpha3"]
+    conversion = resource.rules(V1_32)["ResourceSlice"].conversions["v1alpha3"]
     alpha = objects("v1alpha3")["ResourceSlice"]
     internal = conversion.to_internal(alpha)
     assert internal["spec"]["devices"][0]["basic"]["capacity"] == {"memory": {"value": "80Gi"}}
     assert conversion.from_internal(internal) == alpha == objects("v1alpha3")["ResourceSlice"]
-    assert resource.rules("1.31")["ResourceSlice"].conversions == {}
+    assert resource.rules(V1_31)["ResourceSlice"].conversions == {}
 
 
 @pytest.mark.parametrize(
@@ -175,4 +176,4 @@ def test_scheduling_contexts(spec: Obj, errors: list[str]) -> None:
 
 
 def test_scheduling_contexts_are_of_1_31() -> None:
-    assert "PodSchedulingContext" not in resource.rules("1.32")
+    assert "PodSchedulingContext" not in resource.rules(V1_32)

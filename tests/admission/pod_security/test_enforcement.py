@@ -10,6 +10,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 PREFIX = "pod-security.kubernetes.io/"
@@ -20,8 +21,8 @@ def context(pods: tuple[Obj, ...] = (), **modes: str) -> Context:
     """A namespace with labels and pods."""
     namespace = {"metadata": {"name": "n", "labels": labels(**modes)}}
     return Context(
-        "1.32",
-        Gates.of("1.32"),
+        V1_32,
+        Gates.of(V1_32),
         "v1",
         lookup=lambda group, resource, namespace_, name: namespace,
         listing=lambda group, resource, namespace_: pods,

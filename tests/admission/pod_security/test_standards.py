@@ -9,6 +9,7 @@ import pytest
 from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, RESTRICTED, Standard
 from understudy.admission.plugins.pod_security.pod import Pod
 from understudy.admission.plugins.pod_security.standards import violations
+from understudy.machinery.releases.version import V1_31, V1_32
 
 Obj = dict[str, Any]
 FINE = {
@@ -27,7 +28,7 @@ def pod(*securities: Obj, security: Obj | None = None, annotations: Obj | None =
 
 
 def found(of: Pod, level: str = BASELINE, minor: int | None = None) -> list[tuple[str, str]]:
-    return [tuple(violation) for violation in violations(Standard(level, minor), of, "1.32")]
+    return [tuple(violation) for violation in violations(Standard(level, minor), of, V1_32)]
 
 
 BAD_PROFILE = "forbidden AppArmor profile"
@@ -207,7 +208,7 @@ def test_versions(of: Pod, level: str, since: int, forbidden: bool) -> None:
 def test_no_version_is_later_than_the_release() -> None:
     """The latest, and versions to come, are what the release knows."""
     of = sysctl("net.ipv4.tcp_rmem")
-    assert [bool(violations(Standard(BASELINE, minor), of, "1.31")) for minor in (None, 31, 32)] == [True] * 3
+    assert [bool(violations(Standard(BASELINE, minor), of, V1_31)) for minor in (None, 31, 32)] == [True] * 3
 
 
 def test_order() -> None:

@@ -11,6 +11,7 @@ from understudy.apiserver.kinds.core import pod_table
 from understudy.apiserver.kinds.core.nodes import rules as nodes
 from understudy.apiserver.kinds.core.pods import delete_grace
 from understudy.apiserver.kinds.printers import human_duration
+from understudy.machinery.releases.version import V1_32
 
 CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
 
@@ -94,7 +95,7 @@ def test_a_node() -> None:
         "spec": {"unschedulable": True},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.32.0"}},
     }
-    row = nodes("1.32")["", "Node"].row
+    row = nodes(V1_32)["", "Node"].row
     assert row is not None
     assert row(node, 0)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
 
@@ -111,7 +112,7 @@ def test_a_finished_job() -> None:
             "conditions": [{"type": "Complete", "status": "True"}],
         },
     }
-    row = batch("1.32")["batch", "Job"].row
+    row = batch(V1_32)["batch", "Job"].row
     assert row is not None
     assert row(job, 0)[1:4] == ["Complete", "1/1", "90s"]
 

@@ -12,6 +12,7 @@ import pytest
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import json_patch, merge_patch, strategic
 from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
@@ -25,7 +26,7 @@ def recorded(name: str) -> list[Any]:
 
 
 def struct_of(obj: Obj) -> Struct:
-    return Schemas.of("1.32").kind(*split_api_version(obj["apiVersion"]), obj["kind"])
+    return Schemas.of(V1_32).kind(*split_api_version(obj["apiVersion"]), obj["kind"])
 
 
 def one_version(obj: Obj, source: str, wanted: str) -> Obj:

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import strategic
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json
 from understudy.machinery.typeinfo.schema import Schemas
 
-SCHEMAS = Schemas.of("1.32")
+SCHEMAS = Schemas.of(V1_32)
 POD = SCHEMAS.kind("", "v1", "Pod")
 DEPLOYMENT = SCHEMAS.kind("apps", "v1", "Deployment")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")

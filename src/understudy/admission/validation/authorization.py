@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.admission.validation import label_selectors
+from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import SelectorError, parse_fields, parse_labels
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -15,7 +16,7 @@ SPEC = Path("spec")
 RESOURCE, PATH = "resourceAttributes", "nonResourceAttributes"
 
 
-def validate(review: Obj, kind: str, release: str) -> Errors:
+def validate(review: Obj, kind: str, release: Version) -> Errors:
     """A review of any of the kinds; its metadata holds nothing of the server's but managed fields."""
     spec = review.get("spec") or {}
     errors = _attributes(spec, release)
@@ -74,7 +75,7 @@ _SELECTORS: dict[str, tuple[Callable[[str], object], Callable[[Obj], bool]]] = {
 }
 
 
-def _attributes(spec: Obj, release: str) -> Errors:
+def _attributes(spec: Obj, release: Version) -> Errors:
     resource, path = spec.get(RESOURCE), spec.get(PATH)
     if resource is not None and path is not None:
         text = f"cannot be specified in combination with {RESOURCE}"
@@ -84,18 +85,18 @@ def _attributes(spec: Obj, release: str) -> Errors:
     return []
 
 
-def _shown(path: Obj, release: str) -> object:
+def _shown(path: Obj, release: Version) -> object:
     return bad_values.struct(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes", release)
 
 
-def _metadata(found: Obj, *, local: bool, release: str) -> Errors:
+def _metadata(found: Obj, *, local: bool, release: Version) -> Errors:
     given = {name for name, value in found.items() if value} - {"managedFields", *(("namespace",) if local else ())}
     text = "must be empty except for namespace" if local else "must be empty"
     shown = bad_values.struct(found, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", release) if given else None
     return [invalid(Path("metadata"), shown, text)] if given else []
 
 
-def _local(found: Obj, spec: Obj, release: str) -> Errors:
+def _local(found: Obj, spec: Obj, release: Version) -> Errors:
     errors: Errors = []
     namespace = (spec.get(RESOURCE) or {}).get("namespace", "")
     if spec.get(RESOURCE) is not None and namespace != found.get("namespace", ""):

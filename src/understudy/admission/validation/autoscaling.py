@@ -10,6 +10,7 @@ from understudy.admission.validation.apps.common import SPEC, counters
 from understudy.admission.validation.core.containers.resources import container_name, printed
 from understudy.admission.validation.formats import choice, each, label
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name
@@ -41,7 +42,7 @@ def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return counters(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"))
 
 
-def _spec(spec: Obj, lowest: int, release: str) -> Errors:
+def _spec(spec: Obj, lowest: int, release: Version) -> Errors:
     low, high, where = spec.get("minReplicas"), spec.get("maxReplicas", 0), SPEC.child("maxReplicas")
     errors: Errors = []
     if low is not None and low < lowest:
@@ -100,7 +101,7 @@ def _policy(policy: Obj, path: Path) -> Errors:
     return errors
 
 
-def _metric(metric: Obj, path: Path, release: str) -> Errors:
+def _metric(metric: Obj, path: Path, release: Version) -> Errors:
     kind, where = metric.get("type", ""), path.child("type")
     listed = sorted(_TYPES)
     errors = [] if kind else [required(where, "must specify a metric source type")]
@@ -145,7 +146,7 @@ _EXTERNAL = Target(
 _PODS = Target(("averageValue", "averageValue"), "must specify a positive target averageValue", "averageValue")
 
 
-def _target(target: Obj, rule: Target, path: Path, release: str) -> Errors:
+def _target(target: Obj, rule: Target, path: Path, release: Version) -> Errors:
     kind = target.get("type", "")
     errors = [] if kind else [required(path.child("type"), "must specify a metric target type")]
     if kind not in _TARGETS:
@@ -167,23 +168,23 @@ def _target(target: Obj, rule: Target, path: Path, release: str) -> Errors:
     return errors
 
 
-def _named(source: Obj, rule: Target, path: Path, release: str) -> Errors:
+def _named(source: Obj, rule: Target, path: Path, release: Version) -> Errors:
     name = (source.get("metric") or {}).get("name", "")
     errors = _segment(name, path.child("metric", "name"), "must specify a metric name")
     return errors + _target(source.get("target") or {}, rule, path.child("target"), release)
 
 
-def _object(source: Obj, path: Path, release: str) -> Errors:
+def _object(source: Obj, path: Path, release: Version) -> Errors:
     errors = _reference(source.get("describedObject") or {}, path.child("describedObject"))
     return errors + _named(source, _OBJECT, path, release)
 
 
-def _resource(source: Obj, path: Path, release: str) -> Errors:
+def _resource(source: Obj, path: Path, release: Version) -> Errors:
     errors = [] if source.get("name") else [required(path.child("name"), "must specify a resource name")]
     return errors + _target(source.get("target") or {}, _RAW, path.child("target"), release)
 
 
-def _of_container(source: Obj, path: Path, release: str) -> Errors:
+def _of_container(source: Obj, path: Path, release: Version) -> Errors:
     errors: Errors = []
     if source.get("name"):
         errors += container_name(source["name"], path.child("name"))
@@ -194,7 +195,7 @@ def _of_container(source: Obj, path: Path, release: str) -> Errors:
     return errors + _target(source.get("target") or {}, _RAW, path.child("target"), release)
 
 
-_SOURCES: dict[str, Callable[[Obj, Path, str], Errors]] = {
+_SOURCES: dict[str, Callable[[Obj, Path, Version], Errors]] = {
     "object": _object,
     "external": lambda source, path, release: _named(source, _EXTERNAL, path, release),
     "pods": lambda source, path, release: _named(source, _PODS, path, release),

@@ -12,6 +12,7 @@ from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem, x509
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.users import MASTERS
 from understudy.machinery.validation import bad_values
@@ -86,7 +87,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
     return validate
 
 
-def _whole(obj: Obj, old: Obj | None, release: str) -> Errors:
+def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
     """What is wrong with `obj`. Much of what `old` had wrong already may stay."""
     spec, before = obj["spec"], old["spec"] if old else {}
     errors = _request(spec.get("request"))
@@ -139,7 +140,7 @@ def _usages(usages: Sequence[str], before: Sequence[str]) -> Errors:
     return errors
 
 
-def _signer(name: str, release: str) -> Errors:
+def _signer(name: str, release: Version) -> Errors:
     """DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
     if not name:
         return [required(_SIGNER)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import condition_reason_texts, qualified_name_texts, size
@@ -13,7 +14,7 @@ REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
 
 
-def validate(conditions: Sequence[Obj], path: Path, release: str) -> Errors:
+def validate(conditions: Sequence[Obj], path: Path, release: Version) -> Errors:
     """Each condition, and that each is of another type."""
     errors: Errors = []
     seen: set[str] = set()
@@ -26,7 +27,7 @@ def validate(conditions: Sequence[Obj], path: Path, release: str) -> Errors:
     return errors
 
 
-def _condition(condition: Obj, path: Path, release: str) -> Errors:
+def _condition(condition: Obj, path: Path, release: Version) -> Errors:
     kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
     errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
     if status not in STATUSES:
@@ -41,7 +42,7 @@ def _condition(condition: Obj, path: Path, release: str) -> Errors:
     return errors
 
 
-def _reason(reason: str, path: Path, release: str) -> Errors:
+def _reason(reason: str, path: Path, release: Version) -> Errors:
     if not reason:
         return [required(path, "must be set")]
     errors = [invalid(path, reason, text) for text in condition_reason_texts(reason)]

@@ -9,6 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check
 from understudy.admission.validation.formats import each
 from understudy.machinery.golang.text import Printed
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -62,7 +63,7 @@ def conditions(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _schema(name: str, spec: Obj, release: str) -> Errors:
+def _schema(name: str, spec: Obj, release: Version) -> Errors:
     errors: Errors = []
     precedence, path = spec.get("matchingPrecedence", 0), _SPEC.child("matchingPrecedence")
     checks = (

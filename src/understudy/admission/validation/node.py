@@ -7,6 +7,7 @@ from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods import scheduling
 from understudy.admission.validation.formats import label, labels
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid
@@ -25,7 +26,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _tolerations(found: list[Obj], path: Path, release: str) -> Errors:
+def _tolerations(found: list[Obj], path: Path, release: Version) -> Errors:
     errors = scheduling.tolerations(found, path.child("tolerations"), release)  # upstream names the list twice
     seen: list[list[str]] = []
     for i, toleration in enumerate(found):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import Printed
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
@@ -43,7 +44,7 @@ NameRule = Callable[[str, bool], list[str]]
 
 
 def validate(
-    meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, release: str, path: Path = METADATA
+    meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, release: Version, path: Path = METADATA
 ) -> Errors:
     """The metadata of an object that has its name. `name` is the kind's rule for names."""
     return [
@@ -57,7 +58,7 @@ def validate(
     ]
 
 
-def validate_update(meta: Obj, old: Obj, *, release: str, path: Path = METADATA) -> Errors:
+def validate_update(meta: Obj, old: Obj, *, release: Version, path: Path = METADATA) -> Errors:
     """The metadata of an object that replaces another one."""
     errors: Errors = []
     if old.get("deletionTimestamp"):
@@ -140,7 +141,7 @@ _NOT_IN_TEMPLATES = {
 }
 
 
-def validate_template(meta: Obj, path: Path, release: str) -> Errors:
+def validate_template(meta: Obj, path: Path, release: Version) -> Errors:
     """The metadata of a template: labels and annotations, nothing else."""
     errors = annotation_errors(meta.get("annotations"), path.child("annotations"), release)
     errors += label_errors(meta.get("labels"), path.child("labels"))
@@ -159,7 +160,7 @@ def label_errors(values: Obj | None, path: Path) -> Errors:
     return errors
 
 
-def annotation_errors(values: Obj | None, path: Path, release: str) -> Errors:
+def annotation_errors(values: Obj | None, path: Path, release: Version) -> Errors:
     values = values or {}
     errors = [invalid(path, key, text) for key in values for text in qualified_name_texts(go_lower(key))]
     if sum(size(key) + size(value) for key, value in values.items()) > ANNOTATIONS_SIZE:
@@ -195,7 +196,7 @@ def _generation(meta: Obj, path: Path) -> Errors:
 _OWNER_FIELDS = {"kind": "kind must not be empty", "name": "name must not be empty", "uid": "uid must not be empty"}
 
 
-def _owner(owner: Obj, path: Path, release: str) -> Errors:
+def _owner(owner: Obj, path: Path, release: Version) -> Errors:
     errors: Errors = []
     api_version = owner.get("apiVersion", "")
     group, version = split_api_version(api_version) if api_version.count("/") < 2 else ("", "")
@@ -208,7 +209,7 @@ def _owner(owner: Obj, path: Path, release: str) -> Errors:
     return errors
 
 
-def _owners(owners: Sequence[Obj], path: Path, release: str) -> Errors:
+def _owners(owners: Sequence[Obj], path: Path, release: Version) -> Errors:
     errors: Errors = []
     first = ""
     for owner in owners:
@@ -224,7 +225,7 @@ def _owners(owners: Sequence[Obj], path: Path, release: str) -> Errors:
     return errors
 
 
-def _finalizers(finalizers: Sequence[str], path: Path, release: str) -> Errors:
+def _finalizers(finalizers: Sequence[str], path: Path, release: Version) -> Errors:
     errors = [invalid(path, name, text) for name in finalizers for text in qualified_name_texts(name)]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
         shown = bad_values.struct(finalizers, "[]string", release)
@@ -238,7 +239,7 @@ def _no_new_finalizers(meta: Obj, old: Obj, path: Path) -> Errors:
     return [forbidden(path, f"{text} {bad_values.strings(extra)}")] if extra else []
 
 
-def _managed_fields(entries: Sequence[Obj], path: Path, release: str) -> Errors:
+def _managed_fields(entries: Sequence[Obj], path: Path, release: Version) -> Errors:
     errors: Errors = []
     for i, entry in enumerate(entries):
         here = path.index(i)

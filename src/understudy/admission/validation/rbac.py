@@ -8,6 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.compose import Check
 from understudy.admission.validation.formats import each
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
@@ -46,7 +47,7 @@ def _rules(obj: Obj, ctx: Context, *, namespaced: bool) -> Errors:
     return [error for i, rule in rules for error in _rule(rule, namespaced, Path("rules").index(i), ctx.release)]
 
 
-def _rule(rule: Obj, namespaced: bool, path: Path, release: str) -> Errors:
+def _rule(rule: Obj, namespaced: bool, path: Path, release: Version) -> Errors:
     errors = [] if rule.get("verbs") else [required(path.child("verbs"), "verbs must contain at least one value")]
     urls, where = rule.get("nonResourceURLs"), path.child("nonResourceURLs")
     if not urls:

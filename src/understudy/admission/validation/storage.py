@@ -10,6 +10,7 @@ from understudy.admission.validation.core.volumes.volume_sources import csi_driv
 from understudy.admission.validation.formats import choice, each, nonnegative, qualified
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -40,7 +41,7 @@ def qualified_lower(value: str, path: Path) -> Errors:
     return qualified(go_lower(value), path)
 
 
-def _parameters(found: dict[str, str], path: Path, release: str) -> Errors:
+def _parameters(found: dict[str, str], path: Path, release: Version) -> Errors:
     if len(found) > MOST_PARAMETERS:
         return [too_long(path, MOST_PARAMETERS, release, in_bytes=True)]
     errors = [invalid(path, key, "field can not be empty.") for key in found if not key]

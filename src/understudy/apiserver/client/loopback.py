@@ -47,7 +47,7 @@ class Client:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         raw = b"" if body is None else orjson.dumps(body)
-        answer = await self._answer(Call(method, path, headers, raw, Query(text)))
+        answer = await self._answer(Call(method, path, headers, raw, Query(text), self._release.version))
         assert isinstance(answer, Reply)
         found: Obj = orjson.loads(answer.body)
         if answer.status >= 400:

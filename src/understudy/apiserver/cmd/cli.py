@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     add = serve.add_argument
     add("--bind-address", default="127.0.0.1", metavar="IP", help="where to listen (default: %(default)s)")
     add("--port", type=_port, default=8001, help="0 takes a free one (default: %(default)s)")
-    known = ", ".join(release.names())
+    known = ", ".join(map(str, release.releases()))
     add("--emulated-version", default=release.DEFAULT, metavar="VERSION", help=f"{known} (default: %(default)s)")
     add("--feature-gates", type=switches, default={}, metavar="A=true,B=false", help="AllAlpha and AllBeta too")
     add("--runtime-config", type=switches, default={}, metavar="GROUP/VERSION=false", help="what is not to be served")
@@ -117,7 +117,7 @@ async def _until_stopped(server: object, kubeconfig: str | None) -> int:
     try:
         if kubeconfig:
             server.write_kubeconfig(kubeconfig)
-        print(f"understudy: Kubernetes {server.api.release.name} API at {server.url}", flush=True)
+        print(f"understudy: Kubernetes {server.api.release.version} API at {server.url}", flush=True)
         await stopped.wait()
     finally:
         await server.stop()

@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add = parser.add_argument
     add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
-    known = ", ".join(release.names())
+    known = ", ".join(map(str, release.releases()))
     add("--emulated-version", default=release.DEFAULT, metavar="VERSION", help=f"{known} (default: %(default)s)")
     add("--feature-gates", type=switches, default={}, metavar="A=true,B=false", help="AllAlpha and AllBeta too")
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")

@@ -74,8 +74,8 @@ class Validator:
     """The rules of one release with its feature gates."""
 
     def __init__(self, release: str, feature_gates: Mapping[str, bool]) -> None:
-        self.release = Release.of(release)
-        self.gates = Gates.of(release, feature_gates)
+        self.release = Release.named(release)
+        self.gates = Gates.of(self.release.version, feature_gates)
 
     @staticmethod
     def of(release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None) -> Validator:
@@ -122,7 +122,7 @@ class Validator:
         return creation.prepare(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
-        return Context(self.release.name, self.gates, version, now=timestamp(SystemClock().now()))
+        return Context(self.release.version, self.gates, version, now=timestamp(SystemClock().now()))
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:

@@ -131,6 +131,6 @@ class Access:
         headers = {"User-Agent": self._agent, "Accept": "application/json", "Content-Type": content}
         raw = b"" if body is None else orjson.dumps(body)
         query = Query(parameters)
-        call = Call(method, path, headers, raw, query, user=self._user, release=self.api.release.name)
+        call = Call(method, path, headers, raw, query, self.api.release.version, user=self._user)
         info = request_info(method, path, query)
         return call, Target(info, kind, version, place.namespace, place.name, subresource)

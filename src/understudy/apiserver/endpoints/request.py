@@ -8,6 +8,7 @@ from typing import Protocol
 
 from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import Version
 from understudy.machinery.users import User
 
 JSON = "application/json"
@@ -16,16 +17,16 @@ SYSTEM_CLOCK = SystemClock()
 
 @dataclass(slots=True)
 class Call:
-    """A request. `headers` looks names up in any case."""
+    """A request. `headers` looks names up in any case; `release` is the one that its server answers like."""
 
     method: str
     path: str
     headers: Mapping[str, str]
     body: bytes
     query: Query
+    release: Version
     warnings: list[str] = field(default_factory=list)
     user: User | None = None
-    release: str = ""
     clock: Clock = SYSTEM_CLOCK
 
 

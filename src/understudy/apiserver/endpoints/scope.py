@@ -65,7 +65,7 @@ class Api:
 
     @property
     def schemas(self) -> Schemas:
-        return Schemas.of(self.release.name)
+        return Schemas.of(self.release.version)
 
     def user_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> tuple[User, list[str]]:
         """Whose a bearer token is, and for which of the audiences; those of --token-auth-file are for this server
@@ -83,7 +83,7 @@ class Api:
 
     def context(self, call: Call, target: Target) -> Context:
         return Context(
-            release=self.release.name,
+            release=self.release.version,
             gates=self.gates,
             version=target.version,
             requester=call.user.info() if call.user else {},

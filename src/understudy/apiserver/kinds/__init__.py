@@ -22,6 +22,7 @@ from understudy.apiserver.kinds.core import events, nodes, pods, services, small
 from understudy.apiserver.kinds.flowcontrol import flowcontrol
 from understudy.apiserver.kinds.resource import resource
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.version import Version
 
 FAMILIES = (
     small_kinds,
@@ -47,7 +48,7 @@ FAMILIES = (
 
 
 @lru_cache
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """The rules of a release's kinds by (group, kind)."""
     found = {("resource.k8s.io", name): rule for name, rule in resource.rules(release).items()}
     for family in FAMILIES:

@@ -12,6 +12,7 @@ from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import UNSET, count, field, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 GROUP = "admissionregistration.k8s.io"
@@ -113,7 +114,7 @@ def _shared(check: Check) -> dict[str, Any]:
     }
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (GROUP, "ValidatingWebhookConfiguration"): _rules_of_webhooks({}),

@@ -12,6 +12,7 @@ from understudy.apiserver.kinds.admissionregistration import service_port
 from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
@@ -89,7 +90,7 @@ def _local_is_available(api_service: Obj, ctx: Context) -> None:
         api_service["status"] = {"conditions": [condition]}
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (CRDS, "CustomResourceDefinition"): Rules(

@@ -19,6 +19,7 @@ from understudy.apiserver.kinds.printers import NONE, age, containers, labels, n
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent, split_api_version
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
@@ -241,7 +242,7 @@ def _replicas(workload: Obj) -> str:
     return str(at(workload, "status", "replicas", default=0))
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("apps", "Deployment"): _deployments(),

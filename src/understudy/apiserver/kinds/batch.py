@@ -26,6 +26,7 @@ from understudy.apiserver.kinds.printers import (
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 from understudy.machinery.validation.field import Path
 
@@ -176,7 +177,7 @@ def _when_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, C
     return rule
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {("batch", "Job"): _jobs(), ("batch", "CronJob"): _cron_jobs()}
 

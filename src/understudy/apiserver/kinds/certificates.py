@@ -11,6 +11,7 @@ from understudy.admission.validation.certificates import APPROVED, DENIED, GROUP
 from understudy.apiserver.kinds.common import Update, keep, restore, update_steps
 from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
 # What the server says of the requester; a client cannot.
@@ -84,7 +85,7 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
     )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     main = _strategy(keep("spec", "status"), reset=(("spec",), ("status",)))
     return {

@@ -12,6 +12,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.apiserver.registry.kind import Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.schema import Custom, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
@@ -41,7 +42,7 @@ def _zero(shape: Shape) -> Any:
 
 
 @lru_cache
-def _zero_status(release: str, group: str, version: str, kind: str) -> Obj:
+def _zero_status(release: Version, group: str, version: str, kind: str) -> Obj:
     shape = Schemas.of(release).kind(group, version, kind).fields["status"].type
     return zero(shape) if isinstance(shape, Struct) else {}
 

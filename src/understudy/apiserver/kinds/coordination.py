@@ -8,6 +8,7 @@ from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
 # Fields of coordinated leader election.
@@ -33,6 +34,6 @@ LEASE = Strategy(
 )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {("coordination.k8s.io", "Lease"): Rules(strategy=LEASE, row=row(field("spec", "holderIdentity")))}

@@ -13,6 +13,7 @@ from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
@@ -102,7 +103,7 @@ def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
         metadata["generation"] = before.get("generation", 0) + 1
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (NETWORKING, "Ingress"): Rules(

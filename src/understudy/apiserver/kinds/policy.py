@@ -7,6 +7,7 @@ from understudy.admission.validation.compose import again, unasked
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 
@@ -15,7 +16,7 @@ def _text(budget: Obj, key: str) -> str:
     return "N/A" if limit is None else str(limit)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("policy", "PodDisruptionBudget"): Rules(

@@ -11,6 +11,7 @@ from understudy.admission.validation.objectmeta import Metadata
 from understudy.admission.validation.rbac import GROUP
 from understudy.apiserver.kinds.printers import age, created_at, name
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.names import path_segment_name
 
@@ -53,7 +54,7 @@ def _bindings(validate: Check) -> Rules:
     return Rules(defaults=_default_binding, strategy=_strategy(validate, rbac.same_role), row=_binding_row)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (GROUP, "Role"): Rules(strategy=_strategy(rbac.role), row=created_at),

@@ -1,6 +1,6 @@
 """A release: its name, the group-versions and kinds it serves.
 
-    release = Release.of("1.32")
+    release = Release.of(V1_32)
     pods = release.resource("", "v1", "pods")           # a Kind, or None
     release.kind("resource.k8s.io", "ResourceClaim")
     release.served({"resource.k8s.io/v1alpha3": False}) # another Release with less in it
@@ -21,13 +21,14 @@ from importlib import resources
 from typing import Any
 
 from understudy.apiserver.registry.kind import Kind, Rules, Subresource
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.typeinfo.schema import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
 
 DEFAULT = "1.32"
 
 # The patch release whose answers schemas/RELEASE were recorded from.
-PATCH = {"1.31": 3, "1.32": 5, "1.33": 4, "1.34": 4, "1.35": 4, "1.36": 4}
+PATCH = {V1_31: 3, V1_32: 5}
 
 # What --runtime-config may say instead of a group-version, in the order in which it is applied
 # (k8s.io/apiserver/pkg/server/resourceconfig).
@@ -60,10 +61,10 @@ def storage_version_hash(stored: GroupVersionKind) -> str:
     return b64encode(sha256("/".join(stored).encode()).digest()[:8]).decode()
 
 
-def names() -> list[str]:
-    """The releases there are schemas for, oldest first."""
-    found = [item.name for item in resources.files("understudy.schemas").iterdir() if re.match(r"\d+\.\d+$", item.name)]
-    return sorted(found, key=lambda name: [int(part) for part in name.split(".")])
+def releases() -> list[Version]:
+    """Return the releases that there are schemas for, oldest first."""
+    names = (item.name for item in resources.files("understudy.schemas").iterdir())
+    return sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name))
 
 
 class Release:
@@ -71,14 +72,20 @@ class Release:
 
     @staticmethod
     @lru_cache
-    def of(name: str) -> Release:
-        """The release with every group-version on. Raises UnknownReleaseError."""
-        if name not in names():
-            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(names())}")
-        return Release(name, tuple(_groups(name)))
+    def of(version: Version) -> Release:
+        """Return a release that there are schemas for, with every group-version on."""
+        return Release(version, tuple(_groups(version)))
 
-    def __init__(self, name: str, groups: tuple[Group, ...]) -> None:
-        self.name = name
+    @staticmethod
+    def named(name: str) -> Release:
+        """Return the release that a user names, such as "1.32". Raises UnknownReleaseError."""
+        known = {str(version): version for version in releases()}
+        if name not in known:
+            raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}")
+        return Release.of(known[name])
+
+    def __init__(self, version: Version, groups: tuple[Group, ...]) -> None:
+        self.version = version
         self.groups = groups
         self._resources = {
             (group.name, version, kind.resource): kind
@@ -116,13 +123,12 @@ class Release:
         return {group.name: group for group in self.groups}
 
     @cached_property
-    def version(self) -> Obj:
-        """What /version answers."""
-        major, minor = self.name.split(".")
+    def version_info(self) -> Obj:
+        """Return what /version answers (`version.Info`)."""
         return {
-            "major": major,
-            "minor": minor,
-            "gitVersion": f"v{self.name}.{PATCH.get(self.name, 0)}",
+            "major": str(self.version.major),
+            "minor": str(self.version.minor),
+            "gitVersion": f"v{self.version}.{PATCH[self.version]}",
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
@@ -147,7 +153,7 @@ class Release:
             left = {version: kinds for version, kinds in kept.items() if kinds}
             if left:
                 groups.append(_narrowed(Group(group.name, left)))
-        return Release(self.name, tuple(groups))
+        return Release(self.version, tuple(groups))
 
 
 class _Switches:
@@ -197,7 +203,7 @@ def _narrowed(group: Group) -> Group:
     return Group(group.name, {v: tuple(once[kind.name] for kind in kinds) for v, kinds in group.versions.items()})
 
 
-def _groups(release: str) -> Iterator[Group]:
+def _groups(release: Version) -> Iterator[Group]:
     recorded = read_release_file(release, "resources.json")
     known = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
     for group in recorded:
@@ -215,7 +221,7 @@ def _groups(release: str) -> Iterator[Group]:
         )
 
 
-def _kind(release: str, group: str, name: str, facts: dict[str, Any], known: list[tuple[str, str]]) -> Kind:
+def _kind(release: Version, group: str, name: str, facts: dict[str, Any], known: list[tuple[str, str]]) -> Kind:
     preferred, first = next(iter(facts.items()))
     return Kind(
         release=release,
@@ -252,7 +258,7 @@ def _stored(fact: Obj, known: list[tuple[str, str]], own: GroupVersionKind) -> G
     return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
 
 
-def _rules_of(release: str, group: str, name: str) -> Callable[[], Rules]:
+def _rules_of(release: Version, group: str, name: str) -> Callable[[], Rules]:
     def find() -> Rules:
         from understudy.apiserver import kinds  # here, since a server that is only asked for /version needs no rules
 

@@ -10,6 +10,7 @@ from understudy.admission.validation.compose import in_order
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.printers import age, name
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj, set_absent
 
 
@@ -30,7 +31,7 @@ def _short_row(priority: Obj, now: float) -> list[Any]:
     return _row(priority, now)[:-1]
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     strategy = Strategy(
         prepare_for_create=_first_generation,
@@ -39,7 +40,7 @@ def rules(release: str) -> dict[tuple[str, str], Rules]:
         check_create=scheduling.only_default,
         check_update=lambda obj, old, ctx: scheduling.only_default(obj, ctx),
     )
-    row = _short_row if release == "1.31" else _row
+    row = _short_row if release < V1_32 else _row
     protected = dict.fromkeys(scheduling.SYSTEM, "this is a system priority class and cannot be deleted")
     return {
         ("scheduling.k8s.io", "PriorityClass"): Rules(

@@ -11,6 +11,7 @@ from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 GROUP = "storage.k8s.io"
@@ -84,7 +85,7 @@ _ATTACHMENT = again(CORE.created, storage.stored_attachment)
 _ATTACHMENT_UPDATE = in_order(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         (GROUP, "StorageClass"): Rules(

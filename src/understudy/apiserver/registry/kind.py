@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Errors
@@ -144,7 +145,7 @@ class Kind:
     columns             {version: columnDefinitions of its tables}; empty for what cannot be listed
     """
 
-    release: str
+    release: Version
     group: str
     name: str
     resource: str

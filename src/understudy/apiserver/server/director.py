@@ -60,7 +60,6 @@ class Dispatcher:
 
     async def __call__(self, call: Call) -> Answer:
         started = self.clock.monotonic()
-        call.release = self.api.release.name
         call.clock = self.clock
         try:
             info = request_info(call.method, call.path, call.query)
@@ -114,7 +113,7 @@ class Dispatcher:
             for kind in kinds
             if (count := store.watching(prefix_of(kind)))
         }
-        version = api.release.version
+        version = api.release.version_info
         return self.metrics.text(version=version, gates=api.gates.described(), objects=objects, watches=watches)
 
     async def _resource(self, call: Call, info: RequestInfo) -> Answer:

@@ -18,6 +18,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import error_reply
 from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
 from understudy.machinery.errors import internal_error, request_too_large
 from understudy.machinery.options import MALFORMED, Query
+from understudy.machinery.releases.version import Version
 
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 log = logging.getLogger("understudy")
@@ -28,7 +29,9 @@ REPEATED = ("Warning", "Vary")
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
 
 
-def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+def handler(
+    answer: Answering, pumps: Pumps, release: Version
+) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
     """aiohttp's handler, the only one there is."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
@@ -40,7 +43,7 @@ def handler(answer: Answering, pumps: Pumps) -> Callable[[web.BaseRequest], Awai
             if MALFORMED.search(path):
                 return Whole(status=400, text="400 Bad Request", headers={"Connection": "close"})
             path = unquote(path, errors="surrogateescape")
-        call = Call(request.method, path, request.headers, body, Query(query))
+        call = Call(request.method, path, request.headers, body, Query(query), release)
         try:
             result = error_reply(call, _TOO_LARGE) if len(body) > MAX_BODY else await answer(call)
         except Exception:

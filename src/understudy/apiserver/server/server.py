@@ -76,13 +76,13 @@ class Server:
         controllers: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
-        release = Release.of(emulated_version).served(runtime_config or {})
+        release = Release.named(emulated_version).served(runtime_config or {})
         tokens = read_tokens(Path(token_auth_file)) if token_auth_file else None
         self._gates_at_start = dict(feature_gates or {})
         self._load = list(load)
         self._address = (bind_address, port)
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
-        gates = Gates.of(release.name, self._gates_at_start)
+        gates = Gates.of(release.version, self._gates_at_start)
         self.api = Api(
             release, gates, Registry(MemoryStore(), release), tokens=tokens or {}, clock=clock or SystemClock()
         )

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.schema import read_release_file
 
 DRA = "DynamicResourceAllocation"
@@ -34,7 +35,7 @@ class Gates:
         self._on = self._defaults()
 
     @staticmethod
-    def of(release: str, changes: Mapping[str, bool] | None = None) -> Gates:
+    def of(release: Version, changes: Mapping[str, bool] | None = None) -> Gates:
         known: dict[str, Any] = read_release_file(release, "gates.json")
         gates = Gates({name: (stage, default) for name, (stage, default) in known.items()})
         gates.set(changes or {})

@@ -4,7 +4,7 @@ A type is known twice in `schemas/RELEASE`: `types.json` has it as Go declares i
 left out when empty, protobuf numbers), the OpenAPI documents have what clients are told (list types, merge keys,
 defaults). `Schemas.of(release)` joins the two, type by type, when a type is first asked for.
 
-    schemas = Schemas.of("1.32")
+    schemas = Schemas.of(V1_32)
     claim = schemas.kind("resource.k8s.io", "v1beta1", "ResourceClaim")     # a Struct
     claim.fields["spec"].type.fields["devices"]                             # a Field
 
@@ -20,6 +20,8 @@ from importlib import resources
 from typing import Any, TypeAlias
 
 import orjson
+
+from understudy.machinery.releases.version import Version
 
 INTERNAL = "__internal"
 
@@ -156,9 +158,9 @@ def openapi_name(name: str) -> str:
     return ".".join(reversed(host.split("."))) + "." + rest.replace("/", ".")
 
 
-def read_release_file(release: str, name: str) -> Any:
+def read_release_file(release: Version, name: str) -> Any:
     """The content of `schemas/RELEASE/NAME`."""
-    return orjson.loads((resources.files("understudy.schemas") / release / name).read_bytes())
+    return orjson.loads((resources.files("understudy.schemas") / str(release) / name).read_bytes())
 
 
 class Schemas:
@@ -166,10 +168,10 @@ class Schemas:
 
     @staticmethod
     @lru_cache
-    def of(release: str) -> Schemas:
+    def of(release: Version) -> Schemas:
         return Schemas(release)
 
-    def __init__(self, release: str) -> None:
+    def __init__(self, release: Version) -> None:
         self.release = release
         self._types = read_release_file(release, "types.json")
         self._custom = frozenset(self._types["custom"])
@@ -225,7 +227,7 @@ class Schemas:
     @cached_property
     def _packages(self) -> dict[str, list[tuple[str, str]]]:
         """{Go package: group-versions} of the documents there are."""
-        folder = resources.files("understudy.schemas") / self.release / "openapi"
+        folder = resources.files("understudy.schemas") / str(self.release) / "openapi"
         there = {item.name.removesuffix(".json") for item in folder.iterdir()}
         packages: dict[str, list[tuple[str, str]]] = {}
         for key, name in self._types["kinds"].items():

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.machinery.golang.text import Printed, go_quote, go_value
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
 
 
-def struct(value: Any, name: str, release: str) -> Printed:
+def struct(value: Any, name: str, release: Version) -> Printed:
     """A value of a Go type by its full name: a struct, a list of structs ("[]…")."""
     from understudy.machinery.typeinfo.schema import Schemas
     from understudy.machinery.validation.dump import dump  # here, since only errors need it
@@ -20,7 +21,7 @@ def struct(value: Any, name: str, release: str) -> Printed:
     return dump(value, name, Schemas.of(release))
 
 
-def field(obj: Obj, key: str, name: str, release: str) -> Printed:
+def field(obj: Obj, key: str, name: str, release: Version) -> Printed:
     """A list in a decoded object: what was sent as an empty one is no nil."""
     value = obj.get(key)
     if value is None and key in getattr(obj, "empty", ()):
@@ -28,7 +29,7 @@ def field(obj: Obj, key: str, name: str, release: str) -> Printed:
     return struct(value, name, release)
 
 
-def difference(before: Any, found: Any, name: str, release: str) -> str:
+def difference(before: Any, found: Any, name: str, release: Version) -> str:
     """How a stored value of a Go type is about to change (see `apiserver.godiff`)."""
     from understudy.machinery.golang.json_writer import encode
     from understudy.machinery.typeinfo.schema import Schemas

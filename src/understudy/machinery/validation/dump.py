@@ -20,11 +20,11 @@ from typing import Any
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.golang.text import Printed, go_float, go_quote
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.serializer.json_fast import WithEmptyFields, zero_value_of
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
-_GO_SYNTAX = frozenset(("1.31", "1.32", "1.33"))
 _ADDRESS = "0xc000a1e5d0"  # any will do: clients cannot rely on it
 _ZERO_TIME = "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)"
 _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
@@ -32,7 +32,7 @@ _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
 def dump(value: Any, name: str, schemas: Schemas) -> Printed:
     """`value`, JSON of the type `name` (its full Go name, as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim")."""
-    if schemas.release in _GO_SYNTAX:
+    if schemas.release < V1_34:
         return Printed(_go(value, schemas.shape(name)))
     return dump_json(value, name, schemas)
 

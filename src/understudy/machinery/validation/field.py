@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
+from understudy.machinery.releases.version import V1_32, Version
 
 
 class Path:
@@ -97,9 +98,9 @@ def forbidden(path: Path, detail: str) -> FieldError:
     return FieldError("FieldValueForbidden", str(path), _with("Forbidden", detail))
 
 
-def too_long(path: Path, limit: int, release: str = "1.32", *, in_bytes: bool = False) -> FieldError:
+def too_long(path: Path, limit: int, release: Version = V1_32, *, in_bytes: bool = False) -> FieldError:
     """`limit` in bytes. 1.31 words it differently, and in two ways: `in_bytes` for drivers' names and metadata."""
-    if release != "1.31":
+    if release >= V1_32:
         detail = f"may not be more than {limit} bytes"
     else:
         detail = f"must have at most {limit} bytes" if in_bytes else f"may not be longer than {limit}"

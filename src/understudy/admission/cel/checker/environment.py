@@ -14,24 +14,25 @@ from importlib import import_module
 
 from understudy.admission.cel.checker.declarations import Declarations, Function, read_functions, read_type
 from understudy.admission.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
+from understudy.machinery.releases.version import V1_32, Version
 
 DEVICE = "kubernetes.DRADevice"
 
 # Libraries in the order their overloads are merged, with the release that introduced each.
-_LIBRARIES: tuple[tuple[str, tuple[int, int]], ...] = (
-    ("standard", (1, 0)),
-    ("time", (1, 0)),
-    ("url", (1, 0)),
-    ("regex", (1, 0)),
-    ("lists", (1, 0)),
-    ("authorization", (1, 27)),
-    ("optional", (1, 28)),
-    ("quantity", (1, 28)),
-    ("strings", (1, 29)),
-    ("sets", (1, 29)),
-    ("network", (1, 30)),
-    ("format", (1, 31)),
-    ("authorization_selectors", (1, 31)),
+_LIBRARIES: tuple[tuple[str, Version], ...] = (
+    ("standard", Version(1, 0)),
+    ("time", Version(1, 0)),
+    ("url", Version(1, 0)),
+    ("regex", Version(1, 0)),
+    ("lists", Version(1, 0)),
+    ("authorization", Version(1, 27)),
+    ("optional", Version(1, 28)),
+    ("quantity", Version(1, 28)),
+    ("strings", Version(1, 29)),
+    ("sets", Version(1, 29)),
+    ("network", Version(1, 30)),
+    ("format", Version(1, 31)),
+    ("authorization_selectors", Version(1, 31)),
 )
 # What the device environment adds, whatever the release before understood.
 _DEVICE_LIBRARIES = ("semver",)
@@ -52,7 +53,7 @@ class Environment:
     wrong_result  says what is wrong with a result's type, "" for a good one
     """
 
-    release: str
+    release: Version
     features: frozenset[str]
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
@@ -62,17 +63,14 @@ class Environment:
     @property
     def empty_column(self) -> int:
         """Where errors say that an empty expression ends: from 1.32 on before its first column, which is 0."""
-        return -1 if _version(self.release) >= (1, 32) else 0
-
-
-def _version(release: str) -> tuple[int, int]:
-    major, minor = release.split(".")[:2]
-    return int(major), int(minor)
+        return -1 if self.release >= V1_32 else 0
 
 
 @cache
-def device_environment(release: str, *, features: frozenset[str] = frozenset(), stored: bool = False) -> Environment:
-    """The environment of device selectors in a release such as `"1.32"`.
+def device_environment(
+    release: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
+) -> Environment:
+    """Return the environment that device selectors of a release are compiled in.
 
     `features` names the enabled feature gates that matter to selectors. `stored` is for an expression that the object
     already had before the update being validated: it may use all that the release knows.
@@ -92,15 +90,14 @@ def device_environment(release: str, *, features: frozenset[str] = frozenset(), 
     return Environment(release, features, stored, declared)
 
 
-def libraries(release: str, stored: bool) -> tuple[str, ...]:
+def libraries(release: Version, stored: bool) -> tuple[str, ...]:
     """Those that every environment of a release has."""
-    version = _version(release)
-    known = version if stored else (version[0], version[1] - 1)
+    known = release if stored else release.previous
     return tuple(name for name, since in _LIBRARIES if since <= known)
 
 
 def declarations(
-    release: str,
+    release: Version,
     libraries: tuple[str, ...],
     variables: Mapping[str, str | Type],
     messages: Mapping[str, Mapping[str, str | Type]],
@@ -108,7 +105,7 @@ def declarations(
     """Variables and the fields of messages are given as types or in their notation."""
     fields = {name: {key: _type(of) for key, of in own.items()} for name, own in messages.items()}
     # Up to 1.31 the name of a message is taken for a value of it.
-    names = {name: type_of(struct(name)) if _version(release) >= (1, 32) else struct(name) for name in messages}
+    names = {name: type_of(struct(name)) if release >= V1_32 else struct(name) for name in messages}
     own = {name: _type(of) for name, of in variables.items()}
     return Declarations(_functions(libraries), {**own, **names, **_type_names()}, {**_message_fields(), **fields})
 

@@ -11,6 +11,7 @@ from functools import lru_cache
 from understudy.admission.cel.checker.declarations import Declarations
 from understudy.admission.cel.checker.environment import Environment, declarations, libraries
 from understudy.admission.cel.types import DYN, Type, list_of, map_of
+from understudy.machinery.releases.version import V1_32, Version
 
 _VARIABLES = "kubernetes.variables"
 _KIND = {"group": "string", "version": "string", "kind": "string"}
@@ -83,7 +84,7 @@ Composed = tuple[tuple[str, Type], ...]
 
 
 def policy_environment(
-    release: str, *, returns: tuple[str, ...] = (), params: bool, authorizer: bool, composed: Composed | None = None
+    release: Version, *, returns: tuple[str, ...] = (), params: bool, authorizer: bool, composed: Composed | None = None
 ) -> Environment:
     """What an expression may name, and which types it may have.
 
@@ -101,15 +102,15 @@ def policy_environment(
     )
 
 
-def _wrong_result(found: Type, returns: tuple[str, ...], release: str) -> str:
+def _wrong_result(found: Type, returns: tuple[str, ...], release: Version) -> str:
     if not returns or (found.declared in returns and not found.nullable):
         return ""
     expected = returns[0] if len(returns) == 1 else f"one of [{' '.join(returns)}]"
-    return f"must evaluate to {expected}" + (f" but got {found.declared}" if release != "1.31" else "")
+    return f"must evaluate to {expected}" + (f" but got {found.declared}" if release >= V1_32 else "")
 
 
 @lru_cache(64)
-def _declarations(release: str, params: bool, authorizer: bool, composed: Composed | None) -> Declarations:
+def _declarations(release: Version, params: bool, authorizer: bool, composed: Composed | None) -> Declarations:
     variables = _ALWAYS | ({"params": "dyn"} if params else {}) | (_AUTHORIZER if authorizer else {})
     if composed is None:
         return declarations(release, libraries(release, False), variables, _MESSAGES)

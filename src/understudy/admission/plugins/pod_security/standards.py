@@ -10,6 +10,7 @@ from functools import cache
 from understudy.admission.plugins.pod_security import baseline, restricted
 from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, Standard
 from understudy.admission.plugins.pod_security.pod import Check, Pod, Violation
+from understudy.machinery.releases.version import Version
 
 _SYSCTLS_27 = baseline.SYSCTLS | {"net.ipv4.ip_local_reserved_ports"}
 _SYSCTLS_29 = _SYSCTLS_27 | {
@@ -66,10 +67,9 @@ _RESTRICTED = {
 }
 
 
-def violations(standard: Standard, pod: Pod, release: str) -> list[Violation]:
+def violations(standard: Standard, pod: Pod, release: Version) -> list[Violation]:
     """Everything that a pod does against a standard. The latest version is the release's own; there is none later."""
-    newest = int(release.partition(".")[2])
-    minor = newest if standard.minor is None else min(standard.minor, newest)
+    minor = release.minor if standard.minor is None else min(standard.minor, release.minor)
     return [found for check in _checks(standard.level, minor) if (found := check(pod))]
 
 

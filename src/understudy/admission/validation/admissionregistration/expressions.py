@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.field import Errors, Path, internal, invalid
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class Expressions:
     """What expressions may name: `params`, and a policy's own variables (None: it has none)."""
 
-    release: str
+    release: Version
     params: bool = False
     composed: Composed | None = None
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, each, qualified
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
@@ -20,7 +21,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
 
 
-def resources(found: Obj | None, path: Path, release: str) -> Errors:
+def resources(found: Obj | None, path: Path, release: Version) -> Errors:
     """Which requests a policy or a binding is about."""
     if found is None:
         return []
@@ -33,7 +34,7 @@ def resources(found: Obj | None, path: Path, release: str) -> Errors:
     return errors
 
 
-def _named(item: Obj, path: Path, release: str) -> Errors:
+def _named(item: Obj, path: Path, release: Version) -> Errors:
     """A rule that may name objects."""
     names, where = item.get("resourceNames") or [], path.child("resourceNames")
     errors: Errors = []
@@ -44,7 +45,7 @@ def _named(item: Obj, path: Path, release: str) -> Errors:
     return errors + rule(item, path, release)
 
 
-def rule(rule: Obj, path: Path, release: str) -> Errors:
+def rule(rule: Obj, path: Path, release: Version) -> Errors:
     """Operations on resources."""
     found, where = rule.get("operations") or [], path.child("operations")
     errors = [] if found else [required(where)]
@@ -65,7 +66,7 @@ def rule(rule: Obj, path: Path, release: str) -> Errors:
     return errors + ([] if rule.get("scope") is None else choice(rule["scope"], _SCOPES, path.child("scope")))
 
 
-def _resources(found: Sequence[str], path: Path, release: str) -> Errors:
+def _resources(found: Sequence[str], path: Path, release: Version) -> Errors:
     errors = [] if found else [required(path)]
     whole: set[str] = set()  # resources all of whose subresources are meant
     everywhere: set[str] = set()  # subresources of all resources

@@ -10,6 +10,7 @@ from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, each, kind, message, qualified, together
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -89,7 +90,7 @@ def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expr
     return expressions.with_variable(name, expression), errors
 
 
-def _decisions(obj: Obj, expressions: Expressions, release: str) -> Errors:
+def _decisions(obj: Obj, expressions: Expressions, release: Version) -> Errors:
     """What a policy says of a request: validations and audit annotations."""
     validations, annotations = (obj["spec"].get(name) or [] for name in ("validations", "auditAnnotations"))
     if not validations and not annotations:
@@ -160,7 +161,7 @@ def binding(obj: Obj, ctx: Context) -> Errors:
     errors = each(subdomain_name(name, False), name, path) if name else [required(path)]
     if spec.get("paramRef") is not None:
         errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
-    misspelt = ctx.release == "1.31"  # so it stands in the release
+    misspelt = ctx.release < V1_32  # so it stands in the release
     where = _SPEC.child("matchResouces" if misspelt else "matchResources")
     errors += matching.resources(spec.get("matchResources"), where, ctx.release)
     return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), ctx.release)
@@ -182,7 +183,7 @@ def _param_ref(ref: Obj, path: Path) -> Errors:
     return [*errors, not_supported(path.child("parameterNotFoundAction"), action, _NOT_FOUND_ACTIONS)]
 
 
-def _actions(actions: list[str], path: Path, release: str) -> Errors:
+def _actions(actions: list[str], path: Path, release: Version) -> Errors:
     errors: Errors = []
     for i, action in enumerate(actions):
         errors += choice(action, _ACTIONS, path.index(i))

@@ -12,6 +12,7 @@ from understudy.admission.validation.admissionregistration.expressions import Ex
 from understudy.admission.validation.formats import choice, domain, each, service_port
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
@@ -38,7 +39,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _hook(hook: Obj, path: Path, release: str) -> Errors:
+def _hook(hook: Obj, path: Path, release: Version) -> Errors:
     errors = domain(hook.get("name", ""), path.child("name"), dots=2, told="three segments separated by dots")
     for i, rule in enumerate(hook.get("rules") or ()):
         errors += matching.rule(rule, path.child("rules").index(i), release)
@@ -63,7 +64,7 @@ def _hook(hook: Obj, path: Path, release: str) -> Errors:
     return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
 
 
-def reviews(versions: Sequence[str], path: Path, release: str) -> Errors:
+def reviews(versions: Sequence[str], path: Path, release: Version) -> Errors:
     """The versions of reviews that a webhook reads."""
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEWS)}")]

@@ -21,6 +21,7 @@ from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadat
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -99,7 +100,7 @@ def internal(spec: Obj) -> Obj:
     return {**out, "versions": versions}
 
 
-def _spec(spec: Obj, old: Obj | None, release: str) -> Errors:
+def _spec(spec: Obj, old: Obj | None, release: Version) -> Errors:
     errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, told="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
@@ -131,7 +132,7 @@ def _schemas(spec: Obj) -> list[Obj]:
     return [schema for schema in found if schema is not None]
 
 
-def _versions(spec: Obj, path: Path, release: str) -> Errors:
+def _versions(spec: Obj, path: Path, release: Version) -> Errors:
     versions = spec.get("versions") or []
     names = [version.get("name", "") for version in versions]
     stored = sum(bool(version.get("storage")) for version in versions)
@@ -157,7 +158,7 @@ def _names(names: Obj, path: Path) -> Errors:
     return errors + indexed(names.get("categories"), path.child("categories"), label_1035)
 
 
-def _conversion(spec: Obj, old: Obj | None, path: Path, release: str) -> Errors:
+def _conversion(spec: Obj, old: Obj | None, path: Path, release: Version) -> Errors:
     found = spec.get("conversion")
     if found is None:
         return []
@@ -218,7 +219,7 @@ def _at(obj: Any, names: tuple[str, ...]) -> Any:
     return obj or ""
 
 
-def _stored(obj: Obj, release: str) -> Errors:
+def _stored(obj: Obj, release: Version) -> Errors:
     status = obj.get("status") or {}
     stored, shown = status.get("storedVersions") or [], bad_values.field(status, "storedVersions", "[]string", release)
     if not stored:

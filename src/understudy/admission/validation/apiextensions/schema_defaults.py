@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.validation.apiextensions import schema_values
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, invalid, required
@@ -12,7 +13,7 @@ from understudy.machinery.validation.field import Errors, Path, invalid, require
 _META = ("apiVersion", "kind", "metadata")
 
 
-def validate(schema: Obj, path: Path, release: str, *, root: bool = True) -> Errors:
+def validate(schema: Obj, path: Path, release: Version, *, root: bool = True) -> Errors:
     """Of a whole schema, which is structural."""
     errors, default = [], schema.get("default")
     if default is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -11,7 +12,7 @@ from understudy.machinery.validation.field import Errors, Path, forbidden, inval
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
 
-def validate(schema: Obj, path: Path, release: str) -> Errors:
+def validate(schema: Obj, path: Path, release: Version) -> Errors:
     """Of one schema, without those inside of it."""
     errors = _typed(schema, "x-kubernetes-map-type", "object", ("atomic", "granular"), path)
     errors += _typed(schema, "x-kubernetes-list-type", "array", ("atomic", "set", "map"), path, _set_items)
@@ -52,7 +53,7 @@ def _set_items(schema: Obj, path: Path) -> Errors:
     return []
 
 
-def _map_keys(schema: Obj, path: Path, release: str) -> Errors:
+def _map_keys(schema: Obj, path: Path, release: Version) -> Errors:
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     where, own = path.child("x-kubernetes-list-map-keys"), path.child("x-kubernetes-list-type")
     text = "must be map if x-kubernetes-list-map-keys is non-empty"
@@ -74,7 +75,7 @@ def _map_keys(schema: Obj, path: Path, release: str) -> Errors:
     return errors + _keys(keys, items, inside, where, release)
 
 
-def _keys(keys: list[str], items: Obj, path: Path, where: Path, release: str) -> Errors:
+def _keys(keys: list[str], items: Obj, path: Path, where: Path, release: Version) -> Errors:
     errors: Errors = []
     shown = bad_values.struct(keys, "[]string", release)
     for i, key in enumerate(keys):

@@ -10,6 +10,7 @@ import orjson
 
 from understudy.admission.validation.apiextensions import schema_formats
 from understudy.machinery.golang.text import go_quote, go_scalar
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import (
@@ -27,7 +28,7 @@ from understudy.machinery.validation.field import (
 _KINDS = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 
 
-def validate(value: Any, schema: Obj, path: Path, release: str) -> Errors:
+def validate(value: Any, schema: Obj, path: Path, release: Version) -> Errors:
     """Each error once."""
     return list(dict.fromkeys(_Validator(path, release).check(value, schema, "")))
 
@@ -54,7 +55,7 @@ def _is_multiple(value: float, step: float) -> bool:
 class _Validator:
     """`path`: of the whole value; places inside of it are texts such as `.a.b[0]`."""
 
-    def __init__(self, path: Path, release: str) -> None:
+    def __init__(self, path: Path, release: Version) -> None:
         self._path = path
         self._release = release
 

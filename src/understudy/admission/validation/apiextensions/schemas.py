@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from understudy.admission.validation.apiextensions import schema_defaults, schema_lists, structural_schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import choice, message
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -49,7 +50,7 @@ _ROOT = {
 _BEFORE_TYPE = ("id", "$schema", "$ref")
 
 
-def validate(schema: Obj, path: Path, has_status: bool, release: str) -> Errors:
+def validate(schema: Obj, path: Path, has_status: bool, release: Version) -> Errors:
     """The whole schema of a version; `path` is that of what holds it."""
     where = path.child("openAPIV3Schema")
     errors = _root(schema, where, release) if has_status else []
@@ -62,7 +63,7 @@ def validate(schema: Obj, path: Path, has_status: bool, release: str) -> Errors:
     return errors or ([invalid(where, "", unfit)] if unfit else [])
 
 
-def _root(schema: Obj, path: Path, release: str) -> Errors:
+def _root(schema: Obj, path: Path, release: Version) -> Errors:
     """Only the first thing that is wrong is told."""
     early = any(schema.get(name) for name in _BEFORE_TYPE)
     kind = schema.get("type")
@@ -122,7 +123,7 @@ class _Place:
 class _Checker:
     """Everything but structure, of a schema and those inside of it."""
 
-    release: str
+    release: Version
 
     def check(self, schema: Obj | None, path: Path, place: _Place) -> Errors:
         """A schema and those inside of it; None has nothing wrong."""

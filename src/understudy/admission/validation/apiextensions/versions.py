@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import each, label_1035
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import size
@@ -37,7 +38,7 @@ def has_status(part: Obj) -> bool:
     return (part.get("subresources") or {}).get("status") is not None
 
 
-def validate(version: Obj, spec: Obj, path: Path, release: str) -> Errors:
+def validate(version: Obj, spec: Obj, path: Path, release: Version) -> Errors:
     """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
@@ -59,7 +60,7 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
     return texts
 
 
-def part(part: Obj, schema: str, has_status: bool, path: Path, release: str) -> Errors:
+def part(part: Obj, schema: str, has_status: bool, path: Path, release: Version) -> Errors:
     """What a version, or the spec for all of them, says of schema, subresources, columns and selectable fields."""
     found = schema_of(part, schema)
     errors: Errors = []

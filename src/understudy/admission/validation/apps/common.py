@@ -11,6 +11,7 @@ from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.formats import each, nonnegative, percent_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -22,11 +23,11 @@ _SELECTOR = "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"
 _INT_OR_STRING = "k8s.io/apimachinery/pkg/util/intstr.IntOrString"
 
 
-def selector_shown(selector: Obj | None, release: str) -> Any:
+def selector_shown(selector: Obj | None, release: Version) -> Any:
     return None if selector is None else bad_values.struct(selector, _SELECTOR, release)
 
 
-def selector(found: Obj | None, kind: str, release: str) -> Errors:
+def selector(found: Obj | None, kind: str, release: Version) -> Errors:
     """The selector of a workload: needed, and choosing something."""
     path = SPEC.child("selector")
     if found is None:
@@ -49,7 +50,7 @@ def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return [invalid(SPEC.child("selector"), selector_shown(found, ctx.release), IMMUTABLE)]
 
 
-def mismatch(template: Obj | None, path: Path, release: str) -> Errors:
+def mismatch(template: Obj | None, path: Path, release: Version) -> Errors:
     """The error for a template whose labels are not what the selector asks for."""
     labels = at(template, "metadata", "labels")
     shown = bad_values.struct(labels, "map[string]string", release)
@@ -92,11 +93,11 @@ def warn_of_hostname(workload: Obj, ctx: Context) -> None:
     pod_warnings.hostname(workload, ctx, "this is used in Pod names and hostnames")
 
 
-def int_or_string(value: int | str, release: str) -> Any:
+def int_or_string(value: int | str, release: Version) -> Any:
     return bad_values.struct(value, _INT_OR_STRING, release)
 
 
-def count_or_percent(value: int | str, path: Path, release: str) -> Errors:
+def count_or_percent(value: int | str, path: Path, release: Version) -> Errors:
     """A number of pods, or their share: "25%"."""
     if isinstance(value, str):
         return each(percent_texts(value), int_or_string(value, release), path)
@@ -111,7 +112,7 @@ def amount(value: int | str) -> int:
     return int(digits.lstrip("0")[:20] or 0) if digits.isdecimal() else 0  # Python refuses to read thousands
 
 
-def not_more_than_all(value: int | str, path: Path, release: str) -> Errors:
+def not_more_than_all(value: int | str, path: Path, release: Version) -> Errors:
     if isinstance(value, int) or percent_texts(value) or amount(value) <= 100:
         return []
     return [invalid(path, int_or_string(value, release), "must not be greater than 100%")]

@@ -13,6 +13,7 @@ from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, 
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.formats import choice, nonnegative
 from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -139,7 +140,7 @@ def _controller(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     return errors + _template({**spec, "selector": {"matchLabels": chosen}}, old, ctx, "ReplicationController")
 
 
-def _deployment_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+def _deployment_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
     rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
     match strategy.get("type", ""):
         case "Recreate":
@@ -152,7 +153,7 @@ def _deployment_strategy(strategy: Obj, path: Path, release: str) -> Errors:
     return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
 
 
-def _rolling_deployment(rolling: Obj, path: Path, release: str) -> Errors:
+def _rolling_deployment(rolling: Obj, path: Path, release: Version) -> Errors:
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     where = path.child("maxUnavailable")
     errors = count_or_percent(unavailable, where, release) + count_or_percent(surge, path.child("maxSurge"), release)
@@ -180,7 +181,7 @@ def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     return errors + nonnegative(spec.get("revisionHistoryLimit"), SPEC.child("revisionHistoryLimit"))
 
 
-def _daemon_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+def _daemon_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
     match strategy.get("type", ""):
         case "OnDelete":
             return []
@@ -190,7 +191,7 @@ def _daemon_strategy(strategy: Obj, path: Path, release: str) -> Errors:
     return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
 
 
-def _rolling_daemons(rolling: Obj, path: Path, release: str) -> Errors:
+def _rolling_daemons(rolling: Obj, path: Path, release: Version) -> Errors:
     values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
     errors = [e for n, value in values.items() for e in count_or_percent(value, path.child(n), release)]
     errors += [e for n, value in values.items() for e in not_more_than_all(value, path.child(n), release)]
@@ -224,7 +225,7 @@ def _stateful_set(spec: Obj, ctx: Context) -> Errors:
     return errors + common.always_restarts(spec.get("template"), TEMPLATE.child("spec"), "StatefulSet")
 
 
-def _stateful_strategy(strategy: Obj, path: Path, release: str) -> Errors:
+def _stateful_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
     rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
     match strategy.get("type", ""):
         case "OnDelete":
@@ -238,7 +239,7 @@ def _stateful_strategy(strategy: Obj, path: Path, release: str) -> Errors:
     return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _rolling_stateful(rolling: Obj, path: Path, release: str) -> Errors:
+def _rolling_stateful(rolling: Obj, path: Path, release: Version) -> Errors:
     errors = nonnegative(rolling.get("partition"), path.child("partition"))
     most, where = rolling.get("maxUnavailable"), path.child("maxUnavailable")
     if most is None:
@@ -249,7 +250,7 @@ def _rolling_stateful(rolling: Obj, path: Path, release: str) -> Errors:
     return errors + not_more_than_all(most, where, release)
 
 
-def _stateful_template(spec: Obj, release: str) -> Errors:
+def _stateful_template(spec: Obj, release: Version) -> Errors:
     """Less is checked than elsewhere: the volumes of the pods come from the claim templates, too."""
     chosen, found = spec.get("selector"), spec.get("template") or {}
     if common.unreadable(chosen):

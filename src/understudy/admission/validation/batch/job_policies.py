@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from understudy.admission.validation.formats import choice, nonnegative, qualified
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import (
@@ -45,7 +46,7 @@ def _named(value: str, allowed: Sequence[str], path: Path) -> Errors:
     return choice(value, allowed, path)
 
 
-def failure(spec: Obj, path: Path, release: str) -> Errors:
+def failure(spec: Obj, path: Path, release: Version) -> Errors:
     """`podFailurePolicy`"""
     rules, where = spec["podFailurePolicy"].get("rules") or [], path.child("rules")
     errors = [too_many(where, len(rules), MOST_RULES)] if len(rules) > MOST_RULES else []
@@ -56,7 +57,7 @@ def failure(spec: Obj, path: Path, release: str) -> Errors:
     return errors
 
 
-def _failure_rule(rule: Obj, spec: Obj, path: Path, names: set[str], release: str) -> Errors:
+def _failure_rule(rule: Obj, spec: Obj, path: Path, names: set[str], release: Version) -> Errors:
     action, where = rule.get("action", ""), path.child("action")
     errors: Errors = []
     if action != "FailIndex":
@@ -82,7 +83,7 @@ def _patterns(patterns: Sequence[Obj], path: Path) -> Errors:
     return errors
 
 
-def _exit_codes(codes: Obj, path: Path, names: set[str], release: str) -> Errors:
+def _exit_codes(codes: Obj, path: Path, names: set[str], release: Version) -> Errors:
     operator = codes.get("operator", "")
     errors = _named(operator, _OPERATORS, path.child("operator"))
     container = codes.get("containerName")
@@ -105,7 +106,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str], release: str) -> Errors
     return errors
 
 
-def success(spec: Obj, path: Path, release: str) -> Errors:
+def success(spec: Obj, path: Path, release: Version) -> Errors:
     """`successPolicy` of an indexed job."""
     rules, where = spec["successPolicy"].get("rules") or [], path.child("rules")
     errors: Errors = []
@@ -119,7 +120,7 @@ def success(spec: Obj, path: Path, release: str) -> Errors:
     return errors
 
 
-def _success_rule(rule: Obj, completions: int, path: Path, release: str) -> Errors:
+def _success_rule(rule: Obj, completions: int, path: Path, release: Version) -> Errors:
     count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
     errors: Errors = []
     if count is None and indexes is None:

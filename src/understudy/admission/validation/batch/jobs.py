@@ -13,6 +13,7 @@ from understudy.admission.validation.batch import job_policies
 from understudy.admission.validation.core.pods import pod_warnings
 from understudy.admission.validation.formats import choice, domain_path, nonnegative
 from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
@@ -62,7 +63,7 @@ def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     return [*CORE.created(job, ctx), *_job(job, old, ctx), *CORE.updated(job, old, ctx), *errors]
 
 
-def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: str) -> Errors:
+def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: Version) -> Errors:
     value: Any = spec.get(name)
     if value == old.get(name):
         return []
@@ -73,7 +74,7 @@ def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: str) -> Error
     return [invalid(SPEC.child(name), value, objectmeta.IMMUTABLE)]
 
 
-def _same_template(job: Obj, old: Obj, release: str) -> Errors:
+def _same_template(job: Obj, old: Obj, release: Version) -> Errors:
     """The template cannot change, except for where the pods of a suspended job will run once it starts."""
     template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
     if old["spec"].get("suspend") and not at(old, "status", "startTime"):
@@ -170,7 +171,7 @@ def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Error
     return errors + _restarts(spec, path.child("template", "spec", "restartPolicy"))
 
 
-def _manager(value: str | None, path: Path, release: str) -> Errors:
+def _manager(value: str | None, path: Path, release: Version) -> Errors:
     if value is None:
         return []
     errors = domain_path(value, path)
@@ -202,7 +203,7 @@ def _indexed(spec: Obj, path: Path) -> Errors:
     return errors
 
 
-def _policies(spec: Obj, path: Path, release: str) -> Errors:
+def _policies(spec: Obj, path: Path, release: Version) -> Errors:
     errors: Errors = []
     if spec.get("podFailurePolicy") is not None:
         errors += job_policies.failure(spec, path.child("podFailurePolicy"), release)

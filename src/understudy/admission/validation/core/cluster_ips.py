@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.admission.validation.formats import choice, ip
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
@@ -19,7 +20,7 @@ def headless(spec: Obj) -> bool:
     return bool(spec.get("clusterIPs") == ["None"])
 
 
-def validate(spec: Obj, release: str) -> Errors:
+def validate(spec: Obj, release: Version) -> Errors:
     """Addresses, families and the policy between them."""
     if spec.get("type") == "ExternalName":
         return []

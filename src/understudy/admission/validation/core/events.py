@@ -8,6 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.formats import each, qualified
 from understudy.machinery.golang.text import Printed
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, invalid, required
@@ -107,7 +108,7 @@ def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _printed(value: Any, kind: str, release: str) -> Any:
+def _printed(value: Any, kind: str, release: Version) -> Any:
     if kind == "time":
         return (
             Printed(f"{value[:10]} {value[11:].rstrip('Z')} +0000 UTC")

@@ -11,6 +11,7 @@ from understudy.admission.validation.formats import each
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
@@ -65,7 +66,7 @@ _ORDER = (
 _CALLED = {"defaultRequest": "default request"}
 
 
-def _amounts(item: Obj, kind: str, path: Path, release: str) -> Errors:
+def _amounts(item: Obj, kind: str, path: Path, release: Version) -> Errors:
     found: dict[str, Mapping[str, str]] = {
         name: item.get(name) or {} for name in _KINDS if kind != "Pod" or not name.startswith("default")
     }
@@ -82,7 +83,7 @@ def _amounts(item: Obj, kind: str, path: Path, release: str) -> Errors:
     return errors
 
 
-def _ordered(values: Mapping[str, str], resource: str, path: Path, release: str) -> Errors:
+def _ordered(values: Mapping[str, str], resource: str, path: Path, release: Version) -> Errors:
     errors: Errors = []
     for less, more, where, shown in _ORDER:
         if less in values and more in values and parse(values[more]) < parse(values[less]):
@@ -93,7 +94,7 @@ def _ordered(values: Mapping[str, str], resource: str, path: Path, release: str)
     return errors
 
 
-def _ratio(values: Mapping[str, str], path: Path, release: str) -> Errors:
+def _ratio(values: Mapping[str, str], path: Path, release: Version) -> Errors:
     ratio = values.get("maxLimitRequestRatio")
     if ratio is None:
         return []
@@ -137,7 +138,7 @@ def quota(obj: Obj, ctx: Context) -> Errors:
     )
 
 
-def _hard(amounts: Mapping[str, str] | None, path: Path, release: str) -> Errors:
+def _hard(amounts: Mapping[str, str] | None, path: Path, release: Version) -> Errors:
     errors: Errors = []
     for name in sorted(amounts or ()):
         here, text = path.key(name), (amounts or {})[name]
@@ -152,7 +153,7 @@ def _is_quota(name: str) -> bool:
     return name in resources.QUOTA or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
-def _scopes(spec: Obj, path: Path, release: str) -> Errors:
+def _scopes(spec: Obj, path: Path, release: Version) -> Errors:
     found: Sequence[str] = spec.get("scopes") or []
     shown = bad_values.struct(found, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", release)
     errors: Errors = []

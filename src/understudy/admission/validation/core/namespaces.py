@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation.formats import qualified
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid
 
@@ -45,6 +46,6 @@ def update_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def warn_account(obj: Obj, old: Obj | None, ctx: Context) -> None:
     """A service account that restricts its secrets."""
     annotations, before = (((o or {}).get("metadata") or {}).get("annotations") or {} for o in (obj, old))
-    if ctx.release != "1.31" and _MOUNTABLE in annotations and _MOUNTABLE not in before:
+    if ctx.release >= V1_32 and _MOUNTABLE in annotations and _MOUNTABLE not in before:
         text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"
         ctx.warn(f"metadata.annotations[{_MOUNTABLE}]: {text}")

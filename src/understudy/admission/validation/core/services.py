@@ -22,6 +22,7 @@ from understudy.admission.validation.formats import (
     qualified,
     subdomain,
 )
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
@@ -120,7 +121,7 @@ def _affinity(spec: Obj) -> Errors:
     return errors
 
 
-def _port_conflicts(spec: Obj, ports: Sequence[Obj], release: str) -> Errors:
+def _port_conflicts(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors:
     path = SPEC.child("ports")
     errors: Errors = []
     if spec.get("type") == "ClusterIP":
@@ -220,7 +221,7 @@ def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _kept(spec: Obj, before: Obj, name: str, release: str) -> Errors:
+def _kept(spec: Obj, before: Obj, name: str, release: Version) -> Errors:
     now, then, path = spec.get(name) or [], before.get(name) or [], SPEC.child(name)
     element = "string" if name == "clusterIPs" else "k8s.io/kubernetes/pkg/apis/core.IPFamily"
     shown = bad_values.struct(now or None, f"[]{element}", release)

@@ -10,6 +10,7 @@ from understudy.admission.validation.resource.release_rules import (
     POOL_NAME_LENGTH,
     Limits,
 )
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long, type_invalid
 from understudy.machinery.validation.names import (
     c_identifier_texts,
@@ -20,7 +21,7 @@ from understudy.machinery.validation.names import (
     subdomain_name,
 )
 
-_ANY_RELEASE = "1.32"  # they differ in words only
+_ANY_RELEASE = V1_32  # they differ in words only
 
 
 def driver(name: str, path: Path, limits: Limits) -> Errors:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.validation.field import FieldError, Path, too_long, too_many
 
 REQUESTS = 32
@@ -53,7 +54,7 @@ class Limits:
     known               what is validated was stored before: sizes do not matter, CEL may be of this very release
     """
 
-    release: str
+    release: Version
     reserved_for: int = 256
     expression_length: int | None = 10 * 1024
     expression_cost: int | None = 1_000_000
@@ -72,7 +73,7 @@ class Limits:
     known: bool = False
 
     @staticmethod
-    def of(release: str) -> Limits:
+    def of(release: Version) -> Limits:
         return _RELEASES[release]
 
     @cached_property
@@ -91,7 +92,7 @@ _RELEASES = {
     limits.release: limits
     for limits in (
         Limits(
-            "1.31",
+            V1_31,
             reserved_for=32,
             expression_length=None,
             expression_cost=None,
@@ -108,6 +109,6 @@ _RELEASES = {
             gates_admin_access=False,
             shows_deallocating=True,
         ),
-        Limits("1.32"),
+        Limits(V1_32),
     )
 }

@@ -74,7 +74,7 @@ class Discovery:
         if bare == "/version":
             get_only(call)
             negotiation.route(call.headers.get("Accept") or "", (negotiation.JSON,))
-            return Reply(200, self._rendered(bare, Output(pretty=True), lambda release: release.version))
+            return Reply(200, self._rendered(bare, Output(pretty=True), lambda release: release.version_info))
         if parts[0] == "api" and len(parts) <= 2:
             return self._core(call, bare, parts)
         if parts[0] == "apis" and len(parts) <= 3:

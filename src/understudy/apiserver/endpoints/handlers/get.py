@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from understudy.apiserver.endpoints.handlers.watch import EventSource
+from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import LIST, output, route, watch_output
 from understudy.apiserver.endpoints.request import Call, Reply, Stream
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_reply, object_reply, wanted
 from understudy.apiserver.endpoints.scope import Api, Target, selector_of
 from understudy.machinery.options import ListOptions, list_options, resource_version
+from understudy.machinery.releases.version import V1_32
 
 # In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
 _TABLELESS = replace(LIST, tables=False)
@@ -27,7 +28,7 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
 def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
     """What is asked for. The router refuses forms before the options are read, the handler after that (1.31: too)."""
     route(call.headers.get("Accept", ""), LIST.produces)
-    if api.release.name == "1.31":
+    if api.release.version < V1_32:
         wanted(call, LIST)
     options = list_options(call.query, watch=watch, watch_list=api.gates["WatchList"])
     wanted(call, LIST)
@@ -46,7 +47,8 @@ async def watch(api: Api, call: Call, target: Target) -> Stream:
     selector = selector_of(target, options)
     resource_version(options.version)
     form = watch_output(call.headers.get("Accept", ""))
-    if options.initial_events and options.bookmarks and form.target == "Table" and api.release.name == "1.32":
+    listed = options.initial_events and options.bookmarks and SENDS_BLUEPRINT[api.release.version]
+    if listed and form.target == "Table":
         form = output(call.headers.get("Accept", ""), _TABLELESS)
     source = EventSource(api, call, target, options, selector, form)
     await source.start()

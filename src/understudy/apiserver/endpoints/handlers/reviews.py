@@ -14,6 +14,7 @@ from understudy.apiserver.endpoints.scope import Api, Target
 from understudy.apiserver.endpoints.subresources import binding
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED
 
@@ -39,9 +40,9 @@ def _review(answer: Callable[[Api, Call, Target, Obj], Obj], *, keeps: bool = Tr
 
 def _allowed(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     """Raises 422."""
-    if api.release.name == "1.31":
+    if api.release.version < V1_32:
         authorization.drop_selectors(review)
-    if found := authorization.validate(review, target.kind.name, api.release.name):
+    if found := authorization.validate(review, target.kind.name, api.release.version):
         raise errors.invalid(target.kind.group, "", "", found)
     status: Obj = {"allowed": api.authorization == "AlwaysAllow"}
     if ignored := authorization.evaluation_error(review):

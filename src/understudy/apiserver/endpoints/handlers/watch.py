@@ -28,6 +28,7 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.selectors import Selector
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import decode_value, encode
@@ -37,6 +38,9 @@ from understudy.machinery.types import Obj
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
+
+# Whether the bookmark that ends the initial events carries an empty list in the watch's own form (KEP-3157).
+SENDS_BLUEPRINT = ByRelease({V1_31: False, V1_32: True, V1_34: False})
 
 
 class EventSource:
@@ -191,7 +195,7 @@ class EventSource:
         obj["metadata"] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
         if initial_events_end:
             notes = {"k8s.io/initial-events-end": "true"}
-            if self._api.release.name == "1.32":
+            if SENDS_BLUEPRINT[self._api.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = notes
         obj = typed(target.kind, target.version, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})

@@ -67,7 +67,7 @@ class OpenAPI:
         """The v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
         if name not in self.hashes:
             raise KeyError(name)
-        found: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": self.release.name}}
+        found: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": str(self.release.version)}}
         if name in PAGES:
             return {**found, "paths": plain_path(*PAGES[name])}
         group, version = _split(name)
@@ -75,7 +75,7 @@ class OpenAPI:
             return {**found, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
         served = self.release.group(group)
         kinds = served.versions[version] if served else ()
-        schemas = Schemas.of(self.release.name).document(group, version)
+        schemas = Schemas.of(self.release.version).document(group, version)
         return {
             **found,
             "paths": paths(kinds, group, version, self._type_name),
@@ -101,7 +101,7 @@ class OpenAPI:
         return orjson.dumps({"paths": where})
 
     def _source(self, name: str) -> bytes:
-        folder = resources.files("understudy.schemas") / self.release.name / "openapi"
+        folder = resources.files("understudy.schemas") / str(self.release.version) / "openapi"
         return (folder / f"{name.replace('/', '__')}.json").read_bytes()
 
     def _v3(self, call: Call, name: str) -> Reply:
@@ -141,12 +141,12 @@ class OpenAPI:
         if media_type not in self._v2:
             from understudy.apiserver.endpoints.openapi import v2  # hardly any client asks for it
 
-            swagger = v2.swagger(self.release.name, (self.document(name) for name in self.hashes))
+            swagger = v2.swagger(str(self.release.version), (self.document(name) for name in self.hashes))
             self._v2[media_type] = orjson.dumps(swagger) if media_type == JSON else v2.encode(swagger)
         return self._v2[media_type]
 
     def _type_name(self, gvk: GroupVersionKind) -> str:
-        schemas = Schemas.of(self.release.name)
+        schemas = Schemas.of(self.release.version)
         return openapi_name(schemas.kind(*gvk).name) if schemas.has_kind(*gvk) else ""
 
 

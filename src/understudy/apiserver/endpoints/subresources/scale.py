@@ -20,6 +20,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Path, invalid
 
@@ -168,7 +169,7 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") ->
     return scale_reply(writer.call, target, scale_of(entry.object))
 
 
-def _check(target: Target, scale: Obj, live: Obj, release: str) -> None:
+def _check(target: Target, scale: Obj, live: Obj, release: Version) -> None:
     """Raises 409 and 422."""
     fields, replicas = scale["metadata"], (scale.get("spec") or {}).get("replicas", 0)
     found = objectmeta.validate(fields, namespaced=True, release=release) + objectmeta.finalizer_names(fields)

@@ -12,6 +12,7 @@ from understudy.apiserver.kinds.autoscaling import v1
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
 from understudy.apiserver.registry.kind import Conversion, Rules
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 CPU_PERCENT = 80
@@ -97,7 +98,7 @@ def _defaults(autoscaler: Obj, ctx: Context) -> None:
             behavior[direction] = {k: v for k, v in (defaults | given).items() if k in given or k not in empty}
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     conversion = Conversion(v1.to_internal, v1.from_internal)
     return {

@@ -9,6 +9,7 @@ from understudy.admission.validation.compose import again, unasked
 from understudy.admission.validation.core import events
 from understudy.apiserver.kinds.printers import field, name, since
 from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
 # core/v1: events.k8s.io/v1
@@ -89,7 +90,7 @@ NEW = Strategy(
 )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {

@@ -13,6 +13,7 @@ from understudy.admission.validation.objectmeta import CORE, PLAIN
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -111,7 +112,7 @@ NODES = Rules(
 )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "Node"): NODES,

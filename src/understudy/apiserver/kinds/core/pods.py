@@ -14,6 +14,7 @@ from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, upda
 from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj, at
 
 # Annotations of a time before init containers were fields.
@@ -75,7 +76,7 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     restore(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # In 1.31 the class of service could still be changed.
-    if ctx.release != "1.31" and not status.get("qosClass") and at(old, "status", "qosClass"):
+    if ctx.release >= V1_32 and not status.get("qosClass") and at(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
 
 
@@ -141,7 +142,7 @@ EPHEMERAL = Strategy(
 )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "Pod"): Rules(

@@ -13,6 +13,7 @@ from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.core import service_allocation
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 from understudy.machinery.validation.names import label_1035_name
 
@@ -102,7 +103,7 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
 _NAMED = Metadata(name=label_1035_name)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "Service"): Rules(

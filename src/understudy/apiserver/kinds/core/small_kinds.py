@@ -28,6 +28,7 @@ from understudy.apiserver.kinds.printers import (
     shortened,
 )
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors, Path
 from understudy.machinery.validation.names import label_name
@@ -262,7 +263,7 @@ POD_TEMPLATES = Rules(
 )
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "Namespace"): NAMESPACES,

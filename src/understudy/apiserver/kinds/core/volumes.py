@@ -13,6 +13,7 @@ from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -156,7 +157,7 @@ _VOLUME = again(CORE.created, persistent_volumes.volume)
 _CLAIM = again(CORE.created, persistent_volumes.claim)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     return {
         ("", "PersistentVolume"): Rules(

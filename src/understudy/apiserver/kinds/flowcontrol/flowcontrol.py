@@ -14,6 +14,7 @@ from understudy.apiserver.kinds.common import METADATA_RESET, main, status
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from understudy.apiserver.kinds.printers import NONE, age, name
 from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent, set_empty
 
 GROUP = "flowcontrol.apiserver.k8s.io"
@@ -107,7 +108,7 @@ def _strategy(kind: str, check: Check) -> Strategy:
     return main(GROUP, "v1", kind, validate=check, validate_update=again(CORE.created, check), generation=True)
 
 
-def rules(release: str) -> dict[tuple[str, str], Rules]:
+def rules(release: Version) -> dict[tuple[str, str], Rules]:
     """By (group, kind)."""
     schema, level = flowcontrol.schema(_fixed(flow_schemas(""))), flowcontrol.level(_fixed(priority_levels()))
     kept = status(

@@ -31,18 +31,19 @@ from understudy.apiserver.kinds.printers import age
 from understudy.apiserver.kinds.resource import disabled_fields
 from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
 
 SPEC, STATUS = Path("spec"), Path("status")
 
 # The version whose form is the internal one, and whether v1alpha3 differs from it.
-_VERSIONS = {"1.31": ("v1alpha3", False), "1.32": ("v1beta1", True)}
+_VERSIONS = ByRelease({V1_31: ("v1alpha3", False), V1_32: ("v1beta1", True)})
 
 ValidateSpec = Callable[[Obj, Path, Limits], Errors]
 
 
-def rules(release: str) -> dict[str, Rules]:
+def rules(release: Version) -> dict[str, Rules]:
     """The rules of the kinds that a release has, by name."""
     internal, alpha_differs = _VERSIONS[release]
     slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
@@ -52,7 +53,7 @@ def rules(release: str) -> dict[str, Rules]:
         "DeviceClass": _CLASS,
         "ResourceSlice": replace(_SLICE, conversions=slices),
     }
-    if release == "1.31":
+    if release < V1_32:
         found["PodSchedulingContext"] = _SCHEDULING
     return {name: replace(kind, internal=internal) for name, kind in found.items()}
 

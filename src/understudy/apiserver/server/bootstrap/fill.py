@@ -17,7 +17,7 @@ async def fill(api: Api, port: int) -> None:
     """Stores them as they are, as far as their kinds are served. `port`: where the server listens."""
     now = api.timestamp()
     served = [(group.name, version) for group in api.release.groups for version in group.versions]
-    for obj in initial_objects(api.release.name, now, served, port):
+    for obj in initial_objects(api.release.version, now, served, port):
         group, version = split_api_version(obj["apiVersion"])
         kind = api.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from understudy.apiserver.kinds.common import new_object
 from understudy.apiserver.kinds.core.small_kinds import NAMESPACE_NAME
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 
 NAMESPACES = ("kube-system", "kube-public", "default", "kube-node-lease")
@@ -56,7 +57,7 @@ _RESOURCE_1_31 = (15900, {"v1alpha3": 9})
 
 
 def initial_objects(
-    release: str, now: str, group_versions: Iterable[tuple[str, str]] = (), port: int = 443
+    release: Version, now: str, group_versions: Iterable[tuple[str, str]] = (), port: int = 443
 ) -> list[Obj]:
     """Complete objects, with status, without uid and managed fields, in the order in which they are created.
 
@@ -102,8 +103,8 @@ def _service(port: int) -> Obj:
     return new_object("v1", "Service", "kubernetes", metadata=metadata, spec=spec, status={"loadBalancer": {}})
 
 
-def _api_service(release: str, group: str, version: str, now: str) -> Obj:
-    minimum, priorities = _RESOURCE_1_31 if (release, group) == ("1.31", "resource.k8s.io") else _GROUPS[group]
+def _api_service(release: Version, group: str, version: str, now: str) -> Obj:
+    minimum, priorities = _RESOURCE_1_31 if release < V1_32 and group == "resource.k8s.io" else _GROUPS[group]
     spec: Obj = {"group": group} if group else {}
     spec |= {"version": version, "groupPriorityMinimum": minimum, "versionPriority": priorities.get(version, 15)}
     condition = {

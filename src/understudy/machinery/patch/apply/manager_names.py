@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
@@ -26,7 +27,7 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     return name
 
 
-def validate_field_manager(name: str, path: Path, release: str = "1.32") -> Errors:
+def validate_field_manager(name: str, path: Path, release: Version = V1_32) -> Errors:
     """At most 128 bytes, printable. `release` for the wording."""
     found: Errors = []
     if len(name.encode()) > MAX_BYTES:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, each, header_texts, nonnegative, port
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 
@@ -56,7 +57,7 @@ def _sleep(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors
     text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
     if not opts.zero_sleep:
         text = f"must be greater than 0 and less than terminationGracePeriodSeconds ({grace})"
-        if opts.release != "1.31":
+        if opts.release >= V1_32:
             text += ". Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero sleep."
     return [invalid(path, seconds, text)]
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from understudy.admission.validation.formats import each, label
 from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import (
@@ -95,7 +96,7 @@ def pod_name(value: str, path: Path) -> Errors:
     return errors
 
 
-def amount(resource: str, text: str, path: Path, release: str) -> Errors:
+def amount(resource: str, text: str, path: Path, release: Version) -> Errors:
     """Not negative, and whole where a resource is counted."""
     errors = nonnegative(text, path)
     if (resource in COUNTED or is_extended(resource)) and parse(text).scaled(-3) % 1000:
@@ -109,7 +110,7 @@ def nonnegative(text: str, path: Path) -> Errors:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    release: str
+    release: Version
     name: NameRule
     any_pages: bool
 
@@ -130,7 +131,7 @@ def requirements(
     found: Obj | None,
     claims: Iterable[str],
     path: Path,
-    release: str,
+    release: Version,
     *,
     name_rule: NameRule = container_name,
     any_pages: bool = False,
@@ -207,6 +208,6 @@ def _unknown_claim(claimed: str, names: list[str], path: Path) -> FieldError:
     return FieldError(error.reason, error.field, text)
 
 
-def printed(text: str, release: str) -> Printed:
+def printed(text: str, release: Version) -> Printed:
     """A quantity as Go dumps the struct."""
     return bad_values.struct(text, "k8s.io/apimachinery/pkg/api/resource.Quantity", release)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from understudy.admission.validation.core.pods.containers_of import containers
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
 # The flag --allow-privileged; it is on in every cluster that runs drivers as pods.
@@ -16,7 +17,7 @@ ALLOW_PRIVILEGED = True
 class Options:
     """The `any_…` let pass what the stored object already has wrong, so that it can still be updated."""
 
-    release: str
+    release: Version
     is_pod: bool = False
     relaxed_env: bool = False
     relaxed_dns: bool = False
@@ -28,7 +29,7 @@ class Options:
     sidecar_resize: bool = False
 
 
-def options(release: str, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
+def options(release: Version, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
     """The options for a pod spec; `old` is the stored spec."""
     old = old or {}
     return Options(

@@ -27,6 +27,7 @@ from understudy.admission.validation.formats import (
     subdomain,
 )
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
@@ -118,7 +119,7 @@ def spec(found: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
     )
 
 
-def resource_claims(found: Sequence[Obj], path: Path, release: str) -> Errors:
+def resource_claims(found: Sequence[Obj], path: Path, release: Version) -> Errors:
     """`resourceClaims`: each with a name of its own and either a claim or a template."""
     errors: Errors = []
     seen: set[str] = set()
@@ -135,7 +136,7 @@ def resource_claims(found: Sequence[Obj], path: Path, release: str) -> Errors:
     return errors
 
 
-def _claim_source(claim: Obj, path: Path, release: str) -> Errors:
+def _claim_source(claim: Obj, path: Path, release: Version) -> Errors:
     given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
     errors: Errors = []
     if len(given) != 1:

@@ -10,6 +10,7 @@ from understudy.admission.validation.core.pods.annotations import APP_ARMOR, SEC
 from understudy.admission.validation.core.volumes.path_warnings import overlapping
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import dns_label_texts
@@ -71,7 +72,7 @@ def hostname(obj: Obj, ctx: Context, use: str) -> None:
         ctx.warn(f"metadata.name: {use}, {HOSTNAME}: [{' '.join(texts)}]")
 
 
-def _all(spec: Obj, metadata: Obj, path: Path, release: str, *, is_template: bool) -> Iterator[str]:
+def _all(spec: Obj, metadata: Obj, path: Path, release: Version, *, is_template: bool) -> Iterator[str]:
     annotations = metadata.get("annotations") or {}
     yield from _nodes(spec, path.child("spec"))
     for key, text in ANNOTATIONS.items():
@@ -81,7 +82,7 @@ def _all(spec: Obj, metadata: Obj, path: Path, release: str, *, is_template: boo
         for source, (shown, text) in VOLUMES.items():
             if volume.get(source) is not None:
                 yield f"{path.child('spec', 'volumes').index(i).child(shown)}: {text}"
-    if release != "1.31":
+    if release >= V1_32:
         yield from overlapping(spec.get("volumes") or ())
     yield from _names(spec, path.child("spec"))
     yield from _fractions(spec.get("overhead"), path.child("spec", "overhead"))

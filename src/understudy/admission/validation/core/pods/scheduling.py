@@ -11,6 +11,7 @@ from typing import Any
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.formats import choice, each, qualified
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, forbidden, invalid, required
@@ -103,7 +104,7 @@ def _last(keys: list[str], key: str) -> int:
     return len(keys) - 1 - keys[::-1].index(key)
 
 
-def tolerations(found: Sequence[Obj] | None, path: Path, release: str) -> Errors:
+def tolerations(found: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
     errors: Errors = []
     for i, toleration in enumerate(found or ()):
         here = path.index(i)
@@ -122,21 +123,19 @@ def tolerations(found: Sequence[Obj] | None, path: Path, release: str) -> Errors
     return errors
 
 
-def _toleration_value(toleration: Obj, path: Path, release: str) -> Errors:
+def _toleration_value(toleration: Obj, path: Path, release: Version) -> Errors:
     operator, value = toleration.get("operator", ""), toleration.get("value", "")
     if operator in ("Equal", ""):
         texts = label_value_texts(value)
         return [invalid(path, value, ";".join(texts))] if texts else []
     if operator == "Exists":
         # 1.31 shows all of the toleration.
-        whole = release == "1.31" and bad_values.struct(
-            toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release
-        )
+        whole = release < V1_32 and bad_values.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
         return [invalid(path, whole or value, "value must be empty when `operator` is 'Exists'")] if value else []
     return choice(operator, ("Equal", "Exists"), path)
 
 
-def taints(found: Sequence[Obj] | None, path: Path, release: str) -> Errors:
+def taints(found: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
     """Taints of a node: each key once for every effect."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()

@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.admission.validation.core.pods.pod_options import ALLOW_PRIVILEGED, Options
 from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, each, range_text
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -137,7 +138,7 @@ def _seccomp(profile: Obj | None, path: Path, opts: Options) -> Errors:
     return errors
 
 
-def app_armor(profile: Obj | None, path: Path, release: str) -> Errors:
+def app_armor(profile: Obj | None, path: Path, release: Version) -> Errors:
     """An AppArmorProfile."""
     if profile is None:
         return []

@@ -9,6 +9,7 @@ from understudy.admission.validation import objectmeta
 from understudy.admission.validation.core.pods.security import identifier
 from understudy.admission.validation.formats import choice, each, ip, qualified
 from understudy.machinery.golang.text import Printed
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
@@ -26,7 +27,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         errors += each(subdomain_name(nominated, False), nominated, _STATUS.child("nominatedNodeName"))
-    if ctx.release != "1.31" and status.get("qosClass", "") != before.get("qosClass", ""):
+    if ctx.release >= V1_32 and status.get("qosClass", "") != before.get("qosClass", ""):
         errors.append(invalid(_STATUS.child("qosClass"), status.get("qosClass", ""), objectmeta.IMMUTABLE))
     errors += _restarts(status, before, spec)
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or ())
@@ -98,13 +99,13 @@ def claims(found: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
     return errors
 
 
-def _pod_ips(status: Obj, release: str) -> Errors:
+def _pod_ips(status: Obj, release: Version) -> Errors:
     found, path = status.get("podIPs") or [], _STATUS.child("podIPs")
     errors = [error for i, item in enumerate(found) for error in ip(item.get("ip", ""), path.index(i))]
     return errors + (_families(found, "PodIP", path, release) if len(found) > 1 else [])
 
 
-def _host_ips(status: Obj, release: str) -> Errors:
+def _host_ips(status: Obj, release: Version) -> Errors:
     found, path = status.get("hostIPs") or [], _STATUS.child("hostIPs")
     if not found:
         return []
@@ -115,7 +116,7 @@ def _host_ips(status: Obj, release: str) -> Errors:
     return errors + (_families(found, "HostIP", path, release) if len(found) > 1 else [])
 
 
-def _families(found: Sequence[Obj], kind: str, path: Path, release: str) -> Errors:
+def _families(found: Sequence[Obj], kind: str, path: Path, release: Version) -> Errors:
     """At most one address of each family."""
     ips = [item.get("ip", "") for item in found]
     errors: Errors = []
@@ -146,7 +147,7 @@ def _users(found: Sequence[Obj], spec: Obj, path: Path) -> Errors:
     return errors
 
 
-def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: str) -> Errors:
+def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: Version) -> Errors:
     """The health of what a container was given (`allocatedResourcesStatus`)."""
     by_name = {c.get("name", ""): c for c in reversed(spec.get(of) or [])}
     errors: Errors = []
@@ -162,8 +163,8 @@ def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: str) -> Erro
     return errors
 
 
-def _known_resource(name: str, resources: Obj, path: Path, release: str) -> Errors:
-    old = release == "1.31"  # claims have no health yet
+def _known_resource(name: str, resources: Obj, path: Path, release: Version) -> Errors:
+    old = release < V1_32  # claims have no health yet
     if old or not name.startswith("claim:"):
         text = f"must match one of the container's resource {'requirements' if old else 'requests'}"
         return [] if name in (resources.get("requests") or {}) else [invalid(path, Printed(name), text)]

@@ -17,6 +17,7 @@ from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CON
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.admission.validation.formats import MAX_INT32, range_text
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -63,7 +64,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if same(spec, before):
         return errors
-    if ctx.release == "1.31":
+    if ctx.release < V1_32:
         errors += _same_service(pod, old)
     return errors + _the_rest(spec, before, ctx.release)
 
@@ -104,7 +105,7 @@ def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
     return [], False
 
 
-def _only_more_tolerations(found: list[Obj], before: list[Obj], release: str) -> Errors:
+def _only_more_tolerations(found: list[Obj], before: list[Obj], release: Version) -> Errors:
     def but_seconds(toleration: Obj) -> Obj:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
@@ -137,7 +138,7 @@ def same(found: Any, before: Any) -> bool:
     return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
 
 
-def _the_rest(spec: Obj, before: Obj, release: str) -> Errors:
+def _the_rest(spec: Obj, before: Obj, release: Version) -> Errors:
     """Whatever is left once what may change is set back must be as it was."""
     munged = deepcopy(spec)
     for kind in ("containers", "initContainers"):
@@ -174,7 +175,7 @@ def _rebuilt(part: Obj) -> Obj:
     return out
 
 
-def _narrowed(munged: Obj, before: Obj, release: str) -> Errors:
+def _narrowed(munged: Obj, before: Obj, release: Version) -> Errors:
     """A pod that waits behind gates may be given fewer nodes to run on. Sets back what is allowed."""
     errors: Errors = []
     wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
@@ -185,7 +186,7 @@ def _narrowed(munged: Obj, before: Obj, release: str) -> Errors:
     munged["nodeSelector"] = before.get("nodeSelector")
     new_affinity, old_affinity = munged.get("affinity") or {}, before.get("affinity") or {}
     path = _SPEC.child("affinity", "nodeAffinity")
-    errors += _affinity(new_affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity"), path)
+    errors += _affinity(new_affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity"), path, release)
     rest = {key: value for key, value in new_affinity.items() if key != "nodeAffinity"}
     if old_affinity.get("nodeAffinity") is not None:
         rest["nodeAffinity"] = old_affinity["nodeAffinity"]
@@ -193,16 +194,16 @@ def _narrowed(munged: Obj, before: Obj, release: str) -> Errors:
     return errors
 
 
-def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
+def _affinity(found: Obj | None, stored: Obj | None, path: Path, release: Version) -> Errors:
     old_terms = ((stored or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
     here = path.child(_REQUIRED, "nodeSelectorTerms")
     if old_terms and len(old_terms) != len(new_terms or []):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(here, bad_values.struct(new_terms, f"[]{_TERM}", "1.32"), text)]
+        return [invalid(here, bad_values.struct(new_terms, f"[]{_TERM}", release), text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
-        invalid(here.index(i), bad_values.struct(new, _TERM, "1.32"), text)
+        invalid(here.index(i), bad_values.struct(new, _TERM, release), text)
         for i, (new, old) in enumerate(zip(new_terms or [], old_terms, strict=False))
         if not _only_added(new, old)
     ]

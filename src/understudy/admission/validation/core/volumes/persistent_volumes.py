@@ -16,6 +16,7 @@ from understudy.admission.validation.core.volumes.volume_sources import CHECKS, 
 from understudy.admission.validation.formats import choice, each, label, qualified, subdomain
 from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -232,7 +233,7 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _capacity(found: dict[str, str], path: Path, release: str) -> Errors:
+def _capacity(found: dict[str, str], path: Path, release: Version) -> Errors:
     errors = [] if found else [required(path)]
     if "storage" not in found or len(found) > 1:
         shown = bad_values.struct(found or None, f"{_CORE}.ResourceList", release)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, wanted
 from understudy.machinery.golang.text import Printed
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import strings
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
@@ -38,7 +39,7 @@ _DISK_URIS = {
 }
 
 
-def csi_driver(name: str, path: Path, release: str) -> Errors:
+def csi_driver(name: str, path: Path, release: Version) -> Errors:
     """The name of a CSI driver: a subdomain, upper case allowed, up to 63."""
     errors = [] if name else [required(path)]
     if size(name) > 63:

@@ -1,0 +1,56 @@
+"""Releases of Kubernetes as values that have an order.
+
+    release = Version.parse("1.32")
+    release >= V1_32                                        # a rule that came with 1.32
+    PREFIX = ByRelease({V1_31: "prefix", V1_32: "domain"})  # a value that changed with 1.32
+    PREFIX[release]                                         # "domain", in every later release as well
+
+Nothing else compares releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class Version(NamedTuple):
+    """A minor release of Kubernetes. Later ones are greater; `str` writes "1.32"."""
+
+    major: int
+    minor: int
+
+    @staticmethod
+    def parse(text: str) -> Version:
+        """Return the release of a text such as "1.32". Raises ValueError for any other text."""
+        major, _, minor = text.partition(".")
+        return Version(int(major), int(minor))
+
+    @property
+    def previous(self) -> Version:
+        """Return the release before this one."""
+        return Version(self.major, self.minor - 1)
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+V1_31 = Version(1, 31)
+V1_32 = Version(1, 32)
+V1_34 = Version(1, 34)
+
+
+class ByRelease(Generic[T]):
+    """A value that changes with releases: the newest entry that is not after a release holds for it."""
+
+    def __init__(self, since: Mapping[Version, T]) -> None:
+        self._newest_first = sorted(since.items(), key=lambda entry: entry[0], reverse=True)
+
+    def __getitem__(self, release: Version) -> T:
+        """Return the value that holds for a release. Raises KeyError for a release before the first entry."""
+        for since, value in self._newest_first:
+            if since <= release:
+                return value
+        raise KeyError(release)

@@ -1,0 +1,42 @@
+"""Releases have an order, and values that change with them."""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.machinery.releases.version import ByRelease, Version
+
+
+def test_releases_are_ordered_as_numbers() -> None:
+    """1.9 comes before 1.31, though its text is greater."""
+    assert Version.parse("1.9") < Version.parse("1.31") < Version.parse("2.0")
+
+
+@pytest.mark.parametrize("text", ["1.31", "1.32", "10.0"])
+def test_text_of_a_release(text: str) -> None:
+    """A release is written as it was read."""
+    assert str(Version.parse(text)) == f"{Version.parse(text)}" == text
+
+
+@pytest.mark.parametrize("text", ["", "1", "1.x", "v1.32", "1.32.5"])
+def test_other_texts_are_no_release(text: str) -> None:
+    """Only major and minor numbers name a release."""
+    with pytest.raises(ValueError, match="invalid literal"):
+        Version.parse(text)
+
+
+VALUES = ByRelease({Version(1, 34): "newest", Version(1, 31): "oldest"})
+
+
+@pytest.mark.parametrize(
+    ("release", "value"), [("1.31", "oldest"), ("1.33", "oldest"), ("1.34", "newest"), ("1.40", "newest")]
+)
+def test_value_holds_until_the_next_change(release: str, value: str) -> None:
+    """The newest entry that is not after the release holds."""
+    assert VALUES[Version.parse(release)] == value
+
+
+def test_no_value_before_the_first_entry() -> None:
+    """A release before the first entry is a mistake."""
+    with pytest.raises(KeyError):
+        VALUES[Version(1, 30)]
