@@ -210,6 +210,13 @@ def _big(value: int, exponent: int, format_: str) -> Quantity:
     return found
 
 
+@lru_cache(4096)
+def round_up_milli(text: str) -> str:
+    """Return a quantity rounded up to thousandths: resource lists are kept no finer (`SetDefaults_ResourceList`)."""
+    amount = parse(text)
+    return text if amount.exponent >= -3 else str(amount.round_up(-3))
+
+
 class RewrittenQuantity(str):
     """A canonical quantity that was sent as another Go value than the one which is then read from the store. They are
     the same amount, but not deeply equal: see `patch.deep`."""

@@ -7,6 +7,7 @@ from understudy.admission.validation.core.pods.annotations import APP_ARMOR
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.quantity import round_up_milli
 from understudy.machinery.types import Obj, at
 
 NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
@@ -76,7 +77,7 @@ def apply_runtime_class(pod: Obj, ctx: Context) -> None:
     if overhead is not None:
         if spec.get("overhead") and spec["overhead"] != overhead:
             raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
-        spec["overhead"] = dict(overhead)
+        spec["overhead"] = {name: round_up_milli(amount) for name, amount in overhead.items()}
     _place(spec, metadata, at(found, "scheduling", default={}))
 
 

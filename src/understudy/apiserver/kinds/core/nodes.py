@@ -11,6 +11,7 @@ from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.core import nodes
 from understudy.admission.validation.objectmeta import CORE, PLAIN
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
+from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.releases.version import Version
@@ -60,6 +61,7 @@ def _defaults(node: Obj, ctx: Context) -> None:
     status = node.setdefault("status", {})
     if status.get("allocatable") is None and status.get("capacity"):
         status["allocatable"] = dict(status["capacity"])
+    resource_lists.round_up(status, "capacity", "allocatable")
     spec = node.setdefault("spec", {})
     _mirror_cidrs(spec)
 

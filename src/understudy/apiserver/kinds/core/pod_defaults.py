@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
-from understudy.machinery.quantity import parse
+from understudy.apiserver.kinds.core import resource_lists
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, set_absent, set_empty
 
@@ -55,18 +55,6 @@ def pull_policy(image: str) -> str:
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
-def round_amounts(amounts: dict[str, str] | None) -> None:
-    """Resource amounts are kept to thousandths, rounded up."""
-    for name, amount in (amounts or {}).items():
-        if amount.endswith(("n", "u")) and amounts is not None:
-            amounts[name] = str(parse(amount).round_up(-3))
-
-
-def round_resources(resources: Obj | None) -> None:
-    for key in ("limits", "requests"):
-        round_amounts((resources or {}).get(key))
-
-
 def pod(obj: Obj, gates: Gates) -> None:
     """Defaults of a Pod."""
     spec = obj.setdefault("spec", {})
@@ -96,8 +84,8 @@ def pod_spec(spec: Obj, gates: Gates) -> None:
             spec[key] = value
     set_absent(spec, "securityContext", {})
     _mirror_service_account(spec)
-    round_amounts(spec.get("overhead"))
-    round_resources(spec.get("resources"))
+    resource_lists.round_up(spec, "overhead")
+    resource_lists.round_up_requirements(spec.get("resources"))
     for volume in spec.get("volumes") or []:
         _volume(volume, gates)
     for kind in KINDS_OF_CONTAINERS:
@@ -133,7 +121,7 @@ def _mirror_service_account(spec: Obj) -> None:
 
 def _container(container: Obj) -> None:
     set_empty(container, CONTAINER)
-    round_resources(container.get("resources"))
+    resource_lists.round_up_requirements(container.get("resources"))
     set_empty(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
     for port in container.get("ports") or []:
         set_empty(port, {"protocol": "TCP"})
@@ -192,7 +180,7 @@ def _volume(volume: Obj, gates: Gates) -> None:
 def claim_spec(spec: Obj) -> None:
     """Defaults of the spec of a persistent volume claim."""
     set_absent(spec, "volumeMode", "Filesystem")
-    round_resources(spec.get("resources"))
+    resource_lists.round_up_requirements(spec.get("resources"))
 
 
 def _volume_items(volume: Obj) -> None:

@@ -11,7 +11,7 @@ from understudy.admission.plugins.pod_security import enforcement as pod_securit
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
 from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
-from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table
+from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table, resource_lists
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.releases.version import V1_32, Version
@@ -33,7 +33,12 @@ def _defaults(pod: Obj, ctx: Context) -> None:
     annotations = pod["metadata"].get("annotations")
     if annotations and not annotations.keys().isdisjoint(INIT_ANNOTATIONS):
         pod["metadata"]["annotations"] = {k: v for k, v in annotations.items() if k not in INIT_ANNOTATIONS}
-    _mirror_ips(pod.get("status") or {})
+    status = pod.get("status") or {}
+    _mirror_ips(status)
+    for kind in pod_disabled_fields.STATUSES:
+        for container in status.get(kind) or []:
+            resource_lists.round_up(container, "allocatedResources")
+            resource_lists.round_up_requirements(container.get("resources"))
 
 
 def _mirror_ips(status: Obj) -> None:

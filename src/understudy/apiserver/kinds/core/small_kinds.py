@@ -14,7 +14,7 @@ from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.objectmeta import CORE, Metadata
 from understudy.apiserver.kinds.common import keep, main, restore, status
-from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, resource_lists
 from understudy.apiserver.kinds.printers import (
     NONE,
     age,
@@ -142,12 +142,21 @@ def _name_limits(obj: Obj, ctx: Context) -> None:
 
 
 def _default_limits(obj: Obj, ctx: Context) -> None:
-    """Containers' limits default to the maximum, their requests to the limits, then to the minimum."""
+    """Set limits that are not given to the maximum, and requests to the limits, then to the minimum."""
     for item in at(obj, "spec", "limits", default=[]):
         if item.get("type") == "Container":
             default = {**(item.get("max") or {}), **(item.get("default") or {})}
             request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}
-            item.update({key: found for key, found in (("default", default), ("defaultRequest", request)) if found})
+            item.update(
+                {key: amounts for key, amounts in (("default", default), ("defaultRequest", request)) if amounts}
+            )
+        resource_lists.round_up(item, "max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+
+def _default_quota(obj: Obj, ctx: Context) -> None:
+    """Round the amounts of a quota and of its status."""
+    resource_lists.round_up(obj.get("spec"), "hard")
+    resource_lists.round_up(obj.get("status"), "hard", "used")
 
 
 # PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
@@ -234,6 +243,7 @@ LIMIT_RANGES = Rules(
     row=created_at,
 )
 QUOTAS = Rules(
+    defaults=_default_quota,
     strategy=main(
         "",
         "v1",

@@ -10,7 +10,7 @@ from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
-from understudy.apiserver.kinds.core import pod_defaults
+from understudy.apiserver.kinds.core import pod_defaults, resource_lists
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.releases.version import Version
@@ -71,15 +71,16 @@ def _default_volume(volume: Obj, ctx: Context) -> None:
     found["phase"] = found.get("phase") or "Pending"
     spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
     set_absent(spec, "volumeMode", "Filesystem")
-    pod_defaults.round_amounts(spec.get("capacity"))
+    resource_lists.round_up(spec, "capacity")
     pod_defaults.volume_source(spec)
 
 
 def default_claim(claim: Obj, ctx: Context) -> None:
-    """A PersistentVolumeClaim, or a claim template of a stateful set."""
+    """Set the defaults of a PersistentVolumeClaim, or of a claim template of a stateful set."""
     pod_defaults.claim_spec(claim.setdefault("spec", {}))
-    found = claim.setdefault("status", {})
-    found["phase"] = found.get("phase") or "Pending"
+    status = claim.setdefault("status", {})
+    status["phase"] = status.get("phase") or "Pending"
+    resource_lists.round_up(status, "capacity", "allocatedResources")
 
 
 def protect(obj: Obj, finalizer: str) -> None:
