@@ -219,7 +219,7 @@ def _free_port(taken: set[int]) -> int:
 
 
 def drop_of_type(service: Obj, old: Obj) -> None:
-    """Fields that made sense for the stored type only go, unless the client changed them."""
+    """Drop fields of the stored type only, unless the client changed them (`dropTypeDependentFields`)."""
     spec, before = service["spec"], old["spec"]
 
     def same(*keys: str) -> bool:
@@ -246,4 +246,4 @@ def drop_of_type(service: Obj, old: Obj) -> None:
     if externally_accessible(before) and not externally_accessible(spec) and same("externalTrafficPolicy"):
         drop("externalTrafficPolicy")
     if spec.get("type") != "LoadBalancer":
-        service["status"] = {"loadBalancer": {}}
+        service["status"]["loadBalancer"] = {}
