@@ -12,12 +12,12 @@ from understudy.admission.cel import compiler as cel_compiler
 from understudy.admission.cel import device_environment
 from understudy.admission.cel.ast import Node, children
 from understudy.admission.cel.errors import Report
-from understudy.admission.cel.parser.build import Builder
+from understudy.admission.cel.parser.antlr_parser import parse as parse_and_explain
+from understudy.admission.cel.parser.antlr_parser import surely_shallow
+from understudy.admission.cel.parser.builder import NodeBuilder
+from understudy.admission.cel.parser.lark_parser import SyntaxMismatchError
+from understudy.admission.cel.parser.lark_parser import parse as parse_with_celpy
 from understudy.admission.cel.parser.macros import MACROS
-from understudy.admission.cel.parser.parser_celpy import SyntaxMismatchError
-from understudy.admission.cel.parser.parser_celpy import parse as parse_with_celpy
-from understudy.admission.cel.parser.syntax import parse as parse_and_explain
-from understudy.admission.cel.parser.syntax import surely_shallow
 from understudy.admission.cel.parser.tokens import scan
 from understudy.machinery.releases.version import V1_32
 
@@ -66,10 +66,10 @@ def test_both_parsers_build_the_same_trees() -> None:
             continue
         reports = Report(expression), Report(expression)
         try:
-            one = parse_with_celpy(tokens, Builder(reports[0], MACROS))
+            one = parse_with_celpy(tokens, NodeBuilder(reports[0], MACROS))
         except SyntaxMismatchError:
             one = None
-        other = parse_and_explain(tokens, unreadable, Builder(reports[1], MACROS))
+        other = parse_and_explain(tokens, unreadable, NodeBuilder(reports[1], MACROS))
         if one is None or reports[0].errors:
             agree = other is None and bool(reports[1].errors)
         else:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from understudy.admission.cel.types import Type
 
-    Literal = None | bool | int | float | str | bytes
+    LiteralValue = None | bool | int | float | str | bytes
 
 ACCUMULATOR = "__result__"
 """The name macros give to the variable that a comprehension folds into."""
@@ -44,7 +44,7 @@ class Const(Node):
 
     __slots__ = ("value",)
 
-    def __init__(self, pos: int, value: Literal) -> None:
+    def __init__(self, pos: int, value: LiteralValue) -> None:
         super().__init__(pos)
         self.value = value
 
@@ -94,7 +94,7 @@ class ListExpr(Node):
         self.optional = optional
 
 
-class Entry:
+class MapEntry:
     """One `key: value` of a map, or `field: value` of a message (then `key` is a str). It sits at its colon."""
 
     __slots__ = ("key", "optional", "pos", "value")
@@ -111,12 +111,12 @@ class MapExpr(Node):
 
     __slots__ = ("entries",)
 
-    def __init__(self, pos: int, entries: list[Entry]) -> None:
+    def __init__(self, pos: int, entries: list[MapEntry]) -> None:
         super().__init__(pos)
         self.entries = entries
 
 
-class Field:
+class StructField:
     """One `name: value` of a message literal."""
 
     __slots__ = ("name", "optional", "pos", "value")
@@ -133,13 +133,13 @@ class StructExpr(Node):
 
     __slots__ = ("fields", "name")
 
-    def __init__(self, pos: int, name: str, fields: list[Field]) -> None:
+    def __init__(self, pos: int, name: str, fields: list[StructField]) -> None:
         super().__init__(pos)
         self.name = name
         self.fields = fields
 
 
-class Fold(Node):
+class Comprehension(Node):
     """A comprehension: what the macros `all`, `exists`, `map`, `filter`, `cel.bind`, … turn into."""
 
     __slots__ = ("accu_init", "accu_var", "condition", "iter_range", "iter_var", "iter_var2", "result", "step")
@@ -167,7 +167,7 @@ class Fold(Node):
         self.result = result
 
 
-class Missing(Node):
+class Unspecified(Node):
     """Stands where a macro was misused; never survives to the checker, since an error was reported."""
 
     __slots__ = ()
@@ -186,7 +186,7 @@ def children(node: Node) -> list[Node]:
             return [part for entry in node.entries for part in (entry.key, entry.value)]
         case StructExpr():
             return [field.value for field in node.fields]
-        case Fold():
+        case Comprehension():
             return [node.iter_range, node.accu_init, node.condition, node.step, node.result]
     return []
 

@@ -13,14 +13,14 @@ from understudy.admission.cel.ast import Node
 from understudy.admission.cel.checker.checker import check
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
-from understudy.admission.cel.cost import cost
+from understudy.admission.cel.cost import estimator
 from understudy.admission.cel.errors import EvaluationError, Report
-from understudy.admission.cel.parser import syntax
-from understudy.admission.cel.parser.build import Builder
+from understudy.admission.cel.interpreter import planner
+from understudy.admission.cel.parser import antlr_parser
+from understudy.admission.cel.parser.antlr_parser import surely_shallow
+from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.macros import MACROS
-from understudy.admission.cel.parser.syntax import surely_shallow
 from understudy.admission.cel.parser.tokens import scan
-from understudy.admission.cel.runtime import evaluator
 from understudy.admission.cel.types import Type
 
 MAX_COST = 2**64 - 1
@@ -55,7 +55,7 @@ class Compiled:
         """
         if self.program is None:
             raise EvaluationError(f"expression did not compile: {self.error}")
-        from understudy.admission.cel.runtime.device import as_bool, device_value
+        from understudy.admission.cel.interpreter.device import as_bool, device_value
 
         return as_bool(self.program({"device": device_value(device)}))
 
@@ -107,28 +107,28 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     if wrong := environment.wrong_result(tree.type):
         return Compiled(expression, wrong, "invalid")
     try:
-        program = evaluator.plan(tree, environment.declarations)
-    except evaluator.PlanError as failure:
+        program = planner.plan(tree, environment.declarations)
+    except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
-    return Compiled(expression, cost=cost.estimate(tree), program=program, type=tree.type)
+    return Compiled(expression, cost=estimator.estimate_cost(tree), program=program, type=tree.type)
 
 
 def parse(expression: str, report: Report) -> Node | None:
     """The tree of an expression, macros expanded; what is wrong with it goes to `report`."""
     tokens, unreadable = scan(expression)
-    builder = Builder(report, MACROS)
+    builder = NodeBuilder(report, MACROS)
     if not unreadable and surely_shallow(tokens):
         tree = _quick(tokens, builder)
         if tree is not None:
             return tree
         report.errors.clear()
-    return syntax.parse(tokens, unreadable, builder)
+    return antlr_parser.parse(tokens, unreadable, builder)
 
 
-def _quick(tokens: Any, builder: Builder) -> Node | None:
-    from understudy.admission.cel.parser import parser_celpy
+def _quick(tokens: Any, builder: NodeBuilder) -> Node | None:
+    from understudy.admission.cel.parser import lark_parser
 
     try:
-        return parser_celpy.parse(tokens, builder)
-    except parser_celpy.SyntaxMismatchError:
+        return lark_parser.parse(tokens, builder)
+    except lark_parser.SyntaxMismatchError:
         return None

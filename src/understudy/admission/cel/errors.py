@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 MAX_REPORTED = 100
-NOWHERE = -1
+NO_LOCATION = -1
 """The position of errors that concern the expression as a whole."""
-UNPLACED = -2
+BEFORE_SOURCE = -2
 """The position of what stands for something that could not be read; upstream shows it before the first column."""
 
 
@@ -35,20 +35,20 @@ class Report:
             starts.append(starts[-1] + len(line) + 1)
         reported = self.errors[:MAX_REPORTED]
         located = sorted(
-            ((_locate(starts, pos, self.empty_column), message) for pos, message in reported),
+            ((_location(starts, pos, self.empty_column), message) for pos, message in reported),
             key=lambda error: error[0],
         )
-        shown = [_show(lines, line, column, message) for (line, column), message in located]
+        messages = [_to_display_string(lines, line, column, message) for (line, column), message in located]
         if len(self.errors) > MAX_REPORTED:
-            shown.append(f"{len(self.errors) - MAX_REPORTED} more errors were truncated")
-        return "\n".join(shown)
+            messages.append(f"{len(self.errors) - MAX_REPORTED} more errors were truncated")
+        return "\n".join(messages)
 
 
-def _locate(starts: list[int], pos: int, empty_column: int) -> tuple[int, int]:
+def _location(starts: list[int], pos: int, empty_column: int) -> tuple[int, int]:
     """(line from 1, column from 0)."""
-    if pos == NOWHERE:
+    if pos == NO_LOCATION:
         return -1, -1
-    if pos == UNPLACED:
+    if pos == BEFORE_SOURCE:
         return 1, -1
     if len(starts) == 2 and starts[1] == 1:
         return 1, empty_column
@@ -62,12 +62,12 @@ def _locate(starts: list[int], pos: int, empty_column: int) -> tuple[int, int]:
 _MAX_SNIPPET = 16384
 
 
-def _show(lines: list[str], line: int, column: int, message: str) -> str:
-    text = f"ERROR: <input>:{line}:{column + 1}: {message}"
+def _to_display_string(lines: list[str], line: int, column: int, message: str) -> str:
+    message_line = f"ERROR: <input>:{line}:{column + 1}: {message}"
     if lines == [""] or not 1 <= line <= len(lines) or len(lines[line - 1].encode(errors="replace")) > _MAX_SNIPPET:
-        return text
+        return message_line
     source = lines[line - 1].replace("\t", " ")
     # Full-width dots under wide characters keep the caret below its column.
     dots = "".join("\uff0e" if ord(char) > 127 else "." for char in source[: max(column, 0)])
     caret = "\uff3e" if 0 <= column < len(source) and ord(source[column]) > 127 else "^"
-    return f"{text}\n | {source}\n | {dots}{caret}"
+    return f"{message_line}\n | {source}\n | {dots}{caret}"

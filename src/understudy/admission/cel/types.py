@@ -15,8 +15,8 @@ from typing import Final
 class Type:
     """One type. `kind` is one of the names in the constructors below; `name` tells types of a kind apart."""
 
-    __slots__ = ("declared", "generic", "kind", "name", "nullable", "params", "text")
-    declared: str
+    __slots__ = ("declared_name", "generic", "kind", "name", "nullable", "params", "text")
+    declared_name: str
     generic: bool
     text: str
 
@@ -31,10 +31,10 @@ class Type:
         own = f"wrapper({name})" if nullable else name
         if params:
             self.text = f"{name}({', '.join(param.text for param in params)})"
-            self.declared = f"{name}({', '.join(param.declared for param in params)})"
+            self.declared_name = f"{name}({', '.join(param.declared_name for param in params)})"
         else:
             self.text = text or own
-            self.declared = own
+            self.declared_name = own
 
     def __repr__(self) -> str:
         return self.text
@@ -101,7 +101,7 @@ def struct(name: str) -> Type:
 
 
 @lru_cache(4096)
-def variable(name: str) -> Type:
+def type_param(name: str) -> Type:
     """A type parameter: `A` in a declaration, `_var3` once a call has instantiated it."""
     return Type("param", name)
 
@@ -127,23 +127,23 @@ def unwrap_optional(type_: Type) -> tuple[Type, bool]:
     return type_, False
 
 
-def same(one: Type, other: Type) -> bool:
+def is_exact_type(one: Type, other: Type) -> bool:
     """Identical, down to the names of type parameters; a wrapper counts as what it wraps."""
     return one is other or (
         one.kind == other.kind
         and one.name == other.name
         and len(one.params) == len(other.params)
-        and all(map(same, one.params, other.params))
+        and all(map(is_exact_type, one.params, other.params))
     )
 
 
-def equivalent(one: Type, other: Type) -> bool:
+def is_equivalent_type(one: Type, other: Type) -> bool:
     """Like `same`, but any two type parameters are alike."""
     return one is other or (
         one.kind == other.kind
         and (one.kind == "param" or one.name == other.name)
         and len(one.params) == len(other.params)
-        and all(map(equivalent, one.params, other.params))
+        and all(map(is_equivalent_type, one.params, other.params))
     )
 
 
@@ -158,18 +158,18 @@ def unify(bindings: Bindings, sources: Sequence[Type], targets: Sequence[Type]) 
     if len(sources) != len(targets):
         return None
     if not any(t.generic for t in sources) and not any(t.generic for t in targets):
-        return bindings if all(_assignable(bindings, s, t) for s, t in zip(sources, targets, strict=True)) else None
-    trial = dict(bindings)
-    return trial if all(_assignable(trial, s, t) for s, t in zip(sources, targets, strict=True)) else None
+        return bindings if all(_is_assignable(bindings, s, t) for s, t in zip(sources, targets, strict=True)) else None
+    candidate = dict(bindings)
+    return candidate if all(_is_assignable(candidate, s, t) for s, t in zip(sources, targets, strict=True)) else None
 
 
-def _assignable(bindings: Bindings, source: Type, target: Type) -> bool:
+def _is_assignable(bindings: Bindings, source: Type, target: Type) -> bool:
     if target.kind == "param":
-        valid, known = _substitutes(bindings, source, target)
+        valid, known = _is_valid_type_substitution(bindings, source, target)
         if valid or known:
             return valid
     if source.kind == "param":
-        return _substitutes(bindings, target, source)[0]
+        return _is_valid_type_substitution(bindings, target, source)[0]
     if is_dyn_or_error(source) or is_dyn_or_error(target):
         return True
     if source.kind == "null" or target.kind == "null":
@@ -180,45 +180,45 @@ def _assignable(bindings: Bindings, source: Type, target: Type) -> bool:
     if source.kind != target.kind or source.name != target.name:
         return False
     return len(source.params) == len(target.params) and all(
-        _assignable(bindings, s, t) for s, t in zip(source.params, target.params, strict=True)
+        _is_assignable(bindings, s, t) for s, t in zip(source.params, target.params, strict=True)
     )
 
 
-def _substitutes(bindings: Bindings, type_: Type, var: Type) -> tuple[bool, bool]:
+def _is_valid_type_substitution(bindings: Bindings, type_: Type, var: Type) -> tuple[bool, bool]:
     """(may `var` stand for `type_`, was `var` bound before); binds it if so."""
-    if type_.kind == "param" and same(type_, var):
+    if type_.kind == "param" and is_exact_type(type_, var):
         return True, True
     bound = bindings.get(var.text)
     if bound is None:
-        if _occurs_not(bindings, var, type_):
+        if _not_referenced_in(bindings, var, type_):
             bindings[var.text] = type_
             return True, False
         return False, False
-    if type_.kind == bound.kind and same(type_, bound):
+    if type_.kind == bound.kind and is_exact_type(type_, bound):
         return True, True
-    if _assignable(bindings, type_, bound):
-        wider = most_general(type_, bound)
-        if _occurs_not(bindings, var, wider):
-            bindings[var.text] = wider
+    if _is_assignable(bindings, type_, bound):
+        general = most_general(type_, bound)
+        if _not_referenced_in(bindings, var, general):
+            bindings[var.text] = general
         return True, True
     return False, True
 
 
-def _occurs_not(bindings: Bindings, var: Type, within: Type) -> bool:
-    if same(var, within):
+def _not_referenced_in(bindings: Bindings, var: Type, within: Type) -> bool:
+    if is_exact_type(var, within):
         return False
     if within.kind == "param":
         bound = bindings.get(within.text)
-        return bound is None or _occurs_not(bindings, var, bound)
-    return all(_occurs_not(bindings, var, param) for param in within.params)
+        return bound is None or _not_referenced_in(bindings, var, bound)
+    return all(_not_referenced_in(bindings, var, param) for param in within.params)
 
 
 def most_general(one: Type, other: Type) -> Type:
     """Of two types that unify, the one that says less."""
-    return one if _at_most_as_specific(one, other) else other
+    return one if _is_equal_or_less_specific(one, other) else other
 
 
-def _at_most_as_specific(one: Type, other: Type) -> bool:
+def _is_equal_or_less_specific(one: Type, other: Type) -> bool:
     if is_dyn(one) or one.kind == "param":
         return True
     if is_dyn(other) or other.kind == "param" or one.kind != other.kind:
@@ -229,21 +229,21 @@ def _at_most_as_specific(one: Type, other: Type) -> bool:
         return (
             one.name == other.name
             and len(one.params) == len(other.params)
-            and all(map(_at_most_as_specific, one.params, other.params))
+            and all(map(_is_equal_or_less_specific, one.params, other.params))
         )
-    return same(one, other)
+    return is_exact_type(one, other)
 
 
-def substitute(bindings: Bindings, type_: Type, free_to_dyn: bool = False) -> Type:
+def substitute(bindings: Bindings, type_: Type, type_param_to_dyn: bool = False) -> Type:
     """The type with bound variables replaced; what stays free becomes `dyn` if asked."""
     if not type_.generic:
         return type_
     bound = bindings.get(type_.text)
     if bound is not None:
-        return substitute(bindings, bound, free_to_dyn)
+        return substitute(bindings, bound, type_param_to_dyn)
     if type_.kind == "param":
-        return DYN if free_to_dyn else type_
-    params = tuple(substitute(bindings, param, free_to_dyn) for param in type_.params)
+        return DYN if type_param_to_dyn else type_
+    params = tuple(substitute(bindings, param, type_param_to_dyn) for param in type_.params)
     match type_.kind:
         case "list":
             return list_of(params[0])

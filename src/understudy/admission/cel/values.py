@@ -6,7 +6,7 @@ dict whose keys went through `map_key`, because Python takes `True` and `1` for 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -139,6 +139,24 @@ def equal(one: Value, other: Value) -> bool:
     if kind is Type:
         return bool(one.name == other.name)
     return bool(one == other)
+
+
+def conversion_error(value: Value, target: str) -> EvaluationError:
+    """Return the error of a value that cannot be converted to the type named `target`."""
+    return EvaluationError(f"type conversion error from '{type_name(value)}' to '{target}'")
+
+
+def parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
+    """Return the test that `parse` accepts a text, for functions such as `isQuantity` and `isIP`."""
+
+    def test(text: str) -> bool:
+        try:
+            parse(text)
+        except EvaluationError:
+            return False
+        return True
+
+    return test
 
 
 def in_range(value: int) -> int:

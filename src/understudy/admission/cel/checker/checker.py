@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from understudy.admission.cel import types
 from understudy.admission.cel.ast import (
     Call,
+    Comprehension,
     Const,
-    Fold,
     Ident,
     ListExpr,
     MapExpr,
@@ -63,24 +63,24 @@ def check(root: Node, declarations: Declarations, report: Report) -> None:
     """Annotate the tree; afterwards no type holds a free variable. Errors go to `report`."""
     checker = _Checker(declarations, report)
     checker.check(root)
-    checker.settle(root)
+    checker.resolve_types(root)
 
 
 class _Checker:
     def __init__(self, declarations: Declarations, report: Report) -> None:
-        self._declared = declarations
+        self._declarations = declarations
         self._report = report
         self._scopes: list[dict[str, Type]] = []
         self._bindings: types.Bindings = {}
-        self._variables = 0
+        self._type_params = 0
 
-    def settle(self, root: Node) -> None:
+    def resolve_types(self, root: Node) -> None:
         """Replace the free variables of every node's type by what they were found to be, else `dyn`."""
         pending = [root]
         while pending:
             node = pending.pop()
             if node.type is not None:
-                node.type = types.substitute(self._bindings, node.type, free_to_dyn=True)
+                node.type = types.substitute(self._bindings, node.type, type_param_to_dyn=True)
             pending.extend(children(node))
 
     def check(self, node: Node) -> Type:
@@ -100,8 +100,8 @@ class _Checker:
                 found = self._map(node)
             case StructExpr():
                 found = self._struct(node)
-            case Fold():
-                found = self._fold(node)
+            case Comprehension():
+                found = self._comprehension(node)
             case _:
                 found = ERROR
         node.type = found
@@ -109,20 +109,20 @@ class _Checker:
 
     # names
 
-    def _lookup(self, name: str) -> Type | None:
+    def _lookup_ident(self, name: str) -> Type | None:
         if name.startswith("."):
             # A leading dot skips the scopes of macros in the specification; upstream strips it and looks everywhere.
             name = name[1:]
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        return self._declared.variables.get(name)
+        return self._declarations.variables.get(name)
 
-    def _function(self, name: str) -> Function | None:
-        return self._declared.functions.get(name.removeprefix("."))
+    def _lookup_function(self, name: str) -> Function | None:
+        return self._declarations.functions.get(name.removeprefix("."))
 
     def _ident(self, node: Ident) -> Type:
-        found = self._lookup(node.name)
+        found = self._lookup_ident(node.name)
         if found is None:
             return self._undeclared(node.pos, node.name)
         return found
@@ -135,18 +135,18 @@ class _Checker:
 
     def _select(self, node: Select) -> Type:
         name = qualified_name(node)
-        if name is not None and (found := self._lookup(name)) is not None:
+        if name is not None and (found := self._lookup_ident(name)) is not None:
             return found
-        field = self._field_of(node.pos, node.operand, node.field, optional=False)
+        field = self._check_select_field(node.pos, node.operand, node.field, optional=False)
         return types.substitute(self._bindings, BOOL if node.test_only else field)
 
-    def _field_of(self, pos: int, operand: Node, field: str, *, optional: bool) -> Type:
+    def _check_select_field(self, pos: int, operand: Node, field: str, *, optional: bool) -> Type:
         target, is_optional = types.unwrap_optional(types.substitute(self._bindings, self.check(operand)))
         match target.kind:
             case "map":
                 result = target.params[1]
             case "struct":
-                result = self._message_field(pos, target.name, field)
+                result = self._lookup_field_type(pos, target.name, field)
             case "param":
                 self._assignable(DYN, target)
                 result = DYN
@@ -156,8 +156,8 @@ class _Checker:
                 result = DYN
         return types.optional_of(result) if optional or is_optional else result
 
-    def _message_field(self, pos: int, message: str, field: str) -> Type:
-        fields = self._declared.fields.get(message)
+    def _lookup_field_type(self, pos: int, message: str, field: str) -> Type:
+        fields = self._declarations.fields.get(message)
         if fields is None:
             self._report.add(pos, f"unexpected failed resolution of '{message}'")
         elif field in fields:
@@ -174,19 +174,19 @@ class _Checker:
             assert isinstance(field, Const)
             field.type = types.STRING
             node.overloads = ("select_optional_field",)
-            result = self._field_of(node.pos, operand, str(field.value), optional=True)
+            result = self._check_select_field(node.pos, operand, str(field.value), optional=True)
             return types.substitute(self._bindings, result)
         args = [self.check(arg) for arg in node.args]
         if node.target is None:
-            return self._resolve(node, node.function, args)
+            return self._resolve_overload(node, node.function, args)
         prefix = qualified_name(node.target)
-        if prefix is not None and self._function(f"{prefix}.{node.function}") is not None:
+        if prefix is not None and self._lookup_function(f"{prefix}.{node.function}") is not None:
             node.function, node.target = f"{prefix}.{node.function}".removeprefix("."), None
-            return self._resolve(node, node.function, args)
-        return self._resolve(node, node.function, [self.check(node.target), *args])
+            return self._resolve_overload(node, node.function, args)
+        return self._resolve_overload(node, node.function, [self.check(node.target), *args])
 
-    def _resolve(self, node: Call, name: str, args: list[Type]) -> Type:
-        function = self._function(name)
+    def _resolve_overload(self, node: Call, name: str, args: list[Type]) -> Type:
+        function = self._lookup_function(name)
         if function is None:
             return self._undeclared(node.pos, name)
         node.function = function.name
@@ -197,7 +197,7 @@ class _Checker:
         for overload in function.overloads:
             if overload.method is (node.target is None):
                 continue
-            wanted, answer = self._instance(overload)
+            wanted, answer = self._instantiate(overload)
             bindings = types.unify(self._bindings, args, wanted)
             if bindings is None:
                 continue
@@ -206,7 +206,7 @@ class _Checker:
             answer = types.substitute(bindings, answer)
             if result is None:
                 result = answer
-            elif not types.is_dyn(result) and not types.same(answer, result):
+            elif not types.is_dyn(result) and not types.is_exact_type(answer, result):
                 result = DYN
         if result is None:
             self._no_overload(node, function.name, args)
@@ -218,20 +218,20 @@ class _Checker:
         wrong = False
         for arg, found in zip(node.args, args, strict=True):
             if not self._assignable(found, BOOL):
-                self._mismatch(arg.pos, BOOL, found)
+                self._type_mismatch(arg.pos, BOOL, found)
                 wrong = True
         node.overloads = (function.overloads[0].id,)
         return ERROR if wrong else BOOL
 
-    def _instance(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
+    def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
         """The overload's arguments and result, with variables of its own for its type parameters."""
         if not overload.params:
             return overload.args, overload.result
-        fresh = {param.text: self._variable() for param in overload.params}
+        fresh = {param.text: self._fresh_type_param() for param in overload.params}
         return tuple(types.substitute(fresh, arg) for arg in overload.args), types.substitute(fresh, overload.result)
 
     def _no_overload(self, node: Call, name: str, args: list[Type]) -> None:
-        texts = [types.substitute(self._bindings, arg, free_to_dyn=True).text for arg in args]
+        texts = [types.substitute(self._bindings, arg, type_param_to_dyn=True).text for arg in args]
         target = f"{texts.pop(0)}." if node.target is not None else ""
         self._report.add(node.pos, f"found no matching overload for '{name}' applied to '{target}({', '.join(texts)})'")
 
@@ -242,37 +242,37 @@ class _Checker:
         for index, child in enumerate(node.elements):
             found = self.check(child)
             if index in node.optional:
-                found = self._unwrapped(child.pos, found)
-            element = self._join(element, found)
-        return types.list_of(element or self._variable())
+                found = self._unwrap_optional(child.pos, found)
+            element = self._join_types(element, found)
+        return types.list_of(element or self._fresh_type_param())
 
     def _map(self, node: MapExpr) -> Type:
         key: Type | None = None
         value: Type | None = None
         for entry in node.entries:
-            key = self._join(key, self.check(entry.key))
+            key = self._join_types(key, self.check(entry.key))
             found = self.check(entry.value)
             if entry.optional:
-                found = self._unwrapped(entry.value.pos, found)
-            value = self._join(value, found)
+                found = self._unwrap_optional(entry.value.pos, found)
+            value = self._join_types(value, found)
         if key is None or value is None:
-            return types.map_of(self._variable(), self._variable())
+            return types.map_of(self._fresh_type_param(), self._fresh_type_param())
         return types.map_of(key, value)
 
-    def _unwrapped(self, pos: int, found: Type) -> Type:
+    def _unwrap_optional(self, pos: int, found: Type) -> Type:
         inner, is_optional = types.unwrap_optional(found)
         if not is_optional and not types.is_dyn(inner):
-            self._mismatch(pos, types.optional_of(inner), inner)
+            self._type_mismatch(pos, types.optional_of(inner), inner)
         return inner
 
-    def _join(self, before: Type | None, found: Type) -> Type:
+    def _join_types(self, before: Type | None, found: Type) -> Type:
         """The type of a collection's elements so far; mixed ones are `dyn` here, and refused in `validators`."""
         if before is None:
             return found
         return types.most_general(before, found) if self._assignable(before, found) else DYN
 
     def _struct(self, node: StructExpr) -> Type:
-        declared = self._lookup(node.name)
+        declared = self._lookup_ident(node.name)
         if declared is None:
             return self._undeclared(node.pos, node.name)
         name = node.name.removeprefix(".")
@@ -285,16 +285,16 @@ class _Checker:
             elif result.kind == "struct":
                 name = result.name
             else:
-                self._report.add(node.pos, f"'{result.declared}' is not a message type")
+                self._report.add(node.pos, f"'{result.declared_name}' is not a message type")
                 result = ERROR
         elif declared.kind != "error":
-            self._report.add(node.pos, f"'{declared.declared}' is not a type")
+            self._report.add(node.pos, f"'{declared.declared_name}' is not a type")
         node.name = name
         for field in node.fields:
             found = self.check(field.value)
-            wanted = self._message_field(field.pos, name, field.name)
+            wanted = self._lookup_field_type(field.pos, name, field.name)
             if field.optional:
-                found = self._unwrapped(field.value.pos, found)
+                found = self._unwrap_optional(field.value.pos, found)
             if not self._assignable(wanted, found):
                 self._report.add(
                     field.pos,
@@ -304,24 +304,24 @@ class _Checker:
 
     # comprehensions
 
-    def _fold(self, node: Fold) -> Type:
+    def _comprehension(self, node: Comprehension) -> Type:
         self.check(node.iter_range)
         accu = self.check(node.accu_init)
         range_ = types.substitute(self._bindings, node.iter_range.type or ERROR)
-        first, second = self._iteration(node, range_)
+        first, second = self._iteration_types(node, range_)
         self._scopes.append({node.accu_var: accu})
         inner = {node.iter_var: first}
         if node.iter_var2:
             inner[node.iter_var2] = second
         self._scopes.append(inner)
-        self._expect(node.condition, BOOL)
-        self._expect(node.step, accu)
+        self._check_assignable(node.condition, BOOL)
+        self._check_assignable(node.step, accu)
         self._scopes.pop()
         result = self.check(node.result)
         self._scopes.pop()
         return types.substitute(self._bindings, result)
 
-    def _iteration(self, node: Fold, range_: Type) -> tuple[Type, Type]:
+    def _iteration_types(self, node: Comprehension, range_: Type) -> tuple[Type, Type]:
         """The types of the iteration variables."""
         match range_.kind:
             case "list":
@@ -338,14 +338,14 @@ class _Checker:
         )
         return ERROR, ERROR
 
-    def _expect(self, node: Node, wanted: Type) -> None:
+    def _check_assignable(self, node: Node, wanted: Type) -> None:
         found = self.check(node)
         if not self._assignable(wanted, found):
-            self._mismatch(node.pos, wanted, found)
+            self._type_mismatch(node.pos, wanted, found)
 
     # helpers
 
-    def _mismatch(self, pos: int, wanted: Type, found: Type) -> None:
+    def _type_mismatch(self, pos: int, wanted: Type, found: Type) -> None:
         self._report.add(pos, f"expected type '{wanted.text}' but found '{found.text}'")
 
     def _assignable(self, source: Type, target: Type) -> bool:
@@ -355,9 +355,9 @@ class _Checker:
         self._bindings = bindings
         return True
 
-    def _variable(self) -> Type:
-        self._variables += 1
-        return types.variable(f"_var{self._variables - 1}")
+    def _fresh_type_param(self) -> Type:
+        self._type_params += 1
+        return types.type_param(f"_var{self._type_params - 1}")
 
 
 def _well_known_name(type_: Type) -> str:

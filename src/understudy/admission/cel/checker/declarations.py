@@ -109,7 +109,7 @@ def read_type(text: str) -> Type:
     if simple := types.SIMPLE.get(text):
         return simple
     if re.fullmatch("[A-Z]", text):
-        return types.variable(text)
+        return types.type_param(text)
     match = re.fullmatch(r"(\w+)\((.*)\)", text)
     if match is None:
         return types.opaque(text) if text in _OPAQUE else types.struct(text)

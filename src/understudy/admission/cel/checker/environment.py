@@ -31,7 +31,7 @@ _LIBRARIES: tuple[tuple[str, Version], ...] = (
     ("strings", Version(1, 29)),
     ("sets", Version(1, 29)),
     ("network", Version(1, 30)),
-    ("format", Version(1, 31)),
+    ("named_formats", Version(1, 31)),
     ("authorization_selectors", Version(1, 31)),
 )
 # What the device environment adds, whatever the release before understood.
@@ -42,7 +42,7 @@ def _bool_or_unknown(found: Type) -> str:
     """What is wrong with the result of a device selector, "" for a good one."""
     if found.kind in ("bool", "any") and not found.nullable:
         return ""
-    return f"must evaluate to bool or the unknown type, not {found.declared}"
+    return f"must evaluate to bool or the unknown type, not {found.declared_name}"
 
 
 @dataclass(frozen=True)

@@ -103,10 +103,10 @@ def policy_environment(
 
 
 def _wrong_result(found: Type, returns: tuple[str, ...], release: Version) -> str:
-    if not returns or (found.declared in returns and not found.nullable):
+    if not returns or (found.declared_name in returns and not found.nullable):
         return ""
     expected = returns[0] if len(returns) == 1 else f"one of [{' '.join(returns)}]"
-    return f"must evaluate to {expected}" + (f" but got {found.declared}" if release >= V1_32 else "")
+    return f"must evaluate to {expected}" + (f" but got {found.declared_name}" if release >= V1_32 else "")
 
 
 @lru_cache(64)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from understudy.admission.cel.ast import Call, Const, ListExpr, MapExpr, Node, children
 from understudy.admission.cel.errors import EvaluationError, Report
 from understudy.admission.cel.library import time
-from understudy.admission.cel.library.formatting import interpolate, unsuited
-from understudy.admission.cel.types import Type, equivalent
+from understudy.admission.cel.library.string_format import argument_type_error, interpolate
+from understudy.admission.cel.types import Type, is_equivalent_type
 from understudy.machinery.golang import regexp
 
 
@@ -40,7 +40,7 @@ def _one_type(node: ListExpr, report: Report) -> None:
         found = _typed(element, index in node.optional)
         if first is None:
             first = found
-        elif not equivalent(first, found):
+        elif not is_equivalent_type(first, found):
             _mismatch(report, element, first, found)
             return
 
@@ -53,9 +53,9 @@ def _one_type_each(node: MapExpr, report: Report) -> None:
         if key is None or value is None:
             key, value = keys, values
             continue
-        if not equivalent(key, keys):
+        if not is_equivalent_type(key, keys):
             _mismatch(report, entry.key, key, keys)
-        if not equivalent(value, values):
+        if not is_equivalent_type(value, values):
             _mismatch(report, entry.value, value, values)
 
 
@@ -123,7 +123,7 @@ _SUITED = {
 def _checked(clause: str, _precision: int | None, argument: Node) -> str:
     wrong = _unsuited_part(clause.lower(), argument)
     if wrong is not None and wrong.type is not None:
-        raise _MisplacedError(wrong.pos, str(unsuited(clause, wrong.type.name)))
+        raise _MisplacedError(wrong.pos, str(argument_type_error(clause, wrong.type.name)))
     return ""
 
 

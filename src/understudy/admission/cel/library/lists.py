@@ -77,12 +77,12 @@ def _sum(add: str, zero: Value) -> Callable[[list[Value]], Value]:
     return total
 
 
-def _index_of(values: list[Value], wanted: Value) -> int:
-    return next((index for index, value in enumerate(values) if equal(value, wanted)), -1)
+def _index_of(values: list[Value], element: Value) -> int:
+    return next((index for index, value in enumerate(values) if equal(value, element)), -1)
 
 
-def _last_index_of(values: list[Value], wanted: Value) -> int:
-    return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], wanted)), -1)
+def _last_index_of(values: list[Value], element: Value) -> int:
+    return next((index for index in range(len(values) - 1, -1, -1) if equal(values[index], element)), -1)
 
 
 _KINDS = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]

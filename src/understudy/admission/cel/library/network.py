@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, opaque
-from understudy.admission.cel.values import Value
+from understudy.admission.cel.values import Value, parses
 
 DECLARATIONS = """
 cidr
@@ -62,7 +62,7 @@ class IP:
     @classmethod
     def parse(cls, text: str) -> IP:
         """Read an address: no zone, no IPv4 in IPv6 clothing."""
-        return cls(_address(text, f'IP Address "{text}" parse error during conversion from string: '))
+        return cls(_parse_address(text, f'IP Address "{text}" parse error during conversion from string: '))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,17 +76,19 @@ class CIDR:
     @classmethod
     def parse(cls, text: str) -> CIDR:
         """Read `10.0.0.0/8`."""
-        fault = "network address parse error during conversion from string: " * 2 + f'netip.ParsePrefix("{text}"): '
+        message_prefix = (
+            "network address parse error during conversion from string: " * 2 + f'netip.ParsePrefix("{text}"): '
+        )
         head, slash, tail = text.rpartition("/")
         if not slash:
-            raise EvaluationError(f"{fault}no '/'")
+            raise EvaluationError(f"{message_prefix}no '/'")
         if "%" in head:
-            raise EvaluationError(f"{fault}IPv6 zones cannot be present in a prefix")
-        address = _address(head, fault, mapped=text)
+            raise EvaluationError(f"{message_prefix}IPv6 zones cannot be present in a prefix")
+        address = _parse_address(head, message_prefix, mapped=text)
         if not re.fullmatch(r"0|[1-9][0-9]{0,2}", tail, re.ASCII):
-            raise EvaluationError(f'{fault}bad bits after slash: "{tail}"')
+            raise EvaluationError(f'{message_prefix}bad bits after slash: "{tail}"')
         if int(tail) > address.max_prefixlen:
-            raise EvaluationError(f"{fault}prefix length out of range")
+            raise EvaluationError(f"{message_prefix}prefix length out of range")
         return cls(address, int(tail))
 
     def masked(self) -> CIDR:
@@ -103,27 +105,27 @@ class CIDR:
         return f"{self.address}/{self.bits}"
 
 
-def _address(text: str, fault: str, mapped: str = "") -> IPv4Address | IPv6Address:
+def _parse_address(text: str, message_prefix: str, mapped: str = "") -> IPv4Address | IPv6Address:
     if "%" in text and ":" in text:
         raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
     try:
         address = ip_address(text)
     except ValueError:
-        raise EvaluationError(f'{fault}ParseAddr("{text}"): {_why(text)}') from None
+        raise EvaluationError(f'{message_prefix}ParseAddr("{text}"): {_parse_error(text)}') from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise EvaluationError(f'IPv4-mapped IPv6 address "{mapped or text}" is not allowed')
     return address
 
 
-def _why(text: str) -> str:
+def _parse_error(text: str) -> str:
     """What Go finds wrong with an address."""
     first = next((char for char in text if char in ".:%"), "")
     if first == "%":
         return "missing IPv6 address"
-    return "unable to parse IP" if first != "." else _why_not_v4(text)
+    return "unable to parse IP" if first != "." else _ipv4_parse_error(text)
 
 
-def _why_not_v4(text: str) -> str:
+def _ipv4_parse_error(text: str) -> str:
     value = fields = digits = 0
     for index, char in enumerate(text):
         if char in "0123456789":
@@ -141,17 +143,6 @@ def _why_not_v4(text: str) -> str:
         else:
             return f'unexpected character (at "{text[index:]}")'
     return "IPv4 address too short"
-
-
-def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
-    def test(text: str) -> bool:
-        try:
-            parse(text)
-        except EvaluationError:
-            return False
-        return True
-
-    return test
 
 
 def _contains_cidr(outer: CIDR, inner: CIDR) -> bool:
@@ -177,7 +168,7 @@ def _is_link_local_multicast(ip: IP) -> bool:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_to_ip": IP.parse,
-    "is_ip": _parses(IP.parse),
+    "is_ip": parses(IP.parse),
     "ip_to_string": lambda ip: str(ip.address),
     "ip_is_canonical": lambda text: str(IP.parse(text).address) == text,
     "ip_family": lambda ip: ip.address.version,
@@ -187,7 +178,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ip_is_link_local_unicast": lambda ip: ip.address.is_link_local,
     "ip_is_global_unicast": _is_global_unicast,
     "string_to_cidr": CIDR.parse,
-    "is_cidr": _parses(CIDR.parse),
+    "is_cidr": parses(CIDR.parse),
     "cidr_to_string": str,
     "cidr_ip": lambda cidr: IP(cidr.address),
     "cidr_prefix_length": lambda cidr: cidr.bits,

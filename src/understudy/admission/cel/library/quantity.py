@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
-from understudy.admission.cel.values import INT_MAX, INT_MIN, Value
+from understudy.admission.cel.values import INT_MAX, INT_MIN, Value, parses
 
 DECLARATIONS = """
 add
@@ -95,21 +95,13 @@ class Quantity:
         return int(self.value)
 
 
-def _parses(text: str) -> bool:
-    try:
-        Quantity.parse(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _sign(value: Fraction) -> int:
     return (value > 0) - (value < 0)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_to_quantity": Quantity.parse,
-    "is_quantity_string": _parses,
+    "is_quantity_string": parses(Quantity.parse),
     "quantity_add": lambda one, other: Quantity(one.value + other.value),
     "quantity_add_int": lambda one, other: Quantity(one.value + other),
     "quantity_sub": lambda one, other: Quantity(one.value - other.value),

@@ -30,8 +30,8 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
         compiled = regexp.compile_pattern(pattern)
     except regexp.PatternError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
-    found = [match.group() for match in compiled.finditer(text)]
-    return found if limit < 0 else found[:limit]
+    matches = [match.group() for match in compiled.finditer(text)]
+    return matches if limit < 0 else matches[:limit]
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
-from understudy.admission.cel.values import Value
+from understudy.admission.cel.values import Value, parses
 
 DECLARATIONS = """
 compareTo
@@ -54,30 +54,30 @@ class Semver:
         parts = text.split(".", 2)
         if len(parts) != 3:
             raise EvaluationError("No Major.Minor.Patch elements found")
-        major, minor = _number("Major", parts[0]), _number("Minor", parts[1])
+        major, minor = _parse_number("Major", parts[0]), _parse_number("Minor", parts[1])
         patch, plus, build = parts[2].partition("+")
         patch, dash, pre = patch.partition("-")
         return cls(
             major,
             minor,
-            _number("Patch", patch),
-            tuple(_pre(part) for part in pre.split(".")) if dash else (),
-            tuple(_build(part) for part in build.split(".")) if plus else (),
+            _parse_number("Patch", patch),
+            tuple(_parse_prerelease(part) for part in pre.split(".")) if dash else (),
+            tuple(_parse_build(part) for part in build.split(".")) if plus else (),
         )
 
-    def key(self) -> Any:
+    def precedence_key(self) -> Any:
         """Sorts as versions do: a pre-release before the release, numbers before words."""
         pre = [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.pre]
         return self.major, self.minor, self.patch, not self.pre, pre
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Semver) and self.key() == other.key()
+        return isinstance(other, Semver) and self.precedence_key() == other.precedence_key()
 
     def __hash__(self) -> int:
         return hash((self.major, self.minor, self.patch, self.pre))
 
 
-def _number(name: str, text: str) -> int:
+def _parse_number(name: str, text: str) -> int:
     if not set(text) <= _DIGITS:
         raise EvaluationError(f'Invalid character(s) found in {name.lower()} number "{text}"')
     if len(text) > 1 and text[0] == "0":
@@ -89,7 +89,7 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _pre(text: str) -> int | str:
+def _parse_prerelease(text: str) -> int | str:
     if not text:
         raise EvaluationError("Prerelease is empty")
     if set(text) <= _DIGITS:
@@ -101,7 +101,7 @@ def _pre(text: str) -> int | str:
     raise EvaluationError(f'Invalid character(s) found in prerelease "{text}"')
 
 
-def _build(text: str) -> str:
+def _parse_build(text: str) -> str:
     if not text:
         raise EvaluationError("Build meta data is empty")
     if not set(text) <= _LETTERS:
@@ -109,21 +109,13 @@ def _build(text: str) -> str:
     return text
 
 
-def _parses(text: str) -> bool:
-    try:
-        Semver.parse(text)
-    except EvaluationError:
-        return False
-    return True
-
-
 def _compare(one: Semver, other: Semver) -> int:
-    return int(one.key() > other.key()) - int(one.key() < other.key())
+    return int(one.precedence_key() > other.precedence_key()) - int(one.precedence_key() < other.precedence_key())
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_to_semver": Semver.parse,
-    "is_semver_string": _parses,
+    "is_semver_string": parses(Semver.parse),
     "semver_compare_to": _compare,
     "semver_is_greater_than": lambda one, other: _compare(one, other) > 0,
     "semver_is_less_than": lambda one, other: _compare(one, other) < 0,

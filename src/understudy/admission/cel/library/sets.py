@@ -16,8 +16,8 @@ sets.intersects
 """
 
 
-def _contains(values: list[Value], wanted: list[Value]) -> bool:
-    return all(any(equal(value, each) for value in values) for each in wanted)
+def _contains(values: list[Value], elements: list[Value]) -> bool:
+    return all(any(equal(value, each) for value in values) for each in elements)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

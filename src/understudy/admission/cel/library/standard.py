@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.library.time import show_duration, show_timestamp, to_duration, to_timestamp
+from understudy.admission.cel.library.time import format_duration, format_timestamp, to_duration, to_timestamp
 from understudy.admission.cel.values import (
     INT_MAX,
     INT_MIN,
     UINT_MAX,
     Value,
+    conversion_error,
     in_range,
-    type_name,
     type_of,
     unsigned_in_range,
 )
@@ -216,55 +216,51 @@ _BOOLS = {
 }
 
 
-def _failed(value: Value, target: str) -> EvaluationError:
-    return EvaluationError(f"type conversion error from '{type_name(value)}' to '{target}'")
-
-
-def _int_of_text(text: str) -> int:
+def _string_to_int(text: str) -> int:
     if not _INTEGER.fullmatch(text) or len(text) > 40 or not INT_MIN <= int(text) <= INT_MAX:
-        raise _failed(text, "int")
+        raise conversion_error(text, "int")
     return int(text)
 
 
-def _uint_of_text(text: str) -> UnsignedInt:
+def _string_to_uint(text: str) -> UnsignedInt:
     if not text.isascii() or not text.isdigit() or len(text) > 40 or int(text) > UINT_MAX:
-        raise _failed(text, "uint")
+        raise conversion_error(text, "uint")
     return UnsignedInt(int(text))
 
 
-def _int_of_double(value: float) -> int:
+def _double_to_int(value: float) -> int:
     # The bounds themselves are not exact in floating point, so upstream refuses them.
     if math.isnan(value) or not -(2.0**63) < value < 2.0**63:
         raise EvaluationError("integer overflow")
     return int(value)
 
 
-def _uint_of_double(value: float) -> UnsignedInt:
+def _double_to_uint(value: float) -> UnsignedInt:
     if math.isnan(value) or not 0 <= value < 2.0**64:
         raise EvaluationError("unsigned integer overflow")
     return UnsignedInt(int(value))
 
 
-def _double_of_text(text: str) -> float:
+def _string_to_double(text: str) -> float:
     if not _DOUBLE.fullmatch(text):
-        raise _failed(text, "double")
+        raise conversion_error(text, "double")
     return float(text)
 
 
-def _bool_of_text(text: str) -> bool:
+def _string_to_bool(text: str) -> bool:
     if text not in _BOOLS:
-        raise _failed(text, "bool")
+        raise conversion_error(text, "bool")
     return _BOOLS[text]
 
 
-def _text_of_bytes(value: bytes) -> str:
+def _bytes_to_string(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
         raise EvaluationError("invalid UTF-8 in bytes, cannot convert to string") from None
 
 
-def text_of_double(value: float) -> str:
+def _double_to_string(value: float) -> str:
     """The shortest decimal that reads back as the value, as Go's `%g` prints it."""
     if math.isnan(value):
         return "NaN"
@@ -294,7 +290,7 @@ def _matches(text: str, pattern: str) -> bool:
         raise EvaluationError(str(error)) from None
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -324,31 +320,31 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
             "to_dyn",
             "uint64_to_uint64",
         ],
-        _same,
+        _identity,
     ),
     "type": type_of,
-    "string_to_bool": _bool_of_text,
+    "string_to_bool": _string_to_bool,
     "string_to_bytes": lambda text: text.encode(),
-    "bytes_to_string": _text_of_bytes,
-    "string_to_double": _double_of_text,
+    "bytes_to_string": _bytes_to_string,
+    "string_to_double": _string_to_double,
     "int64_to_double": float,
     "uint64_to_double": float,
     "int64_to_duration": to_duration,
     "string_to_duration": to_duration,
     "duration_to_int64": lambda value: value.nanos,
-    "double_to_int64": _int_of_double,
-    "string_to_int64": _int_of_text,
+    "double_to_int64": _double_to_int,
+    "string_to_int64": _string_to_int,
     "timestamp_to_int64": lambda value: value.nanos // 10**9,
     "uint64_to_int64": lambda value: in_range(int(value)),
-    "double_to_uint64": _uint_of_double,
+    "double_to_uint64": _double_to_uint,
     "int64_to_uint64": unsigned_in_range,
-    "string_to_uint64": _uint_of_text,
+    "string_to_uint64": _string_to_uint,
     "int64_to_timestamp": to_timestamp,
     "string_to_timestamp": to_timestamp,
     "bool_to_string": lambda value: "true" if value else "false",
-    "double_to_string": text_of_double,
-    "duration_to_string": show_duration,
+    "double_to_string": _double_to_string,
+    "duration_to_string": format_duration,
     "int64_to_string": str,
-    "timestamp_to_string": show_timestamp,
+    "timestamp_to_string": format_timestamp,
     "uint64_to_string": lambda value: str(int(value)),
 }

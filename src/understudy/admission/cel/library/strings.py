@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.library.formatting import quoted, string_format
+from understudy.admission.cel.library.string_format import format_string, quote
 from understudy.admission.cel.values import Value
 
 DECLARATIONS = """
@@ -95,7 +95,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_char_at_int": _char_at,
-    "string_format": string_format,
+    "string_format": format_string,
     "string_index_of_string": _index_of,
     "string_index_of_string_int": _index_of,
     "string_last_index_of_string": _last_index_of,
@@ -108,7 +108,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_replace_string_string_int": _replace,
     "string_split_string": _split,
     "string_split_string_int": _split,
-    "strings_quote": quoted,
+    "strings_quote": quote,
     "string_substring_int": _substring,
     "string_substring_int_int": _substring,
     "string_trim": lambda text: text.strip(_SPACES),

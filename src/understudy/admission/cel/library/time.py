@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, type_name
+from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, conversion_error
 
 DECLARATIONS = """
 getDate
@@ -102,7 +102,7 @@ def to_duration(value: Value) -> Duration:
         return value
     nanos = parse_duration(value) if isinstance(value, str) else None
     if nanos is None:
-        raise _no_conversion(value, "google.protobuf.Duration")
+        raise conversion_error(value, "google.protobuf.Duration")
     return Duration(nanos)
 
 
@@ -117,12 +117,8 @@ def to_timestamp(value: Value) -> Timestamp:
         case int():
             moment = Timestamp(value * 10**9)
     if moment is None:
-        raise _no_conversion(value, "google.protobuf.Timestamp")
+        raise conversion_error(value, "google.protobuf.Timestamp")
     return timestamp_in_range(moment.nanos)
-
-
-def _no_conversion(value: Value, target: str) -> EvaluationError:
-    return EvaluationError(f"type conversion error from '{type_name(value)}' to '{target}'")
 
 
 def timestamp_in_range(nanos: int) -> Timestamp:
@@ -139,14 +135,14 @@ def duration_in_range(nanos: int) -> Duration:
     raise EvaluationError("duration overflow")
 
 
-def show_duration(value: Duration) -> str:
+def format_duration(value: Duration) -> str:
     """Seconds, as `string(duration)` prints them."""
     seconds, rest = divmod(abs(value.nanos), 10**9)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
 
 
-def show_timestamp(value: Timestamp) -> str:
+def format_timestamp(value: Timestamp) -> str:
     """RFC 3339 in UTC with as many digits of the fraction as there are."""
     seconds, rest = divmod(value.nanos, 10**9)
     moment = _EPOCH + timedelta(seconds=seconds)
@@ -154,7 +150,7 @@ def show_timestamp(value: Timestamp) -> str:
     return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
 
 
-def well_known(name: str, values: Mapping[str, Value]) -> Value:
+def new_well_known_message(name: str, values: Mapping[str, Value]) -> Value:
     """`google.protobuf.Duration{…}` and `…Timestamp{…}`."""
     nanos = values.get("seconds", 0) * 10**9 + values.get("nanos", 0)
     return Duration(nanos) if name == "Duration" else Timestamp(nanos)
@@ -163,7 +159,7 @@ def well_known(name: str, values: Mapping[str, Value]) -> Value:
 _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 
 
-def _moment(value: Timestamp, zone: str = "UTC") -> datetime:
+def _in_time_zone(value: Timestamp, zone: str = "UTC") -> datetime:
     moment = _EPOCH + timedelta(seconds=value.nanos // 10**9)
     if zone in ("UTC", "", "Z"):
         return moment
@@ -177,37 +173,37 @@ def _moment(value: Timestamp, zone: str = "UTC") -> datetime:
         raise EvaluationError(f"unknown time zone {zone}") from None
 
 
-def _of_moment(read: Callable[[datetime], int]) -> Callable[..., int]:
-    return lambda value, zone="UTC": read(_moment(value, zone))
+def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    return lambda value, zone="UTC": read(_in_time_zone(value, zone))
 
 
 def _milliseconds(value: Timestamp, zone: str = "UTC") -> int:
-    _moment(value, zone)
+    _in_time_zone(value, zone)
     return value.nanos // 10**6 % 1000
 
 
-def _whole(unit: int) -> Callable[[Duration], int]:
+def _duration_accessor(unit: int) -> Callable[[Duration], int]:
     return lambda value: abs(value.nanos) // unit * (-1 if value.nanos < 0 else 1)
 
 
-_READERS: Mapping[str, Callable[..., int]] = {
-    "timestamp_to_year": _of_moment(lambda moment: moment.year),
-    "timestamp_to_month": _of_moment(lambda moment: moment.month - 1),
-    "timestamp_to_day_of_year": _of_moment(lambda moment: moment.timetuple().tm_yday - 1),
-    "timestamp_to_day_of_month": _of_moment(lambda moment: moment.day - 1),
-    "timestamp_to_day_of_month_1_based": _of_moment(lambda moment: moment.day),
-    "timestamp_to_day_of_week": _of_moment(lambda moment: moment.isoweekday() % 7),
-    "timestamp_to_hours": _of_moment(lambda moment: moment.hour),
-    "timestamp_to_minutes": _of_moment(lambda moment: moment.minute),
-    "timestamp_to_seconds": _of_moment(lambda moment: moment.second),
+_TIMESTAMP_ACCESSORS: Mapping[str, Callable[..., int]] = {
+    "timestamp_to_year": _accessor(lambda moment: moment.year),
+    "timestamp_to_month": _accessor(lambda moment: moment.month - 1),
+    "timestamp_to_day_of_year": _accessor(lambda moment: moment.timetuple().tm_yday - 1),
+    "timestamp_to_day_of_month": _accessor(lambda moment: moment.day - 1),
+    "timestamp_to_day_of_month_1_based": _accessor(lambda moment: moment.day),
+    "timestamp_to_day_of_week": _accessor(lambda moment: moment.isoweekday() % 7),
+    "timestamp_to_hours": _accessor(lambda moment: moment.hour),
+    "timestamp_to_minutes": _accessor(lambda moment: moment.minute),
+    "timestamp_to_seconds": _accessor(lambda moment: moment.second),
     "timestamp_to_milliseconds": _milliseconds,
 }
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    **_READERS,
-    **{f"{id_}_with_tz": read for id_, read in _READERS.items()},
-    "timestamp_to_seconds_tz": _READERS["timestamp_to_seconds"],
-    "duration_to_hours": _whole(3600 * 10**9),
-    "duration_to_minutes": _whole(60 * 10**9),
-    "duration_to_seconds": _whole(10**9),
-    "duration_to_milliseconds": _whole(10**6),
+    **_TIMESTAMP_ACCESSORS,
+    **{f"{id_}_with_tz": read for id_, read in _TIMESTAMP_ACCESSORS.items()},
+    "timestamp_to_seconds_tz": _TIMESTAMP_ACCESSORS["timestamp_to_seconds"],
+    "duration_to_hours": _duration_accessor(3600 * 10**9),
+    "duration_to_minutes": _duration_accessor(60 * 10**9),
+    "duration_to_seconds": _duration_accessor(10**9),
+    "duration_to_milliseconds": _duration_accessor(10**6),
 }

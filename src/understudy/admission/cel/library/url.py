@@ -46,9 +46,9 @@ class URL:
     @classmethod
     def parse(cls, text: str) -> URL:
         """Read a URL; it must have a scheme or be an absolute path."""
-        wrong = parse_error(text)
-        if wrong:
-            raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {wrong}')
+        reason = parse_error(text)
+        if reason:
+            raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {reason}')
         parts = urlsplit(text)
         host = parts.netloc.rpartition("@")[2]
         return cls(text, parts.scheme.lower(), host, parts.path, parts.query)

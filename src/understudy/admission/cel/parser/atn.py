@@ -58,19 +58,19 @@ ORDER = {kind: index for index, kind in enumerate([EOF, *TOKENS])}
 """The order in which messages list expected tokens."""
 
 
-class State:
+class ATNState:
     """One state. `kind` is what error recovery wants to know about it: block, entry, star-back, plus-back or plain."""
 
-    __slots__ = ("calls", "epsilons", "kind", "next", "rule", "stop", "tokens")
+    __slots__ = ("epsilon_transitions", "kind", "next_tokens", "rule", "rule_transitions", "stop", "tokens")
 
     def __init__(self, rule: str, kind: str = "plain") -> None:
         self.rule = rule
         self.kind = kind
         self.stop = False
-        self.tokens: list[tuple[frozenset[str], State]] = []
-        self.calls: list[tuple[str, State]] = []
-        self.epsilons: list[tuple[int, State]] = []  # (precedence needed or 0, target)
-        self.next: frozenset[str] = frozenset()
+        self.tokens: list[tuple[frozenset[str], ATNState]] = []
+        self.rule_transitions: list[tuple[str, ATNState]] = []
+        self.epsilon_transitions: list[tuple[int, ATNState]] = []  # (precedence needed or 0, target)
+        self.next_tokens: frozenset[str] = frozenset()
 
 
 class Element:
@@ -86,7 +86,7 @@ class Element:
         self.rule = ""
         self.precedence = 0
         self.first: frozenset[str] = frozenset()
-        self.state = self.state_back = State("")
+        self.state = self.state_back = ATNState("")
 
 
 def _token(*kinds: str) -> Element:
@@ -101,7 +101,7 @@ def _call(rule: str, precedence: int = 0) -> Element:
     return element
 
 
-def _if_precedence(minimum: int) -> Element:
+def _precpred(minimum: int) -> Element:
     element = Element("precedence")
     element.precedence = minimum
     return element
@@ -137,13 +137,13 @@ def _rules() -> dict[str, Element]:
         "expr": _seq(_call("conditionalOr"), _opt("'?'", _call("conditionalOr"), colon, _call("expr"))),
         "conditionalOr": _seq(_call("conditionalAnd"), _star("'||'", _call("conditionalAnd"))),
         "conditionalAnd": _seq(_call("relation"), _star("'&&'", _call("relation"))),
-        "relation": _seq(_call("calc"), _star(_if_precedence(1), relations, _call("relation", 2), adaptive=True)),
+        "relation": _seq(_call("calc"), _star(_precpred(1), relations, _call("relation", 2), adaptive=True)),
         "calc": _seq(
             _call("unary"),
             _star(
                 _alt(
-                    _seq(_if_precedence(2), _token("'*'", "'/'", "'%'"), _call("calc", 3)),
-                    _seq(_if_precedence(1), _token("'+'", "'-'"), _call("calc", 2)),
+                    _seq(_precpred(2), _token("'*'", "'/'", "'%'"), _call("calc", 3)),
+                    _seq(_precpred(1), _token("'+'", "'-'"), _call("calc", 2)),
                 ),
                 adaptive=True,
             ),
@@ -157,9 +157,9 @@ def _rules() -> dict[str, Element]:
             _call("primary"),
             _star(
                 _alt(
-                    _seq(_if_precedence(3), "'.'", _opt("'?'"), ident),
-                    _seq(_if_precedence(2), "'.'", ident, "'('", arguments, "')'"),
-                    _seq(_if_precedence(1), "'['", _opt("'?'"), _call("expr"), "']'"),
+                    _seq(_precpred(3), "'.'", _opt("'?'"), ident),
+                    _seq(_precpred(2), "'.'", ident, "'('", arguments, "')'"),
+                    _seq(_precpred(1), "'['", _opt("'?'"), _call("expr"), "']'"),
                 ),
                 adaptive=True,
             ),
@@ -206,32 +206,32 @@ def _rules() -> dict[str, Element]:
     }
 
 
-class Network:
+class ATN:
     """The states of all rules, with `next` computed for each: the tokens that may come, and `EPSILON`."""
 
     def __init__(self) -> None:
         self.rules = _rules()
-        self.starts: dict[str, State] = {}
-        self.follows: dict[str, list[State]] = {name: [] for name in self.rules}
-        self._states: list[State] = []
+        self.rule_start_states: dict[str, ATNState] = {}
+        self.follow_states: dict[str, list[ATNState]] = {name: [] for name in self.rules}
+        self._states: list[ATNState] = []
         for name in self.rules:
-            self.starts[name] = self._state(name)
+            self.rule_start_states[name] = self._state(name)
         for name, element in self.rules.items():
-            end = self._wire(element, self.starts[name], name)
+            end = self._add_states(element, self.rule_start_states[name], name)
             end.stop = True
         first = self._first_sets()
         for state in self._states:
-            state.next = frozenset(self._reachable(state, first))
+            state.next_tokens = frozenset(self._reachable(state, first))
         for element in self._elements():
             if element.kind in ("opt", "star", "plus"):
                 element.first = self._first_of(element.parts[0], first)
 
-    def _state(self, rule: str, kind: str = "plain") -> State:
-        state = State(rule, kind)
+    def _state(self, rule: str, kind: str = "plain") -> ATNState:
+        state = ATNState(rule, kind)
         self._states.append(state)
         return state
 
-    def _wire(self, element: Element, start: State, rule: str) -> State:
+    def _add_states(self, element: Element, start: ATNState, rule: str) -> ATNState:
         """Add the states of an element behind `start`; answers its last state."""
         end = self._state(rule)
         match element.kind:
@@ -240,39 +240,39 @@ class Network:
                 start.tokens.append((element.tokens, end))
             case "call":
                 element.state = start
-                start.calls.append((element.rule, end))
-                self.follows[element.rule].append(end)
+                start.rule_transitions.append((element.rule, end))
+                self.follow_states[element.rule].append(end)
             case "precedence":
-                start.epsilons.append((element.precedence, end))
+                start.epsilon_transitions.append((element.precedence, end))
             case "seq":
                 end = start
                 for part in element.parts:
                     fresh = self._state(rule)
-                    end.epsilons.append((0, fresh))
-                    end = self._wire(part, fresh, rule)
+                    end.epsilon_transitions.append((0, fresh))
+                    end = self._add_states(part, fresh, rule)
             case "alt" | "opt":
                 element.state = block = self._state(rule, "block")
-                start.epsilons.append((0, block))
+                start.epsilon_transitions.append((0, block))
                 for part in element.parts:
                     entry = self._state(rule)
-                    block.epsilons.append((0, entry))
-                    self._wire(part, entry, rule).epsilons.append((0, end))
+                    block.epsilon_transitions.append((0, entry))
+                    self._add_states(part, entry, rule).epsilon_transitions.append((0, end))
                 if element.kind == "opt":
-                    block.epsilons.append((0, end))
+                    block.epsilon_transitions.append((0, end))
             case "star":
                 element.state = entry = self._state(rule, "entry")
                 element.state_back = back = self._state(rule, "star-back")
-                start.epsilons.append((0, entry))
+                start.epsilon_transitions.append((0, entry))
                 body = self._state(rule)
-                entry.epsilons += [(0, body), (0, end)]
-                self._wire(element.parts[0], body, rule).epsilons.append((0, back))
-                back.epsilons.append((0, entry))
+                entry.epsilon_transitions += [(0, body), (0, end)]
+                self._add_states(element.parts[0], body, rule).epsilon_transitions.append((0, back))
+                back.epsilon_transitions.append((0, entry))
             case "plus":
                 element.state = block = self._state(rule, "block")
                 element.state_back = back = self._state(rule, "plus-back")
-                start.epsilons.append((0, block))
-                self._wire(element.parts[0], block, rule).epsilons.append((0, back))
-                back.epsilons += [(0, block), (0, end)]
+                start.epsilon_transitions.append((0, block))
+                self._add_states(element.parts[0], block, rule).epsilon_transitions.append((0, back))
+                back.epsilon_transitions += [(0, block), (0, end)]
         return end
 
     def _elements(self) -> Iterator[Element]:
@@ -287,14 +287,14 @@ class Network:
         changed = True
         while changed:
             changed = False
-            for name, start in self.starts.items():
+            for name, start in self.rule_start_states.items():
                 found = self._reachable(start, first)
                 if not found <= first[name]:
                     first[name] |= found
                     changed = True
         return first
 
-    def _reachable(self, start: State, first: dict[str, set[str]]) -> set[str]:
+    def _reachable(self, start: ATNState, first: dict[str, set[str]]) -> set[str]:
         found: set[str] = set()
         pending, seen = [start], {start}
         while pending:
@@ -303,9 +303,9 @@ class Network:
                 found.add(EPSILON)
             for kinds, _ in state.tokens:
                 found |= kinds
-            for rule, _ in state.calls:
+            for rule, _ in state.rule_transitions:
                 found |= first[rule]
-            for _, target in state.epsilons:
+            for _, target in state.epsilon_transitions:
                 if target not in seen:
                     seen.add(target)
                     pending.append(target)
@@ -329,6 +329,6 @@ class Network:
 
 
 @cache
-def network() -> Network:
+def cel_atn() -> ATN:
     """The one network of CEL."""
-    return Network()
+    return ATN()

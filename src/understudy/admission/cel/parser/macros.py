@@ -12,16 +12,16 @@ from copy import copy
 from understudy.admission.cel.ast import (
     ACCUMULATOR,
     Call,
+    Comprehension,
     Const,
-    Entry,
-    Field,
-    Fold,
     Ident,
     ListExpr,
+    MapEntry,
     MapExpr,
     Node,
     Select,
     StructExpr,
+    StructField,
 )
 
 
@@ -40,7 +40,7 @@ MacroKey = tuple[str, int, bool]
 """(function name, number of arguments, is it a method)."""
 
 
-def _accu(pos: int) -> Ident:
+def _accumulator(pos: int) -> Ident:
     return Ident(pos, ACCUMULATOR)
 
 
@@ -59,102 +59,108 @@ def _has(pos: int, _target: Node | None, args: list[Node]) -> Node:
 
 def _all(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "argument must be a simple name")
-    condition = Call(pos, "@not_strictly_false", [_accu(pos)])
-    step = Call(pos, "_&&_", [_accu(pos), args[1]])
-    return _fold(pos, target, name, Const(pos, True), condition, step, _accu(pos))
+    condition = Call(pos, "@not_strictly_false", [_accumulator(pos)])
+    step = Call(pos, "_&&_", [_accumulator(pos), args[1]])
+    return _comprehension(pos, target, name, Const(pos, True), condition, step, _accumulator(pos))
 
 
 def _exists(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "argument must be a simple name")
-    condition = Call(pos, "@not_strictly_false", [Call(pos, "!_", [_accu(pos)])])
-    step = Call(pos, "_||_", [_accu(pos), args[1]])
-    return _fold(pos, target, name, Const(pos, False), condition, step, _accu(pos))
+    condition = Call(pos, "@not_strictly_false", [Call(pos, "!_", [_accumulator(pos)])])
+    step = Call(pos, "_||_", [_accumulator(pos), args[1]])
+    return _comprehension(pos, target, name, Const(pos, False), condition, step, _accumulator(pos))
 
 
 def _exists_one(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "argument must be a simple name")
-    one_more = Call(pos, "_+_", [_accu(pos), Const(pos, 1)])
-    step = Call(pos, "_?_:_", [args[1], one_more, _accu(pos)])
-    result = Call(pos, "_==_", [_accu(pos), Const(pos, 1)])
-    return _fold(pos, target, name, Const(pos, 0), Const(pos, True), step, result)
+    one_more = Call(pos, "_+_", [_accumulator(pos), Const(pos, 1)])
+    step = Call(pos, "_?_:_", [args[1], one_more, _accumulator(pos)])
+    result = Call(pos, "_==_", [_accumulator(pos), Const(pos, 1)])
+    return _comprehension(pos, target, name, Const(pos, 0), Const(pos, True), step, result)
 
 
 def _map(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "argument is not an identifier")
-    step: Node = Call(pos, "_+_", [_accu(pos), ListExpr(pos, [args[-1]])])
+    step: Node = Call(pos, "_+_", [_accumulator(pos), ListExpr(pos, [args[-1]])])
     if len(args) == 3:
-        step = Call(pos, "_?_:_", [args[1], step, _accu(pos)])
-    return _fold(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accu(pos))
+        step = Call(pos, "_?_:_", [args[1], step, _accumulator(pos)])
+    return _comprehension(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accumulator(pos))
 
 
 def _filter(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "argument is not an identifier")
-    step = Call(pos, "_+_", [_accu(pos), ListExpr(pos, [args[0]])])
-    step = Call(pos, "_?_:_", [args[1], step, _accu(pos)])
-    return _fold(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accu(pos))
+    step = Call(pos, "_+_", [_accumulator(pos), ListExpr(pos, [args[0]])])
+    step = Call(pos, "_?_:_", [args[1], step, _accumulator(pos)])
+    return _comprehension(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accumulator(pos))
 
 
-def _fold(pos: int, target: Node | None, name: str, init: Node, condition: Node, step: Node, result: Node) -> Fold:
+def _comprehension(
+    pos: int, target: Node | None, name: str, init: Node, condition: Node, step: Node, result: Node
+) -> Comprehension:
     assert target is not None
-    return Fold(pos, target, name, ACCUMULATOR, init, condition, step, result)
+    return Comprehension(pos, target, name, ACCUMULATOR, init, condition, step, result)
 
 
 _UNUSED = "#unused"
 
 
-def _let(pos: int, name: str, value: Node, body: Node) -> Fold:
+def _bind_variable(pos: int, name: str, value: Node, body: Node) -> Comprehension:
     """`let name = value in body`, as a fold over nothing."""
-    return Fold(pos, ListExpr(pos, []), _UNUSED, name, value, Const(pos, False), Ident(pos, name), body)
+    return Comprehension(pos, ListExpr(pos, []), _UNUSED, name, value, Const(pos, False), Ident(pos, name), body)
 
 
 def _bind(pos: int, target: Node | None, args: list[Node]) -> Node | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
     name = _simple_name(args[0], "cel.bind() variable names must be simple identifiers")
-    return _let(pos, name, args[1], args[2])
+    return _bind_variable(pos, name, args[1], args[2])
 
 
 def _opt_map(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "optMap() variable name must be a simple identifier")
-    return _if_present(pos, target, name, args[1], wrap=True)
+    return _optional_map(pos, target, name, args[1], wrap=True)
 
 
 def _opt_flat_map(pos: int, target: Node | None, args: list[Node]) -> Node:
     name = _simple_name(args[0], "optFlatMap() variable name must be a simple identifier")
-    return _if_present(pos, target, name, args[1], wrap=False)
+    return _optional_map(pos, target, name, args[1], wrap=False)
 
 
-def _if_present(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
+def _optional_map(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
     assert target is not None
-    value = Call(pos, "value", [], _copied(target, pos))
-    bound: Node = _let(pos, name, value, body)
+    value = Call(pos, "value", [], _copy_tree(target, pos))
+    bound: Node = _bind_variable(pos, name, value, body)
     if wrap:
         bound = Call(pos, "optional.of", [bound])
     return Call(pos, "_?_:_", [Call(pos, "hasValue", [], target), bound, Call(pos, "optional.none", [])])
 
 
-def _copied(node: Node, pos: int) -> Node:
+def _copy_tree(node: Node, pos: int) -> Node:
     """A deep copy: the checker and the cost estimate write on nodes, so each must occur once in the tree.
 
     Nodes keep their place, but entries of maps and messages move to `pos`; that is upstream's whim.
     """
-    twin = copy(node)
-    match twin:
+    duplicate = copy(node)
+    match duplicate:
         case Select():
-            twin.operand = _copied(twin.operand, pos)
+            duplicate.operand = _copy_tree(duplicate.operand, pos)
         case Call():
-            twin.target = _copied(twin.target, pos) if twin.target else None
-            twin.args = [_copied(arg, pos) for arg in twin.args]
+            duplicate.target = _copy_tree(duplicate.target, pos) if duplicate.target else None
+            duplicate.args = [_copy_tree(arg, pos) for arg in duplicate.args]
         case ListExpr():
-            twin.elements = [_copied(element, pos) for element in twin.elements]
+            duplicate.elements = [_copy_tree(element, pos) for element in duplicate.elements]
         case MapExpr():
-            twin.entries = [Entry(pos, _copied(e.key, pos), _copied(e.value, pos), e.optional) for e in twin.entries]
+            duplicate.entries = [
+                MapEntry(pos, _copy_tree(e.key, pos), _copy_tree(e.value, pos), e.optional) for e in duplicate.entries
+            ]
         case StructExpr():
-            twin.fields = [Field(pos, f.name, _copied(f.value, pos), f.optional) for f in twin.fields]
-        case Fold():
+            duplicate.fields = [
+                StructField(pos, f.name, _copy_tree(f.value, pos), f.optional) for f in duplicate.fields
+            ]
+        case Comprehension():
             for part in ("iter_range", "accu_init", "condition", "step", "result"):
-                setattr(twin, part, _copied(getattr(twin, part), pos))
-    return twin
+                setattr(duplicate, part, _copy_tree(getattr(duplicate, part), pos))
+    return duplicate
 
 
 MACROS: dict[MacroKey, Macro] = {

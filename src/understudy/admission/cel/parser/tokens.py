@@ -57,7 +57,7 @@ _OPEN_STRING = {
 }
 
 
-class Unreadable(NamedTuple):
+class UnrecognizedText(NamedTuple):
     """A piece of the source that is no token."""
 
     pos: int
@@ -69,16 +69,16 @@ class Unreadable(NamedTuple):
         return f"token recognition error at: '{self.text}'"
 
 
-def scan(source: str) -> tuple[list[Token], list[Unreadable]]:
+def scan(source: str) -> tuple[list[Token], list[UnrecognizedText]]:
     """All tokens, closed by one EOF token, and what stood between them that is none."""
     tokens: list[Token] = []
-    errors: list[Unreadable] = []
+    errors: list[UnrecognizedText] = []
     pos, end, match_at = 0, len(source), _TOKEN.match
     while pos < end:
         match = match_at(source, pos)
         if match is None:
             stop = _error_end(source, pos)
-            errors.append(Unreadable(pos, source[pos:stop]))
+            errors.append(UnrecognizedText(pos, source[pos:stop]))
             pos = stop
             continue
         kind, text = match.lastgroup or "", match.group()

@@ -37,6 +37,6 @@ def fits(text: str, name: str) -> bool:
         return _ADDRESSES[name](text)
     if name not in _NAMED:
         return True
-    from understudy.admission.cel.library.format import FORMATS  # here, since few schemas have one
+    from understudy.admission.cel.library.named_formats import FORMATS  # here, since few schemas have one
 
-    return not FORMATS[name].faults(text)
+    return not FORMATS[name].validate(text)

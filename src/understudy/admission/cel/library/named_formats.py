@@ -50,43 +50,43 @@ validate
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class NamedFormat:
     """A named format; `faults` tells what is wrong with a text."""
 
     name: str
-    faults: Callable[[str], list[str]] = field(compare=False)
+    validate: Callable[[str], list[str]] = field(compare=False)
     cel_type: ClassVar[Type] = struct("kubernetes.NamedFormat")
 
 
-def _shape(pattern: str, limit: int, message: str, *, prefix: bool = False) -> Callable[[str], list[str]]:
+def _matches_pattern(pattern: str, limit: int, message: str, *, prefix: bool = False) -> Callable[[str], list[str]]:
     compiled = re.compile(pattern, re.ASCII)
 
-    def faults(text: str) -> list[str]:
-        shown = f"{text[:-1]}a" if prefix and len(text) > 1 and text.endswith("-") else text
-        found = [f"must be no more than {limit} bytes"] if limit and len(text.encode()) > limit else []
-        return found if compiled.fullmatch(shown) else [*found, message]
+    def validate(text: str) -> list[str]:
+        name = f"{text[:-1]}a" if prefix and len(text) > 1 and text.endswith("-") else text
+        errors = [f"must be no more than {limit} bytes"] if limit and len(text.encode()) > limit else []
+        return errors if compiled.fullmatch(name) else [*errors, message]
 
-    return faults
+    return validate
 
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _NAME = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
-_LABEL_FAULT = (
+_LABEL_MESSAGE = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with"
     f" an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
 )
-_LABEL_1035_FAULT = (
+_LABEL_1035_MESSAGE = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
     " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
     f" '{_LABEL_1035}')"
 )
-_SUBDOMAIN_FAULT = (
+_SUBDOMAIN_MESSAGE = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and"
     f" end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
 )
-_VALUE_FAULT = (
+_LABEL_VALUE_MESSAGE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and"
     " end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is"
     f" '({_NAME})?')"
@@ -95,12 +95,12 @@ _VALUE_FAULT = (
 
 def _qualified_name(text: str) -> list[str]:
     domain, slash, name = text.rpartition("/")
-    fine = re.fullmatch(_NAME, name) and len(name) <= 63 and "/" not in domain
+    valid = re.fullmatch(_NAME, name) and len(name) <= 63 and "/" not in domain
     if slash:
-        fine = fine and re.fullmatch(_SUBDOMAIN, domain) and len(domain) <= 253
+        valid = valid and re.fullmatch(_SUBDOMAIN, domain) and len(domain) <= 253
     return (
         []
-        if fine
+        if valid
         else [
             "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with"
             " an alphanumeric character"
@@ -127,28 +127,32 @@ def _date(text: str) -> list[str]:
 
 
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
-FORMATS: Mapping[str, Format] = {
-    "byte": Format("byte", _base64),
-    "date": Format("date", _date),
-    "datetime": Format("datetime", lambda text: [] if parse_timestamp(text.upper()) else ["invalid datetime"]),
-    "dns1035Label": Format("DNS1035Label", _shape(_LABEL_1035, 63, _LABEL_1035_FAULT)),
-    "dns1035LabelPrefix": Format("DNS1035LabelPrefix", _shape(_LABEL_1035, 63, _LABEL_1035_FAULT, prefix=True)),
-    "dns1123Label": Format("DNS1123Label", _shape(_LABEL, 63, _LABEL_FAULT)),
-    "dns1123LabelPrefix": Format("DNS1123LabelPrefix", _shape(_LABEL, 63, _LABEL_FAULT, prefix=True)),
-    "dns1123Subdomain": Format("DNS1123Subdomain", _shape(_SUBDOMAIN, 253, _SUBDOMAIN_FAULT)),
-    "dns1123SubdomainPrefix": Format("DNS1123SubdomainPrefix", _shape(_SUBDOMAIN, 253, _SUBDOMAIN_FAULT, prefix=True)),
-    "labelValue": Format("LabelValue", _shape(f"({_NAME})?", 63, _VALUE_FAULT)),
-    "qualifiedName": Format("QualifiedName", _qualified_name),
-    "uri": Format(
+FORMATS: Mapping[str, NamedFormat] = {
+    "byte": NamedFormat("byte", _base64),
+    "date": NamedFormat("date", _date),
+    "datetime": NamedFormat("datetime", lambda text: [] if parse_timestamp(text.upper()) else ["invalid datetime"]),
+    "dns1035Label": NamedFormat("DNS1035Label", _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE)),
+    "dns1035LabelPrefix": NamedFormat(
+        "DNS1035LabelPrefix", _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE, prefix=True)
+    ),
+    "dns1123Label": NamedFormat("DNS1123Label", _matches_pattern(_LABEL, 63, _LABEL_MESSAGE)),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _matches_pattern(_LABEL, 63, _LABEL_MESSAGE, prefix=True)),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE)),
+    "dns1123SubdomainPrefix": NamedFormat(
+        "DNS1123SubdomainPrefix", _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, prefix=True)
+    ),
+    "labelValue": NamedFormat("LabelValue", _matches_pattern(f"({_NAME})?", 63, _LABEL_VALUE_MESSAGE)),
+    "qualifiedName": NamedFormat("QualifiedName", _qualified_name),
+    "uri": NamedFormat(
         "URI", lambda text: [] if URLS["is_url_string"](text) else [f'parse "{text}": invalid URI for request']
     ),
-    "uuid": Format("uuid", _shape(_UUID, 0, "does not match the UUID format")),
+    "uuid": NamedFormat("uuid", _matches_pattern(_UUID, 0, "does not match the UUID format")),
 }
 
 
-def _validate(of: Format, text: str) -> Optional:
-    faults = of.faults(text)
-    return Optional(faults) if faults else NONE
+def _validate(named_format: NamedFormat, text: str) -> Optional:
+    errors = named_format.validate(text)
+    return Optional(errors) if errors else NONE
 
 
 def _named(name: str) -> Optional:
@@ -158,5 +162,5 @@ def _named(name: str) -> Optional:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "format-named": _named,
     "format-validate": _validate,
-    **{f"format.{name}": (lambda of=of: of) for name, of in FORMATS.items()},
+    **{f"format.{name}": (lambda named_format=named_format: named_format) for name, named_format in FORMATS.items()},
 }

@@ -15,24 +15,24 @@ Path = tuple[str, ...]
 """Where a value comes from: a variable, then fields, `@items`, `@keys` or `@values`."""
 
 
-class Range(NamedTuple):
+class Estimate(NamedTuple):
     """From `min` to `max`, both included."""
 
     min: int
     max: int
 
-    def __add__(self, other: Range) -> Range:  # type: ignore[override]
-        return Range(min(self[0] + other[0], LIMIT), min(self[1] + other[1], LIMIT))
+    def __add__(self, other: Estimate) -> Estimate:  # type: ignore[override]
+        return Estimate(min(self[0] + other[0], LIMIT), min(self[1] + other[1], LIMIT))
 
-    def __mul__(self, other: Range) -> Range:  # type: ignore[override]
-        return Range(min(self[0] * other[0], LIMIT), min(self[1] * other[1], LIMIT))
+    def __mul__(self, other: Estimate) -> Estimate:  # type: ignore[override]
+        return Estimate(min(self[0] * other[0], LIMIT), min(self[1] * other[1], LIMIT))
 
-    def __or__(self, other: Range) -> Range:
-        return Range(min(self[0], other[0]), max(self[1], other[1]))
+    def __or__(self, other: Estimate) -> Estimate:
+        return Estimate(min(self[0], other[0]), max(self[1], other[1]))
 
-    def scaled(self, factor: float) -> Range:
+    def scaled(self, factor: float) -> Estimate:
         """Both ends times a factor per unit, rounded up."""
-        return Range(_scaled(self[0], factor), _scaled(self[1], factor))
+        return Estimate(_scaled(self[0], factor), _scaled(self[1], factor))
 
 
 def _scaled(value: int, factor: float) -> int:
@@ -41,39 +41,39 @@ def _scaled(value: int, factor: float) -> int:
     return LIMIT if product >= 2.0**64 else math.ceil(product)
 
 
-def exactly(value: int) -> Range:
+def fixed(value: int) -> Estimate:
     """A range of one number."""
-    return Range(value, value)
+    return Estimate(value, value)
 
 
-FREE: Final = exactly(0)
-ONE: Final = exactly(1)
-ANYTHING: Final = Range(0, LIMIT)
+ZERO: Final = fixed(0)
+ONE: Final = fixed(1)
+UNKNOWN_SIZE: Final = Estimate(0, LIMIT)
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class AstNode:
     """An argument, as cost rules see it."""
 
     node: Node | None
     type: Type
     path: Path
-    computed: Range | None
+    computed_size: Estimate | None
     """Its size if the expression itself tells."""
-    declared: Range | None
+    declared_size: Estimate | None
     """Its size if the environment tells."""
 
     @property
-    def known(self) -> Range:
+    def size_or_unknown(self) -> Estimate:
         """Its size for the Kubernetes libraries."""
-        return self.computed or self.declared or ANYTHING
+        return self.computed_size or self.declared_size or UNKNOWN_SIZE
 
     @property
-    def size(self) -> Range:
+    def size_estimate(self) -> Estimate:
         """Its size for the language's own functions: as `known`, but what is no collection counts one."""
-        if self.computed or self.declared:
-            return self.computed or self.declared or ANYTHING
-        return ONE if self.type.kind in _SCALARS else ANYTHING
+        if self.computed_size or self.declared_size:
+            return self.computed_size or self.declared_size or UNKNOWN_SIZE
+        return ONE if self.type.kind in _SCALARS else UNKNOWN_SIZE
 
 
 _SCALARS = frozenset(("bool", "double", "duration", "int", "timestamp", "uint"))

@@ -12,8 +12,19 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from understudy.admission.cel.ast import Call, Const, Entry, Field, Ident, ListExpr, MapExpr, Node, Select, StructExpr
-from understudy.admission.cel.parser.build import Builder
+from understudy.admission.cel.ast import (
+    Call,
+    Const,
+    Ident,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+    StructField,
+)
+from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.tokens import EOF, Token
 
 if TYPE_CHECKING:
@@ -112,7 +123,7 @@ def _lark() -> Lark:
     return Lark(grammar, start="expr", parser="lalr", lexer=Ready, keep_all_tokens=True, maybe_placeholders=False)
 
 
-def parse(tokens: list[Token], builder: Builder) -> Node:
+def parse(tokens: list[Token], builder: NodeBuilder) -> Node:
     """The tree of a token list that ends in EOF. Raises `SyntaxMismatchError` where the grammar does not fit."""
     from lark.exceptions import UnexpectedInput
 
@@ -153,7 +164,7 @@ def _with_signs(tokens: list[Token]) -> Iterator[Token]:
 class _Adapter:
     """Turns lark's tree into ours. Left-recursive chains are walked in loops: they may be thousands long."""
 
-    def __init__(self, builder: Builder) -> None:
+    def __init__(self, builder: NodeBuilder) -> None:
         self._build = builder
 
     def node(self, tree: Any) -> Node:
@@ -232,7 +243,7 @@ class _Adapter:
         name += "".join(f".{link.children[2].value}" for link in links[:-1])
         _, opened, *rest = links[-1].children
         fields = [
-            Field(colon.start_pos, field.value, self.node(value), bool(mark))
+            StructField(colon.start_pos, field.value, self.node(value), bool(mark))
             for *mark, field, colon, value in self._items(rest[0], "fieldinits")
         ]
         return StructExpr(opened.start_pos, name, fields)
@@ -302,7 +313,7 @@ class _Adapter:
 
     def _map_lit(self, parts: list[Any]) -> Node:
         entries = [
-            Entry(colon.start_pos, self.node(key), self.node(value), bool(mark))
+            MapEntry(colon.start_pos, self.node(key), self.node(value), bool(mark))
             for *mark, key, colon, value in self._items(parts[1], "mapinits")
         ]
         return MapExpr(parts[0].start_pos, entries)

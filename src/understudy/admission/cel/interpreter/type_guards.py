@@ -21,13 +21,13 @@ _EXACT: dict[str, type] = {
 }
 
 
-def guard(declared: Type) -> Callable[[Value], bool] | None:
+def type_guard(declared: Type) -> Callable[[Value], bool] | None:
     """A test for values of the type, None if everything passes."""
     if (exact := _EXACT.get(declared.kind)) is not None:
         return lambda value: type(value) is exact
     match declared.kind:
         case "list":
-            return _list_guard(declared.params[0])
+            return _list_type_guard(declared.params[0])
         case "map":
             return lambda value: isinstance(value, dict)
         case "opaque" if declared.name == "optional_type":
@@ -39,9 +39,9 @@ def guard(declared: Type) -> Callable[[Value], bool] | None:
     return None
 
 
-def _list_guard(element: Type) -> Callable[[Value], bool]:
+def _list_type_guard(element: Type) -> Callable[[Value], bool]:
     """Upstream, too, looks only at the first element."""
-    inner = guard(element)
+    inner = type_guard(element)
     if inner is None:
         return lambda value: type(value) is list
     return lambda value: type(value) is list and (not value or inner(value[0]))

@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.interpreter.field_access import MapWithDefault
 from understudy.admission.cel.library.quantity import Quantity
 from understudy.admission.cel.library.semver import Semver
-from understudy.admission.cel.runtime.field_access import DefaultMap
 from understudy.admission.cel.values import Value, type_name
 
 
 def device_value(device: Mapping[str, Any]) -> Value:
     """The value of `device`. Names without a domain belong to the driver's."""
     driver = str(device.get("driver", ""))
-    attributes: DefaultMap = DefaultMap()
+    attributes: MapWithDefault = MapWithDefault()
     for name, attribute in (device.get("attributes") or {}).items():
         domain, id_ = _split(name, driver)
         attributes.setdefault(domain, {})[id_] = _attribute(name, attribute)
-    capacity: DefaultMap = DefaultMap()
+    capacity: MapWithDefault = MapWithDefault()
     for name, amount in (device.get("capacity") or {}).items():
         domain, id_ = _split(name, driver)
         amount = amount["value"] if isinstance(amount, Mapping) else amount

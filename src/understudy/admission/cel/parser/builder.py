@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 
-from understudy.admission.cel.ast import Call, Const, Ident, Missing, Node, UnsignedInt
+from understudy.admission.cel.ast import Call, Const, Ident, Node, UnsignedInt, Unspecified
 from understudy.admission.cel.errors import Report
 from understudy.admission.cel.parser.macros import Macro, MacroError, MacroKey
 from understudy.admission.cel.parser.tokens import Token
@@ -43,7 +43,7 @@ RESERVED = frozenset(
 _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 
-class Builder:
+class NodeBuilder:
     """Makes nodes for one source text; what is wrong with a node goes to `report`."""
 
     def __init__(self, report: Report, macros: Mapping[MacroKey, Macro]) -> None:
@@ -58,7 +58,7 @@ class Builder:
                 expanded = macro(pos, target, args)
             except MacroError as error:
                 self.report.add(error.pos, str(error))
-                return Missing(error.pos)
+                return Unspecified(error.pos)
             if expanded is not None:
                 return expanded
         return Call(pos, function, args, target)
@@ -66,7 +66,7 @@ class Builder:
     def ident(self, token: Token, *, leading_dot: int | None) -> Node:
         """A name used as a variable."""
         if self.reserved(token, leading_dot):
-            return Missing(token.pos)
+            return Unspecified(token.pos)
         return Ident(token.pos, token.text if leading_dot is None else f".{token.text}")
 
     def reserved(self, token: Token, leading_dot: int | None) -> bool:
@@ -117,7 +117,7 @@ class Builder:
 
     def _bad(self, pos: int, message: str) -> Node:
         self.report.add(pos, message)
-        return Missing(pos)
+        return Unspecified(pos)
 
 
 _UNESCAPE = "unable to unescape string"

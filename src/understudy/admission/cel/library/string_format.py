@@ -10,13 +10,13 @@ from typing import TypeVar
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
-from understudy.admission.cel.library.time import show_duration, show_timestamp
+from understudy.admission.cel.library.time import format_duration, format_timestamp
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import Duration, Timestamp, Value, map_keys, type_name
 
-A = TypeVar("A")
+Argument = TypeVar("Argument")
 
-WANTED = {
+_CLAUSE_REQUIREMENTS = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, and"
     " timestamps",
     "d": "decimal clause can only be used on integers",
@@ -29,11 +29,11 @@ WANTED = {
 """Per clause, what it wants; messages go on with `, was given <type>`."""
 
 _PRECISION = re.compile(r"\.([0-9]*)", re.ASCII)
-Render = Callable[[str, int | None, A], str]
+FormatArgument = Callable[[str, int | None, Argument], str]
 """(clause, precision, argument) → text; raises EvaluationError."""
 
 
-def interpolate(text: str, args: Sequence[A], render: Render[A]) -> tuple[str, int]:
+def interpolate(text: str, args: Sequence[Argument], format_argument: FormatArgument[Argument]) -> tuple[str, int]:
     """The text with its clauses rendered, and how many arguments it used."""
     out: list[str] = []
     used = pos = 0
@@ -47,9 +47,9 @@ def interpolate(text: str, args: Sequence[A], render: Render[A]) -> tuple[str, i
             raise EvaluationError("unexpected end of string")
         if used >= len(args):
             raise EvaluationError(f"index {used} out of range")
-        clause, precision, pos = _clause(text, mark + 1)
+        clause, precision, pos = _parse_clause(text, mark + 1)
         try:
-            out.append(render(clause, precision, args[used]))
+            out.append(format_argument(clause, precision, args[used]))
         except EvaluationError as error:
             error.args = (f"error during formatting: {error}",)
             raise
@@ -58,46 +58,46 @@ def interpolate(text: str, args: Sequence[A], render: Render[A]) -> tuple[str, i
     return "".join(out), used
 
 
-def _clause(text: str, pos: int) -> tuple[str, int | None, int]:
+def _parse_clause(text: str, pos: int) -> tuple[str, int | None, int]:
     precision: int | None = None
     match = _PRECISION.match(text, pos)
     if match is not None:
         pos = match.end()
         if pos >= len(text):
-            raise _unparsed("error while parsing precision: could not find end of precision specifier")
+            raise _clause_error("error while parsing precision: could not find end of precision specifier")
         if not match[1] or len(match[1]) > 18:
             problem = "invalid syntax" if not match[1] else "value out of range"
-            raise _unparsed(
+            raise _clause_error(
                 "error while parsing precision: error while converting precision to integer: strconv.Atoi: parsing"
                 f' "{match[1]}": {problem}'
             )
         precision = int(match[1])
     clause = text[pos]
     if clause not in "sdfebxXo":
-        raise _unparsed(f'unrecognized formatting clause "{clause}"')
+        raise _clause_error(f'unrecognized formatting clause "{clause}"')
     return clause, precision, pos + 1
 
 
-def _unparsed(reason: str) -> EvaluationError:
+def _clause_error(reason: str) -> EvaluationError:
     return EvaluationError(f"could not parse formatting clause: {reason}")
 
 
-def unsuited(clause: str, given: str) -> EvaluationError:
+def argument_type_error(clause: str, given_type: str) -> EvaluationError:
     """The error for an argument a clause cannot show."""
-    return EvaluationError(f"{WANTED[clause.lower()]}, was given {given}")
+    return EvaluationError(f"{_CLAUSE_REQUIREMENTS[clause.lower()]}, was given {given_type}")
 
 
-def string_format(text: str, args: list[Value]) -> str:
+def format_string(text: str, args: list[Value]) -> str:
     """`text.format(args)`."""
-    return interpolate(text, args, _render)[0]
+    return interpolate(text, args, _format_argument)[0]
 
 
-def _render(clause: str, precision: int | None, value: Value) -> str:
+def _format_argument(clause: str, precision: int | None, value: Value) -> str:
     kind = type(value)
     whole = kind is int or kind is UnsignedInt
     match clause:
         case "s":
-            return show(value)
+            return format_value(value)
         case "d" if whole:
             return str(int(value))
         case "b" if whole or kind is bool:
@@ -105,16 +105,16 @@ def _render(clause: str, precision: int | None, value: Value) -> str:
         case "o" if whole:
             return f"{int(value):o}"
         case "x" | "X":
-            return _hex(clause, value)
+            return _format_hex(clause, value)
         case "f" | "e" if kind is float or value in ("NaN", "Infinity", "-Infinity"):
-            return _decimal(clause, 6 if precision is None else precision, float(value))
-    raise unsuited(clause, type_name(value))
+            return _format_double(clause, 6 if precision is None else precision, float(value))
+    raise argument_type_error(clause, type_name(value))
 
 
-def _hex(clause: str, value: Value) -> str:
+def _format_hex(clause: str, value: Value) -> str:
     match value:
         case bool():
-            raise unsuited(clause, "bool")
+            raise argument_type_error(clause, "bool")
         case int():
             text = f"{int(value):x}"
         case str():
@@ -122,11 +122,11 @@ def _hex(clause: str, value: Value) -> str:
         case bytes():
             text = value.hex()
         case _:
-            raise unsuited(clause, type_name(value))
+            raise argument_type_error(clause, type_name(value))
     return text.upper() if clause == "X" else text
 
 
-def _decimal(clause: str, precision: int, value: float) -> str:
+def _format_double(clause: str, precision: int, value: float) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -141,24 +141,24 @@ def _decimal(clause: str, precision: int, value: float) -> str:
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
-def show(value: Value) -> str:
+def format_value(value: Value) -> str:
     """What `%s` makes of a value."""
     match value:
         case None:
             return "null"
         case list():
-            return f"[{', '.join(_literal(each) for each in value)}]"
+            return f"[{', '.join(_format_literal(each) for each in value)}]"
         case dict():
-            return f"{{{', '.join(sorted(f'{_literal(k)}:{_literal(v)}' for k, v in _pairs(value)))}}}"
+            return f"{{{', '.join(sorted(f'{_format_literal(k)}:{_format_literal(v)}' for k, v in _entries(value)))}}}"
         case Type():
             return value.name
     id_ = _TO_STRING.get(type(value))
     if id_ is None:
-        raise unsuited("s", type_name(value))
+        raise argument_type_error("s", type_name(value))
     return str(STANDARD[id_](value))
 
 
-def _pairs(entries: dict[object, Value]) -> list[tuple[Value, Value]]:
+def _entries(entries: dict[object, Value]) -> list[tuple[Value, Value]]:
     return list(zip(map_keys(entries), entries.values(), strict=True))
 
 
@@ -174,26 +174,26 @@ _TO_STRING: dict[type, str] = {
 }
 
 
-def _literal(value: Value) -> str:
+def _format_literal(value: Value) -> str:
     """A value inside a list or map: as CEL would write it."""
     match value:
         case str():
-            return quoted(value)
+            return quote(value)
         case bytes():
-            return f"b{quoted(show(value))}"
+            return f"b{quote(format_value(value))}"
         case float():
-            return f"{value:.6f}" if math.isfinite(value) else f'"{show(value)}"'
+            return f"{value:.6f}" if math.isfinite(value) else f'"{format_value(value)}"'
         case Timestamp():
-            return f'timestamp("{show_timestamp(value)}")'
+            return f'timestamp("{format_timestamp(value)}")'
         case Duration():
-            return f'duration("{show_duration(value)}")'
-    return show(value)
+            return f'duration("{format_duration(value)}")'
+    return format_value(value)
 
 
-_QUOTED = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-_QUOTED |= {"\\": "\\\\", '"': '\\"'}
+_ESCAPES = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+_ESCAPES |= {"\\": "\\\\", '"': '\\"'}
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Text in double quotes with its control characters escaped."""
-    return f'"{"".join(_QUOTED.get(char, char) for char in text)}"'
+    return f'"{"".join(_ESCAPES.get(char, char) for char in text)}"'

@@ -14,8 +14,8 @@ from typing import Any
 
 from understudy.admission.cel.ast import (
     Call,
+    Comprehension,
     Const,
-    Fold,
     Ident,
     ListExpr,
     MapExpr,
@@ -26,15 +26,14 @@ from understudy.admission.cel.ast import (
 )
 from understudy.admission.cel.checker.declarations import Declarations, Overload
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.runtime.control_flow import SPECIAL, Program, Scope, attempt, unwrapped
-from understudy.admission.cel.runtime.dispatch import guard
-from understudy.admission.cel.runtime.field_access import field as field_of
-from understudy.admission.cel.runtime.field_access import has, message, optional_entry
+from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt, raise_if_error
+from understudy.admission.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
+from understudy.admission.cel.interpreter.type_guards import type_guard
 from understudy.admission.cel.values import NONE, Value, map_key, map_keys, type_name
 from understudy.machinery.golang import regexp
 
 _LIBRARIES = tuple(
-    "standard operators time url regex lists optional quantity strings sets network format semver".split()  # noqa: SIM905
+    "standard operators time url regex lists optional quantity strings sets network named_formats semver".split()  # noqa: SIM905
 )
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
@@ -44,12 +43,12 @@ class PlanError(Exception):
 
 
 @cache
-def functions() -> Mapping[str, Callable[..., Value]]:
+def overload_bindings() -> Mapping[str, Callable[..., Value]]:
     """What is behind every overload, by its id."""
-    found: dict[str, Callable[..., Value]] = {}
+    bindings: dict[str, Callable[..., Value]] = {}
     for name in _LIBRARIES:
-        found |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
-    return found
+        bindings |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
+    return bindings
 
 
 def plan(root: Node, declarations: Declarations) -> Program:
@@ -81,8 +80,8 @@ class _Planner:
                 return self._map(node)
             case StructExpr():
                 return self._struct(node)
-            case Fold():
-                return self._fold(node)
+            case Comprehension():
+                return self._comprehension(node)
         raise PlanError(f"unsupported expression: {type(node).__name__}")
 
     # names and fields
@@ -91,14 +90,14 @@ class _Planner:
         name = name.removeprefix(".")
         declared = self._declarations.variables.get(name)
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
-            if name in _NO_VALUES or name.startswith("kubernetes."):
+            if name in _UNDEFINED_TYPES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
             value = declared.params[0] if declared.params else declared
             return lambda scope: scope.get(name, value)
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return lambda _scope: 0
         if name in self._accumulators:
-            return lambda scope: unwrapped(scope[name])
+            return lambda scope: raise_if_error(scope[name])
         return lambda scope: scope[name]
 
     def _select(self, node: Select) -> Program:
@@ -107,22 +106,22 @@ class _Planner:
             return self._ident(name, node)
         operand, field = self.plan(node.operand), node.field
         if node.test_only:
-            return lambda scope: has(operand(scope), field)
-        return lambda scope: field_of(operand(scope), field)
+            return lambda scope: has_field(operand(scope), field)
+        return lambda scope: select_field(operand(scope), field)
 
     # calls
 
     def _call(self, node: Call) -> Program:
-        special = SPECIAL.get(node.function)
+        special = SPECIAL_CALLS.get(node.function)
         if special is not None:
             parts = [self.plan(part) for part in ([node.target] if node.target else []) + node.args]
             return special(*parts)
-        self._check_pattern(node)
+        self._check_constant_pattern(node)
         arguments = ([node.target] if node.target else []) + node.args
         parts = [self.plan(part) for part in arguments]
-        call = self._dispatch(node)
+        call = self._binding(node)
         if node.function in _CONVERSIONS and arguments[0] in self._constants:
-            return self._folded(node, call, self._constants[arguments[0]])
+            return self._constant_conversion(node, call, self._constants[arguments[0]])
         if len(parts) == 1:
             (only,) = parts
             return lambda scope: call(only(scope))
@@ -131,7 +130,7 @@ class _Planner:
             return lambda scope: call(left(scope), right(scope))
         return lambda scope: call(*[part(scope) for part in parts])
 
-    def _folded(self, node: Node, call: Callable[..., Value], argument: Value) -> Program:
+    def _constant_conversion(self, node: Node, call: Callable[..., Value], argument: Value) -> Program:
         """Conversions of constants happen at once, and their errors are errors of the program."""
         try:
             value = call(argument)
@@ -140,7 +139,7 @@ class _Planner:
         self._constants[node] = value
         return lambda _scope: value
 
-    def _check_pattern(self, node: Call) -> None:
+    def _check_constant_pattern(self, node: Call) -> None:
         """A constant pattern is compiled at once."""
         if node.function not in ("matches", "find", "findAll"):
             return
@@ -151,12 +150,12 @@ class _Planner:
             except regexp.PatternError as error:
                 raise PlanError(str(error)) from None
 
-    def _dispatch(self, node: Call) -> Callable[..., Value]:
+    def _binding(self, node: Call) -> Callable[..., Value]:
         declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
-        known = functions()
-        chosen = [(_guards(declared[id_]), known[id_]) for id_ in node.overloads if id_ in known]
+        bindings = overload_bindings()
+        chosen = [(_signature_guard(declared[id_]), bindings[id_]) for id_ in node.overloads if id_ in bindings]
         name = node.function
-        if len(chosen) == 1 and _is_settled(node, declared[node.overloads[0]]):
+        if len(chosen) == 1 and _needs_no_guard(node, declared[node.overloads[0]]):
             return chosen[0][1]
 
         def call(*args: Value) -> Value:
@@ -193,14 +192,14 @@ class _Planner:
         def build(scope: Scope) -> Value:
             out: dict[Any, Value] = {}
             for key, value, optional in parts:
-                name, found = map_key(key(scope)), value(scope)
+                name, entry = map_key(key(scope)), value(scope)
                 if optional:
-                    found = optional_entry(found)
-                    if found is NONE:
+                    entry = optional_entry(entry)
+                    if entry is NONE:
                         out.pop(name, None)
                         continue
-                    found = found.value
-                out[name] = found
+                    entry = entry.value
+                out[name] = entry
             return out
 
         return build
@@ -212,13 +211,13 @@ class _Planner:
 
         def build(scope: Scope) -> Value:
             values = {field: part(scope) for field, part in parts}
-            return message(name, values, fields)
+            return new_message(name, values, fields)
 
         return build
 
     # comprehensions
 
-    def _fold(self, node: Fold) -> Program:
+    def _comprehension(self, node: Comprehension) -> Program:
         range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
         self._accumulators.add(node.accu_var)
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
@@ -249,7 +248,7 @@ class _Planner:
 
 
 # Type names that upstream can check but has no run-time value for.
-_NO_VALUES = frozenset(
+_UNDEFINED_TYPES = frozenset(
     ["duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
     + [
         f"google.protobuf.{name}"
@@ -282,21 +281,21 @@ _GO_TYPES = {
 
 
 # Kinds of types whose values are of that type at run time, whatever happens.
-_CERTAIN = frozenset(["bool", "bytes", "double", "int", "string", "uint", "struct", "opaque"])
+_CHECKED_KINDS = frozenset(["bool", "bytes", "double", "int", "string", "uint", "struct", "opaque"])
 
 
-def _is_settled(node: Call, overload: Overload) -> bool:
+def _needs_no_guard(node: Call, overload: Overload) -> bool:
     """Whether the checker has proved that the arguments fit, so that nothing is left to test at run time."""
     arguments = ([node.target] if node.target else []) + node.args
     return all(
-        guard(wanted) is None or (arg.type is not None and arg.type.kind in _CERTAIN)
-        for wanted, arg in zip(overload.args, arguments, strict=True)
+        type_guard(declared_type) is None or (arg.type is not None and arg.type.kind in _CHECKED_KINDS)
+        for declared_type, arg in zip(overload.args, arguments, strict=True)
     )
 
 
 @cache
-def _guards(overload: Overload) -> Callable[..., bool]:
-    tests = [guard(arg) for arg in overload.args]
+def _signature_guard(overload: Overload) -> Callable[..., bool]:
+    tests = [type_guard(arg) for arg in overload.args]
 
     def fits(*args: Value) -> bool:
         return len(args) == len(tests) and all(test is None or test(arg) for test, arg in zip(tests, args, strict=True))
@@ -310,12 +309,12 @@ def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
         return "no such overload: size"
     if hasattr(args[0], "cel_type") and name in ("_<_", "_<=_", "_>_", "_>=_"):
         return f"no such overload: {name}"
-    if name.startswith(("_", "@", "!", "-")) or name in _TERSE:
+    if name.startswith(("_", "@", "!", "-")) or name in _STANDARD_METHODS:
         return "no such overload"
     return f"no such overload: {name}({', '.join(type_name(arg) for arg in args)})"
 
 
-_TERSE = frozenset(
+_STANDARD_METHODS = frozenset(
     [
         "contains",
         "endsWith",

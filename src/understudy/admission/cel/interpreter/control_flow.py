@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.runtime.field_access import item, optional_field
+from understudy.admission.cel.interpreter.field_access import index, optional_field
 from understudy.admission.cel.values import NONE, Optional, Value
 
 Scope = dict[str, Value]
@@ -18,7 +18,7 @@ Program = Callable[[Scope], Value]
 # The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
 
 
-class _Held:
+class _ErrorValue:
     __slots__ = ("error",)
 
     def __init__(self, error: EvaluationError) -> None:
@@ -29,24 +29,24 @@ def attempt(program: Program, scope: Scope) -> Value:
     try:
         return program(scope)
     except EvaluationError as error:
-        return _Held(error)
+        return _ErrorValue(error)
 
 
-def unwrapped(value: Value) -> Value:
-    if type(value) is _Held:
+def raise_if_error(value: Value) -> Value:
+    if type(value) is _ErrorValue:
         raise value.error
     return value
 
 
 def _and(left: Program, right: Program) -> Program:
-    return _absorbing(left, right, decisive=False)
+    return _commutative_logic(left, right, decisive=False)
 
 
 def _or(left: Program, right: Program) -> Program:
-    return _absorbing(left, right, decisive=True)
+    return _commutative_logic(left, right, decisive=True)
 
 
-def _absorbing(left: Program, right: Program, *, decisive: bool) -> Program:
+def _commutative_logic(left: Program, right: Program, *, decisive: bool) -> Program:
     """`&&` (False decides) and `||` (True decides): an error counts only if no side decides."""
 
     def run(scope: Scope) -> Value:
@@ -57,7 +57,7 @@ def _absorbing(left: Program, right: Program, *, decisive: bool) -> Program:
         if other is decisive:
             return other
         for side in (one, other):
-            if type(side) is _Held:
+            if type(side) is _ErrorValue:
                 raise side.error
         if one is (not decisive) and other is (not decisive):
             return not decisive
@@ -86,7 +86,7 @@ def _not_strictly_false(operand: Program) -> Program:
     return run
 
 
-def _or_else(*, value: bool) -> Callable[[Program, Program], Program]:
+def _optional_or(*, value: bool) -> Callable[[Program, Program], Program]:
     """`a.or(b)` and `a.orValue(b)`: the right side is looked at only if the left is empty."""
 
     def make(left: Program, right: Program) -> Program:
@@ -111,17 +111,17 @@ def _optional_select(operand: Program, field: Program) -> Program:
 
 
 def _index(operand: Program, key: Program) -> Program:
-    return lambda scope: item(operand(scope), key(scope))
+    return lambda scope: index(operand(scope), key(scope))
 
 
-SPECIAL: Mapping[str, Callable[..., Program]] = {
+SPECIAL_CALLS: Mapping[str, Callable[..., Program]] = {
     "_&&_": _and,
     "_||_": _or,
     "_?_:_": _conditional,
     "@not_strictly_false": _not_strictly_false,
     "__not_strictly_false__": _not_strictly_false,
-    "or": _or_else(value=False),
-    "orValue": _or_else(value=True),
+    "or": _optional_or(value=False),
+    "orValue": _optional_or(value=True),
     "_?._": _optional_select,
     "_[?_]": _optional_select,
     "_[_]": _index,

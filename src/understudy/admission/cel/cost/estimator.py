@@ -11,8 +11,8 @@ from __future__ import annotations
 from understudy.admission.cel.ast import (
     ACCUMULATOR,
     Call,
+    Comprehension,
     Const,
-    Fold,
     Ident,
     ListExpr,
     MapExpr,
@@ -20,14 +20,14 @@ from understudy.admission.cel.ast import (
     Select,
     StructExpr,
 )
-from understudy.admission.cel.cost.function_cost import function_cost
-from understudy.admission.cel.cost.ranges import FREE, ONE, Item, Path, Range, exactly
-from understudy.admission.cel.cost.sizes import device_size
+from understudy.admission.cel.cost.call_cost import estimate_call_cost
+from understudy.admission.cel.cost.device_sizes import estimate_size
+from understudy.admission.cel.cost.estimate import ONE, ZERO, AstNode, Estimate, Path, fixed
 
-_LIST, _MAP, _MESSAGE = exactly(10), exactly(30), exactly(40)
+_LIST, _MAP, _MESSAGE = fixed(10), fixed(30), fixed(40)
 
 
-def estimate(root: Node) -> int:
+def estimate_cost(root: Node) -> int:
     """The largest possible cost of one evaluation."""
     return _Estimator().cost(root).max
 
@@ -35,14 +35,14 @@ def estimate(root: Node) -> int:
 class _Estimator:
     def __init__(self) -> None:
         self._paths: dict[Node, Path] = {}
-        self._sizes: dict[Node, Range] = {}
-        self._ranges: dict[str, list[Node]] = {}
+        self._sizes: dict[Node, Estimate] = {}
+        self._iter_ranges: dict[str, list[Node]] = {}
 
-    def cost(self, node: Node) -> Range:
+    def cost(self, node: Node) -> Estimate:
         """The cost of evaluating a node, everything inside included."""
         match node:
             case Const():
-                return FREE
+                return ZERO
             case Ident():
                 return self._ident(node)
             case Select():
@@ -50,25 +50,25 @@ class _Estimator:
             case Call():
                 return self._call(node)
             case ListExpr():
-                return self._sum(node.elements) + _LIST
+                return self._sum_of(node.elements) + _LIST
             case MapExpr():
                 parts = [part for entry in node.entries for part in (entry.key, entry.value)]
-                return self._sum(parts) + _MAP
+                return self._sum_of(parts) + _MAP
             case StructExpr():
-                return self._sum([field.value for field in node.fields]) + _MESSAGE
-            case Fold():
+                return self._sum_of([field.value for field in node.fields]) + _MESSAGE
+            case Comprehension():
                 return self._fold(node)
-        return FREE
+        return ZERO
 
-    def _sum(self, nodes: list[Node]) -> Range:
-        total = FREE
+    def _sum_of(self, nodes: list[Node]) -> Estimate:
+        total = ZERO
         for node in nodes:
             total += self.cost(node)
         return total
 
-    def _ident(self, node: Ident) -> Range:
+    def _ident(self, node: Ident) -> Estimate:
         name = node.name.removeprefix(".")
-        ranges = self._ranges.get(name)
+        ranges = self._iter_ranges.get(name)
         if ranges:
             over = ranges[-1]
             kind = over.type.kind if over.type else ""
@@ -78,7 +78,7 @@ class _Estimator:
             self._paths[node] = (name,)
         return ONE
 
-    def _select(self, node: Select) -> Range:
+    def _select(self, node: Select) -> Estimate:
         total = self.cost(node.operand)
         if node.test_only:
             return total
@@ -88,18 +88,18 @@ class _Estimator:
         self._paths[node] = (*self._paths.get(node.operand, ()), node.field)
         return total
 
-    def _call(self, node: Call) -> Range:
+    def _call(self, node: Call) -> Estimate:
         costs = [self.cost(arg) for arg in node.args]
-        args = [self._item(arg) for arg in node.args]
+        args = [self._node(arg) for arg in node.args]
         if not node.overloads:
-            return FREE
-        before, target = FREE, None
+            return ZERO
+        before, target = ZERO, None
         if node.target is not None:
             before = self.cost(node.target)
-            target = self._item(node.target)
+            target = self._node(node.target)
         lowest, highest, result = 2**64 - 1, 0, None
         for overload in node.overloads:
-            own, size = self._function(node.function, overload, target, args, costs)
+            own, size = self._function_cost(node.function, overload, target, args, costs)
             lowest, highest = min(lowest, own.min), max(highest, own.max)
             if size is not None:
                 result = size if result is None else result | size
@@ -107,54 +107,54 @@ class _Estimator:
                 self._paths[node] = (*self._paths.get(node.args[0], ()), _INDEXED[overload])
         if result is not None:
             self._sizes[node] = result
-        return before + Range(lowest, highest)
+        return before + Estimate(lowest, highest)
 
-    def _function(
-        self, name: str, overload: str, target: Item | None, args: list[Item], costs: list[Range]
-    ) -> tuple[Range, Range | None]:
+    def _function_cost(
+        self, name: str, overload: str, target: AstNode | None, args: list[AstNode], costs: list[Estimate]
+    ) -> tuple[Estimate, Estimate | None]:
         """Cost of one call including its arguments, and the size of its result if that is known."""
         if overload in ("logical_and", "logical_or"):
-            return Range(costs[0].min, (costs[0] + costs[1]).max), None
+            return Estimate(costs[0].min, (costs[0] + costs[1]).max), None
         if overload == "conditional":
-            return costs[0] + (costs[1] | costs[2]), args[1].size | args[2].size
-        arguments = FREE
+            return costs[0] + (costs[1] | costs[2]), args[1].size_estimate | args[2].size_estimate
+        arguments = ZERO
         for cost in costs:
             arguments += cost
-        own, size = function_cost(name, overload, target, args)
+        own, size = estimate_call_cost(name, overload, target, args)
         return own + arguments, size
 
-    def _fold(self, node: Fold) -> Range:
+    def _fold(self, node: Comprehension) -> Estimate:
         total = self.cost(node.iter_range) + self.cost(node.accu_init)
-        stack = self._ranges.setdefault(node.iter_var, [])
+        stack = self._iter_ranges.setdefault(node.iter_var, [])
         stack.append(node.iter_range)
-        loop = self.cost(node.condition)
+        condition = self.cost(node.condition)
         step = self.cost(node.step)
         stack.pop()
         total += self.cost(node.result)
-        count = self._item(node.iter_range).size
+        count = self._node(node.iter_range).size_estimate
         self._sizes[node] = count
-        return total + count * (step + loop)
+        return total + count * (step + condition)
 
-    def _item(self, node: Node) -> Item:
+    def _node(self, node: Node) -> AstNode:
         path = self._paths.get(node, ())
         if path and path[0] == ACCUMULATOR:
             path = ()
-        computed = self._sizes.get(node) or _literal_size(node)
+        computed_size = self._sizes.get(node) or _literal_size(node)
         assert node.type is not None
-        return Item(node, node.type, path, computed, device_size(path) if path else None)
+        return AstNode(node, node.type, path, computed_size, estimate_size(path) if path else None)
 
 
 _INDEXED = {"index_list": "@items", "index_map": "@values"}
 
 
-def _literal_size(node: Node) -> Range | None:
+def _literal_size(node: Node) -> Estimate | None:
     match node:
         case Const(value=str() | bytes() as text):
-            return exactly(len(text))
+            return fixed(len(text))
         case Const():
-            return exactly(1)
+            return fixed(1)
         case ListExpr():
-            return exactly(len(node.elements))
+            return fixed(len(node.elements))
         case MapExpr():
-            return exactly(len(node.entries))
+            return fixed(len(node.entries))
     return None

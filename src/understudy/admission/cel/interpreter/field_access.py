@@ -6,55 +6,55 @@ from collections.abc import Mapping
 from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.library.time import well_known
+from understudy.admission.cel.library.time import new_well_known_message
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import NONE, Optional, Value, is_number, map_key, type_name
 
 
-class DefaultMap(dict[Any, Value]):
+class MapWithDefault(dict[Any, Value]):
     """`device.attributes` and `device.capacity`: what is not there is an empty map, but only when it is looked up."""
 
     def __missing__(self, key: Any) -> Value:
         return {}
 
 
-def item(value: Value, key: Value) -> Value:
+def index(value: Value, key: Value) -> Value:
     if isinstance(value, dict):
         try:
             return value[map_key(key)]
         except (KeyError, TypeError):
-            raise EvaluationError(f"no such key: {show_key(key)}") from None
+            raise EvaluationError(f"no such key: {format_key(key)}") from None
     if isinstance(value, list):
-        return value[_position(value, key)]
+        return value[_list_index(value, key)]
     if isinstance(value, Optional):
         return optional_field(value, key)
     if isinstance(value, Message):
-        return field(value, key)
-    raise EvaluationError(f"no such key: {show_key(key)}")
+        return select_field(value, key)
+    raise EvaluationError(f"no such key: {format_key(key)}")
 
 
-def _position(values: list[Value], key: Value) -> int:
+def _list_index(values: list[Value], key: Value) -> int:
     if not is_number(key):
         raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
     if key != int(key):
-        raise EvaluationError(f"unsupported index value {show_key(key)} in list")
+        raise EvaluationError(f"unsupported index value {format_key(key)} in list")
     if not 0 <= key < len(values):
         raise EvaluationError(f"index out of bounds: {int(key)}")
     return int(key)
 
 
-def field(value: Value, field: str) -> Value:
+def select_field(value: Value, field: str) -> Value:
     if isinstance(value, Message):
         return value.get(field)
     if isinstance(value, Optional):
         return optional_field(value, field)
-    return item(value, field)
+    return index(value, field)
 
 
-def has(value: Value, field: str) -> bool:
+def has_field(value: Value, field: str) -> bool:
     if isinstance(value, Optional):
-        return value is not NONE and has(value.value, field)
-    if isinstance(value, DefaultMap):
+        return value is not NONE and has_field(value.value, field)
+    if isinstance(value, MapWithDefault):
         return True
     if isinstance(value, dict):
         return field in value
@@ -69,7 +69,7 @@ def optional_field(value: Value, key: Value) -> Optional:
         if value is NONE:
             return NONE
         value = value.value
-    if isinstance(value, DefaultMap):
+    if isinstance(value, MapWithDefault):
         return Optional(value[map_key(key)])
     if isinstance(value, dict):
         name = map_key(key)
@@ -79,7 +79,7 @@ def optional_field(value: Value, key: Value) -> Optional:
         return Optional(value[int(key)]) if inside else NONE
     if isinstance(value, Message):
         return Optional(value.values[key]) if key in value.values else NONE
-    raise EvaluationError(f"no such key: {show_key(key)}")
+    raise EvaluationError(f"no such key: {format_key(key)}")
 
 
 def optional_entry(value: Value) -> Optional:
@@ -88,7 +88,7 @@ def optional_entry(value: Value) -> Optional:
     raise EvaluationError(f"cannot initialize optional entry from non-optional value {value!r}")
 
 
-def show_key(key: Value) -> str:
+def format_key(key: Value) -> str:
     """A key as error messages name it."""
     if isinstance(key, bool):
         return "true" if key else "false"
@@ -119,11 +119,11 @@ class Message:
         )
 
 
-def message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) -> Value:
+def new_message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) -> Value:
     short = name.removeprefix("google.protobuf.")
     if short != name:
         if short in ("Duration", "Timestamp"):
-            return well_known(short, values)
+            return new_well_known_message(short, values)
         if short.endswith("Value") and "value" in fields:
             return values.get("value", Message(name, {}, fields).get("value"))
         if short == "Struct":

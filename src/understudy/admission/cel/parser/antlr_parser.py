@@ -1,0 +1,360 @@
+"""The parser that explains: like upstream's it goes on after an error, and says the same about it.
+
+It is the second to be asked. An expression the default parser accepts never comes here; one it refuses is read again,
+with ANTLR's recovery: an extra token is dropped, a missing one imagined, otherwise everything up to a token that may
+follow is skipped. One mistake is thus reported once, and several in one expression are all reported. It is also the
+judge of very deep expressions, whose limits upstream counts in grammar rules.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from understudy.admission.cel.ast import Node
+from understudy.admission.cel.errors import NO_LOCATION
+from understudy.admission.cel.parser.atn import EPSILON, ORDER, ATNState, Element, cel_atn
+from understudy.admission.cel.parser.atn_simulator import NoViableAlternativeError, ReturnStates, atn_simulator
+from understudy.admission.cel.parser.builder import NodeBuilder
+from understudy.admission.cel.parser.parse_tree import RecursionDepthError, RuleContext, TerminalNode, visit
+from understudy.admission.cel.parser.tokens import EOF, Token, UnrecognizedText
+
+MAX_RECURSION_DEPTH = 250
+_ERROR_RECOVERY_LIMIT = 30
+_ERROR_RECOVERY_LOOKAHEAD_LIMIT = 256
+_ERROR_REPORTING_LIMIT = 100
+
+
+def surely_shallow(tokens: Sequence[Token]) -> bool:
+    """False if the expression might exceed a depth limit; a rough, safe measure."""
+    depth = deepest = operators = 0
+    for token in tokens:
+        if token.text in ("(", "[", "{"):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token.text in (")", "]", "}"):
+            depth -= 1
+        elif token.text in _DEPTH_OPERATORS:
+            operators += 1
+    return deepest < 40 and operators < 80
+
+
+_DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "in", "?"])
+
+
+def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:
+    """Read the tokens with recovery, report everything that is wrong, and give the tree if nothing was."""
+    report = builder.report
+    parser = _Parser(tokens, unreadable, report.source)
+    try:
+        tree: RuleContext | None = parser.start()
+    except _ParseCancelledError as stop:
+        tree = None
+        if stop.message:
+            report.add(NO_LOCATION, stop.message)
+        # Nothing behind the token looked at last was ever read.
+        unreadable = [piece for piece in unreadable if piece.pos < tokens[parser.furthest_index].pos]
+    for piece in unreadable:
+        report.add(piece.pos, _as_printed_by_fmt(f"Syntax error: {piece.message}"))
+    for pos, message in parser.errors:
+        report.add(pos, _as_printed_by_fmt(f"Syntax error: {message}"))
+    if tree is None:
+        return None
+    try:
+        node = visit(tree, builder)
+    except RecursionDepthError as error:
+        report.add(NO_LOCATION, str(error))
+        return None
+    return None if report.errors else node
+
+
+_VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
+
+
+def _as_printed_by_fmt(message: str) -> str:
+    """Upstream prints syntax errors through a format function without arguments: a percent sign eats what follows."""
+
+    def verb(match: re.Match[str]) -> str:
+        if match[1] is None:
+            return "%!(NOVERB)"
+        return "%" if match[1] == "%" else f"%!{match[1]}(MISSING)"
+
+    return _VERB.sub(verb, message) if "%" in message else message
+
+
+class _ParseCancelledError(Exception):
+    """Parsing cannot go on; the message, if any, concerns the whole expression."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class _RecognitionError(Exception):
+    """A rule cannot go on; it is reported and recovered from where the rule was called."""
+
+    def __init__(self, pos: int, message: str) -> None:
+        super().__init__(message)
+        self.pos = pos
+
+
+class _Parser:
+    def __init__(self, tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], source: str) -> None:
+        self._tokens = tokens
+        self._unreadable = unreadable
+        self._source = source
+        self._atn = cel_atn()
+        self._simulator = atn_simulator()
+        self._index = 0
+        self.furthest_index = 0
+        self.errors: list[tuple[int, str]] = []
+        self._stack: ReturnStates = ()
+        self._precedence = 0
+        self._state = self._atn.rule_start_states["start"]
+        self._error_recovery_mode = False
+        self._recovery_attempts = 0
+        self._last_error_states: tuple[int, set[ATNState]] = (-1, set())
+        self._depths: dict[str, int] = {}
+
+    def start(self) -> RuleContext:
+        """Read everything."""
+        return self._parse_rule("start", 0)
+
+    # walking the grammar
+
+    def _parse_rule(self, rule: str, precedence: int) -> RuleContext:
+        depth = self._depths.get(rule, 0) + 1
+        if depth > MAX_RECURSION_DEPTH:
+            raise _ParseCancelledError(f"expression recursion limit exceeded: {MAX_RECURSION_DEPTH}")
+        self._depths[rule] = depth
+        outer, self._precedence = self._precedence, precedence
+        context = RuleContext(rule, self._token().pos)
+        try:
+            self._parse_element(self._atn.rules[rule], context)
+        except _RecognitionError as failure:
+            context.failed = True
+            if not self._error_recovery_mode:
+                self._error_recovery_mode = True
+                self._report_error(failure.pos, str(failure))
+            self._recover()
+        self._precedence = outer
+        self._depths[rule] = depth - 1
+        return context
+
+    def _parse_element(self, element: Element, context: RuleContext) -> None:
+        match element.kind:
+            case "token":
+                self._state = element.state
+                context.parts.append(self._match(element))
+            case "call":
+                self._state = element.state
+                outer = self._stack
+                self._stack = (*outer, element.state.rule_transitions[0][1])
+                context.parts.append(self._parse_rule(element.rule, element.precedence))
+                self._stack = outer
+                self._state = element.state
+            case "seq":
+                for part in element.parts:
+                    self._parse_element(part, context)
+            case "alt":
+                self._sync(element.state)
+                number = self._adaptive_predict(element.state)
+                context.alternatives.append((len(context.parts), number))
+                self._parse_element(element.parts[number - 1], context)
+            case "opt":
+                self._sync(element.state)
+                if self._enters_block(element, element.state):
+                    self._parse_element(element.parts[0], context)
+            case "star":
+                self._sync(element.state)
+                while self._enters_block(element, element.state):
+                    self._parse_element(element.parts[0], context)
+                    self._sync(element.state_back)
+            case "plus":
+                self._sync(element.state)
+                self._parse_element(element.parts[0], context)
+                self._sync(element.state_back)
+                while self._enters_block(element, element.state_back):
+                    self._parse_element(element.parts[0], context)
+                    self._sync(element.state_back)
+
+    def _enters_block(self, element: Element, decision: ATNState) -> bool:
+        if not element.adaptive:
+            return self._lookahead(1) in element.first
+        return self._adaptive_predict(decision) == 1
+
+    def _adaptive_predict(self, decision: ATNState) -> int:
+        try:
+            return self._simulator.adaptive_predict(self._tokens, decision, self._index, self._stack, self._precedence)
+        except NoViableAlternativeError as none:
+            self.furthest_index = max(self.furthest_index, none.index)
+            raise self._no_viable_alternative(none.index) from None
+
+    def _no_viable_alternative(self, index: int) -> _RecognitionError:
+        first, last = self._token(), self._tokens[index]
+        if first.kind == EOF:
+            return _RecognitionError(last.pos, "no viable alternative at input '<EOF>'")
+        text = self._source_between(first.pos, last.pos + len(last.text))
+        message = f"no viable alternative at input {_quoted(text)}"
+        # Upstream rewords a keyword used as a field name.
+        message = re.sub(
+            "no viable alternative at input '.(true|false|null)'",
+            r"mismatched input '\1' expecting IDENTIFIER",
+            message,
+        )
+        return _RecognitionError(last.pos, message)
+
+    def _source_between(self, start: int, end: int) -> str:
+        """The source without what the lexer could not read."""
+        text = ""
+        for piece in self._unreadable:
+            if start <= piece.pos < end:
+                text += self._source[start : piece.pos]
+                start = piece.pos + len(piece.text)
+        return text + self._source[start:end]
+
+    # tokens
+
+    def _token(self) -> Token:
+        return self._tokens[self._index]
+
+    def _lookahead(self, ahead: int) -> str:
+        index = min(self._index + ahead - 1, len(self._tokens) - 1)
+        self.furthest_index = max(self.furthest_index, index)
+        return self._tokens[index].kind
+
+    def _consume(self) -> None:
+        if self._index < len(self._tokens) - 1:
+            self._index += 1
+            self.furthest_index = max(self.furthest_index, self._index)
+
+    def _match(self, element: Element) -> TerminalNode:
+        token = self._token()
+        if token.kind in element.tokens:
+            self._error_recovery_mode = False
+            self._consume()
+            return TerminalNode(token)
+        return self._recover_inline(element)
+
+    # errors
+
+    def _report_error(self, pos: int, message: str) -> None:
+        if len(self.errors) >= _ERROR_REPORTING_LIMIT:
+            self.errors.append((pos, f"More than {_ERROR_REPORTING_LIMIT} syntax errors"))
+            raise _ParseCancelledError
+        self.errors.append((pos, message))
+
+    def _expected_tokens(self) -> set[str]:
+        """What may come in this state, given the call stack."""
+        return self._next_tokens_in_context(self._state)
+
+    def _next_tokens_in_context(self, state: ATNState) -> set[str]:
+        found = set(state.next_tokens)
+        for follow in reversed(self._stack):
+            if EPSILON not in found:
+                break
+            found = (found - {EPSILON}) | follow.next_tokens
+        if EPSILON in found:
+            found = (found - {EPSILON}) | {EOF}
+        return found
+
+    def _error_recovery_set(self) -> set[str]:
+        return set().union(*(follow.next_tokens for follow in self._stack)) - {EPSILON}
+
+    def _input_mismatch(self) -> _RecognitionError:
+        token = self._token()
+        return _RecognitionError(
+            token.pos, f"mismatched input {_token_text(token)} expecting {_token_set_text(self._expected_tokens())}"
+        )
+
+    def _report_unwanted_token(self) -> None:
+        if not self._error_recovery_mode:
+            self._error_recovery_mode = True
+            token = self._token()
+            self._report_error(
+                token.pos, f"extraneous input {_token_text(token)} expecting {_token_set_text(self._expected_tokens())}"
+            )
+
+    def _sync(self, state: ATNState) -> None:
+        """Before a decision: get rid of tokens that cannot be meant."""
+        self._state = state
+        if self._error_recovery_mode or EPSILON in state.next_tokens or self._lookahead(1) in state.next_tokens:
+            return
+        if state.kind in ("block", "entry"):
+            if not self._single_token_deletion():
+                raise self._input_mismatch()
+        elif state.kind in ("star-back", "plus-back"):
+            self._report_unwanted_token()
+            self._consume_until(self._expected_tokens() | self._error_recovery_set())
+
+    def _single_token_deletion(self) -> bool:
+        if self._lookahead(2) not in self._expected_tokens():
+            return False
+        self._report_unwanted_token()
+        self._consume()
+        self._error_recovery_mode = False
+        return True
+
+    def _recover_inline(self, element: Element) -> TerminalNode:
+        self._check_recovery_limit()
+        if self._single_token_deletion():
+            token = self._token()
+            self._consume()
+            return TerminalNode(token)
+        behind = element.state.tokens[0][1]
+        token = self._token()
+        if token.kind in self._next_tokens_in_context(behind):
+            if not self._error_recovery_mode:
+                self._error_recovery_mode = True
+                self._report_error(
+                    token.pos, f"missing {_token_set_text(self._expected_tokens())} at {_token_text(token)}"
+                )
+            return self._missing_symbol(token)
+        raise self._input_mismatch()
+
+    def _missing_symbol(self, current: Token) -> TerminalNode:
+        kind = min(self._expected_tokens(), key=ORDER.__getitem__)
+        if current.kind == EOF and self._index:
+            current = self._tokens[self._index - 1]
+        text = f"<missing {kind}>" if kind.startswith("'") else "<missing undefined>"
+        return TerminalNode(Token(kind, text, current.pos), is_missing=True)
+
+    def _recover(self) -> None:
+        self._check_recovery_limit()
+        index, states = self._last_error_states
+        skipped = 0
+        if index == self._index and self._state in states:
+            self._consume()
+            skipped = 1
+        # The states of earlier errors stay remembered, as upstream's do.
+        self._last_error_states = (self._index, states | {self._state})
+        self._consume_until(self._error_recovery_set(), skipped)
+
+    def _consume_until(self, stop_kinds: set[str], skipped: int = 0) -> None:
+        while (kind := self._lookahead(1)) != EOF and kind not in stop_kinds:
+            if skipped >= _ERROR_RECOVERY_LOOKAHEAD_LIMIT:
+                raise _ParseCancelledError(
+                    f"error recovery token lookahead limit exceeded: {_ERROR_RECOVERY_LOOKAHEAD_LIMIT}"
+                )
+            skipped += 1
+            self._consume()
+
+    def _check_recovery_limit(self) -> None:
+        if self._recovery_attempts == _ERROR_RECOVERY_LIMIT:
+            self._report_error(self._token().pos, f"error recovery attempt limit exceeded: {_ERROR_RECOVERY_LIMIT}")
+            raise _ParseCancelledError
+        self._recovery_attempts += 1
+
+
+def _token_text(token: Token) -> str:
+    return "'<EOF>'" if token.kind == EOF else _quoted(token.text)
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+    return f"'{escaped}'"
+
+
+def _token_set_text(kinds: set[str]) -> str:
+    names = sorted(kinds, key=ORDER.__getitem__)
+    return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"

@@ -1,0 +1,277 @@
+"""What `syntax.py` read, and how it becomes the common tree.
+
+A tree of a faulty source has holes. They become `Missing` nodes: reading goes on around them because upstream, too,
+reports reserved names, bad literals and misused macros next to the syntax errors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from understudy.admission.cel.ast import (
+    Call,
+    Const,
+    ListExpr,
+    MapEntry,
+    MapExpr,
+    Node,
+    Select,
+    StructExpr,
+    StructField,
+    Unspecified,
+)
+from understudy.admission.cel.errors import BEFORE_SOURCE
+from understudy.admission.cel.parser.builder import NodeBuilder
+from understudy.admission.cel.parser.tokens import Token
+
+MAX_RECURSION_DEPTH = 250
+
+
+class RecursionDepthError(Exception):
+    """Operators are nested deeper than upstream's limit."""
+
+    def __init__(self) -> None:
+        super().__init__("max recursion depth exceeded")
+
+
+@dataclass(slots=True)
+class TerminalNode:
+    """One token, read or imagined."""
+
+    token: Token
+    is_missing: bool = False
+
+
+@dataclass(slots=True)
+class RuleContext:
+    """One rule: its parts in order; `marks` tells where in them which alternative of a decision began."""
+
+    rule: str
+    pos: int
+    parts: list[RuleContext | TerminalNode] = field(default_factory=list)
+    alternatives: list[tuple[int, int]] = field(default_factory=list)
+    failed: bool = False
+
+    def alternative_parts(self) -> list[tuple[int, list[RuleContext | TerminalNode]]]:
+        """The parts after each mark, with the number of the alternative."""
+        if not self.alternatives:
+            return []
+        ends = [start for start, _ in self.alternatives[1:]] + [len(self.parts)]
+        return [(number, self.parts[start:end]) for (start, number), end in zip(self.alternatives, ends, strict=True)]
+
+
+def visit(tree: RuleContext, builder: NodeBuilder) -> Node:
+    """The common tree of a whole source. Raises `TooDeepError`."""
+    return _Visitor(builder).node(tree.parts[0] if tree.parts else None)
+
+
+def _first_tokens(parts: list[RuleContext | TerminalNode]) -> dict[str, Token]:
+    """The first token of each kind among the parts."""
+    found: dict[str, Token] = {}
+    for part in parts:
+        if isinstance(part, TerminalNode):
+            found.setdefault(part.token.kind, part.token)
+    return found
+
+
+def _rule_contexts(parts: list[RuleContext | TerminalNode], rule: str = "") -> list[RuleContext]:
+    return [part for part in parts if isinstance(part, RuleContext) and rule in ("", part.rule)]
+
+
+class _Visitor:
+    def __init__(self, builder: NodeBuilder) -> None:
+        self._build = builder
+        self._depth = 0
+
+    def node(self, part: RuleContext | TerminalNode | None) -> Node:
+        """Any expression; a hole is `Missing`."""
+        # Rules that only order precedence are passed through without a stack frame each.
+        while (
+            isinstance(part, RuleContext)
+            and part.rule in _PRECEDENCE_RULES
+            and len(part.parts) == 1
+            and not part.alternatives
+        ):
+            part = part.parts[0]
+        if not isinstance(part, RuleContext):
+            return Unspecified(BEFORE_SOURCE)
+        handler = getattr(self, f"_{part.rule}")
+        found: Node = handler(part)
+        return found
+
+    def _increase_depth(self, by: int) -> None:
+        self._depth += by
+        if self._depth > MAX_RECURSION_DEPTH:
+            raise RecursionDepthError
+
+    def _expr(self, context: RuleContext) -> Node:
+        mark = _first_tokens(context.parts).get("'?'")
+        operands = _rule_contexts(context.parts)
+        if mark is None:
+            return self.node(operands[0] if operands else None)
+        self._increase_depth(1)
+        padded = [*operands, None, None][:3]
+        nodes = [self.node(operand) for operand in padded]
+        self._depth -= 1
+        return Call(mark.pos, "_?_:_", nodes)
+
+    def _conditionalOr(self, context: RuleContext) -> Node:  # noqa: N802 - rules are named as the grammar names them
+        return self._logical(context, "_||_", "||")
+
+    def _conditionalAnd(self, context: RuleContext) -> Node:  # noqa: N802
+        return self._logical(context, "_&&_", "&&")
+
+    def _logical(self, context: RuleContext, function: str, sign: str) -> Node:
+        operands = _rule_contexts(context.parts)
+        ops = [part.token.pos for part in context.parts if isinstance(part, TerminalNode)]
+        terms = [self.node(operand) for operand in operands]
+        if not terms or len(ops) >= len(terms):
+            if ops:
+                self._build.report.add(context.pos, f"unexpected character, wanted '{sign}'")
+            return Unspecified(context.pos)
+        return self._build.logical(function, terms, ops)
+
+    def _relation(self, context: RuleContext) -> Node:
+        return self._binary_operators(context)
+
+    def _calc(self, context: RuleContext) -> Node:
+        return self._binary_operators(context)
+
+    def _binary_operators(self, context: RuleContext) -> Node:
+        """Left-associative operators; each lies one level above those to its left."""
+        operands = _rule_contexts(context.parts)
+        ops = [part.token for part in context.parts if isinstance(part, TerminalNode)]
+        self._increase_depth(len(ops))
+        node = self.node(operands[0] if operands else None)
+        for number, op in enumerate(ops, 1):
+            right = self.node(operands[number] if number < len(operands) else None)
+            self._depth -= 1
+            node = Call(op.pos, "@in" if op.text == "in" else f"_{op.text}_", [node, right])
+        return node
+
+    def _unary(self, context: RuleContext) -> Node:
+        if not context.alternatives:
+            # Upstream puts a string in the place of an operand it could not read at all.
+            return Const(context.pos, "<<error>>")
+        signs = [part.token for part in context.parts if isinstance(part, TerminalNode)]
+        members = _rule_contexts(context.parts)
+        node = self.node(members[0] if members else None)
+        return Call(signs[0].pos, f"{signs[0].text}_", [node]) if len(signs) % 2 else node
+
+    def _member(self, context: RuleContext) -> Node:
+        first = context.parts[0] if context.parts else None
+        node = self.node(first)
+        for number, parts in context.alternative_parts():
+            node = (self._select, self._method, self._index)[number - 1](node, parts)
+        return node
+
+    def _select(self, operand: Node, parts: list[RuleContext | TerminalNode]) -> Node:
+        tokens = _first_tokens(parts)
+        dot, name = tokens.get("'.'"), tokens.get("IDENTIFIER")
+        if dot is None or name is None:
+            return Unspecified(operand.pos)
+        if "'?'" in tokens:
+            return Call(dot.pos, "_?._", [operand, Const(name.pos, name.text)])
+        return Select(dot.pos, operand, name.text)
+
+    def _method(self, operand: Node, parts: list[RuleContext | TerminalNode]) -> Node:
+        tokens = _first_tokens(parts)
+        name, opened = tokens.get("IDENTIFIER"), tokens.get("'('")
+        if name is None or opened is None:
+            return Unspecified(operand.pos)
+        return self._build.call(opened.pos, name.text, self._arguments(parts), operand)
+
+    def _index(self, operand: Node, parts: list[RuleContext | TerminalNode]) -> Node:
+        tokens, index = _first_tokens(parts), _rule_contexts(parts)
+        opened = tokens.get("'['")
+        if opened is None:
+            return Unspecified(operand.pos)
+        inner = self.node(index[0] if index else None)
+        return Call(opened.pos, "_[?_]" if "'?'" in tokens else "_[_]", [operand, inner])
+
+    def _arguments(self, parts: list[RuleContext | TerminalNode]) -> list[Node]:
+        return [self.node(arg) for args in _rule_contexts(parts, "exprList") for arg in _rule_contexts(args.parts)]
+
+    def _primary(self, context: RuleContext) -> Node:
+        if not context.alternatives:
+            return Unspecified(BEFORE_SOURCE)
+        number = context.alternatives[0][1]
+        tokens = _first_tokens(context.parts)
+        match number:
+            case 1:
+                return self._name(context, tokens)
+            case 2 | 6:
+                inner = _rule_contexts(context.parts)
+                return self.node(inner[0] if inner else None)
+            case 3 if "'['" in tokens:
+                return self._list(context, tokens["'['"])
+            case 4 if "'{'" in tokens:
+                return self._map(context, tokens["'{'"])
+            case 5 if "'{'" in tokens:
+                return self._message(context, tokens["'{'"])
+        return Unspecified(context.pos)
+
+    def _name(self, context: RuleContext, tokens: dict[str, Token]) -> Node:
+        name, dot, opened = tokens.get("IDENTIFIER"), tokens.get("'.'"), tokens.get("'('")
+        if name is None:
+            return Unspecified(context.pos)
+        leading = None if dot is None else dot.pos
+        if opened is None or self._build.reserved(name, leading):
+            return self._build.ident(name, leading_dot=leading) if opened is None else Unspecified(context.pos)
+        function = name.text if dot is None else f".{name.text}"
+        return self._build.call(opened.pos, function, self._arguments(context.parts))
+
+    def _list(self, context: RuleContext, opened: Token) -> Node:
+        items = [item for init in _rule_contexts(context.parts, "listInit") for item in _rule_contexts(init.parts)]
+        optional = frozenset(index for index, item in enumerate(items) if "'?'" in _first_tokens(item.parts))
+        return ListExpr(opened.pos, [self.node(item) for item in items], optional)
+
+    def _map(self, context: RuleContext, opened: Token) -> Node:
+        entries = []
+        for init in _rule_contexts(context.parts, "mapInitializerList"):
+            for key, colon, value in _key_values(init.parts):
+                optional = isinstance(key, RuleContext) and "'?'" in _first_tokens(key.parts)
+                entries.append(MapEntry(colon.pos, self.node(key), self.node(value), optional))
+        return MapExpr(opened.pos, entries)
+
+    def _message(self, context: RuleContext, opened: Token) -> Node:
+        name = ""
+        for part in context.parts:
+            if isinstance(part, TerminalNode):
+                if part.token is opened:
+                    break
+                name += part.token.text
+        fields = []
+        for init in _rule_contexts(context.parts, "fieldInitializerList"):
+            for label, colon, value in _key_values(init.parts):
+                tokens = _first_tokens(label.parts)
+                if "IDENTIFIER" in tokens:
+                    text = tokens["IDENTIFIER"].text
+                    fields.append(StructField(colon.pos, text, self.node(value), "'?'" in tokens))
+        return StructExpr(opened.pos, name, fields)
+
+    def _optExpr(self, context: RuleContext) -> Node:  # noqa: N802
+        inner = _rule_contexts(context.parts)
+        return self.node(inner[0] if inner else None)
+
+    def _literal(self, context: RuleContext) -> Node:
+        if context.failed or not context.parts:
+            return Unspecified(context.pos)
+        token, sign = context.parts[-1], ""
+        assert isinstance(token, TerminalNode)
+        if token.is_missing:
+            return Unspecified(context.pos)
+        if len(context.parts) > 1:
+            sign = "-"
+        return self._build.literal(token.token.kind, token.token.text, context.pos, sign)
+
+
+_PRECEDENCE_RULES = frozenset(["expr", "conditionalOr", "conditionalAnd", "relation", "calc"])
+
+
+def _key_values(parts: list[RuleContext | TerminalNode]) -> list[tuple[RuleContext, Token, RuleContext]]:
+    """The complete `key : value` groups of an initializer list."""
+    contexts = _rule_contexts(parts)
+    colons = [part.token for part in parts if isinstance(part, TerminalNode) and part.token.kind == "':'"]
+    keys, values = contexts[::2], contexts[1::2]
+    return list(zip(keys, colons, values, strict=False))
