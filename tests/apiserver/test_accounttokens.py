@@ -6,15 +6,14 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.request import Request, urlopen
 
-import orjson
 import pytest
 from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicNumbers
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.clock import FixedClock
+from tests.http import send
 from understudy import Server
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 
@@ -152,9 +151,9 @@ def server() -> Iterator[Server]:
 
 
 def asked(server: Server, path: str, body: Any = None) -> Any:
-    data = None if body is None else orjson.dumps(body)
-    with urlopen(Request(server.url + path, data, {"Content-Type": "application/json"}), timeout=60) as answer:
-        return answer.headers, json.load(answer)
+    response = send(server, "GET" if body is None else "POST", path, body)
+    assert response.status < 300, response.body
+    return response.headers, response.json()
 
 
 def test_discovery_of_the_keys(server: Server) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
-from tests.apiserver.differences import asking
+from tests.http import send
 from understudy import Server
 
 Obj = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
-
-
-def send(server: Server, method: str, path: str, body: Obj) -> int:
-    media = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    return asking.send(server, method, path, json.dumps(body).encode(), {"Content-Type": media}).status
 
 
 @pytest.fixture
@@ -26,7 +20,9 @@ def limited(apiserver: Server) -> Server:
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
     apiserver.apply(quota)
     status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
-    assert send(apiserver, "PATCH", "/api/v1/namespaces/default/resourcequotas/q/status", {"status": status}) == 200
+    assert (
+        send(apiserver, "PATCH", "/api/v1/namespaces/default/resourcequotas/q/status", {"status": status}).status == 200
+    )
     return apiserver
 
 
@@ -40,7 +36,7 @@ def named(name: str) -> Obj:
 
 def test_objects_are_charged_for(limited: Server) -> None:
     """Each new object is added to what is used, until nothing is left; what goes gives nothing back."""
-    assert [send(limited, "POST", MAPS, named(name)) for name in "abc"] == [201, 201, 403]
+    assert [send(limited, "POST", MAPS, named(name)).status for name in "abc"] == [201, 201, 403]
     assert used(limited) == ("2", "0")
     limited.delete("configmaps", "a")
     assert used(limited) == ("2", "0")
@@ -56,13 +52,13 @@ def test_who_charges(limited: Server) -> None:
 
 def test_dry_runs_are_free(limited: Server) -> None:
     """They are refused where there is no room, but use none."""
-    answers = [send(limited, "POST", MAPS + "?dryRun=All", named(name)) for name in "abc"]
+    answers = [send(limited, "POST", MAPS + "?dryRun=All", named(name)).status for name in "abc"]
     assert (answers, used(limited)) == ([201] * 3, ("0", "0"))
 
 
 def test_a_name_that_is_taken_is_charged_for(limited: Server) -> None:
     """Quotas are asked before the store is."""
-    assert [send(limited, "POST", MAPS, named("a")) for _ in range(2)] == [201, 409]
+    assert [send(limited, "POST", MAPS, named("a")).status for _ in range(2)] == [201, 409]
     assert used(limited) == ("2", "0")
 
 
@@ -74,6 +70,6 @@ def test_updates_are_charged_for(limited: Server, ports: tuple[int, ...], status
     def spec(numbers: tuple[int, ...]) -> Obj:
         return {"type": "NodePort", "ports": [{"name": f"p{number}", "port": number} for number in numbers]}
 
-    assert send(limited, "POST", path, {**named("s"), "spec": spec((1,))}) == 201
-    assert send(limited, "PATCH", f"{path}/s", {"spec": spec(ports)}) == status
+    assert send(limited, "POST", path, {**named("s"), "spec": spec((1,))}).status == 201
+    assert send(limited, "PATCH", f"{path}/s", {"spec": spec(ports)}).status == status
     assert used(limited) == ("0", after)

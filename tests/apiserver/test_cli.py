@@ -9,12 +9,13 @@ import signal
 import stat
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.http import send, watch
 
 PATIENCE = 30  # seconds that an answer or the end may take; an end that waits for watches takes 60
 PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli import main; sys.exit(main())"]
@@ -39,11 +40,10 @@ def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 def test_signals_end_it(number: signal.Signals) -> None:
     """Open watches end cleanly, and it exits with 0 without waiting for them to time out."""
     with serving() as (process, url):
-        watch = urllib.request.urlopen(f"{url}/api/v1/namespaces?watch=true", timeout=PATIENCE)
-        assert json.loads(watch.readline())["type"] == "ADDED"
-        process.send_signal(number)
-        while watch.readline():
-            pass
+        with watch(url, "/api/v1/namespaces") as events:
+            assert next(events)["type"] == "ADDED"
+            process.send_signal(number)
+            assert [event["type"] for event in events] == ["ADDED"] * 3
         assert process.wait(PATIENCE) == 0
 
 
@@ -62,15 +62,9 @@ def test_tokens(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret,ann,1,"dev,ops"\n')
     with serving("--token-auth-file", str(tokens)) as (_, url):
-
-        def asked(token: str) -> int:
-            request = urllib.request.Request(f"{url}/api/v1/nodes", headers={"Authorization": f"Bearer {token}"})
-            with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-                return int(answer.status)
-
-        assert asked("secret") == 200
-        with pytest.raises(urllib.error.HTTPError, match="401"):
-            asked("wrong")
+        for token, status in (("secret", 200), ("wrong", 401)):
+            headers = {"Authorization": f"Bearer {token}"}
+            assert send(url, "GET", "/api/v1/nodes", headers=headers).status == status
 
 
 @pytest.mark.parametrize(

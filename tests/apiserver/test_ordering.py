@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import urllib.request
 from typing import Any
 
-import orjson
 import pytest
 
+from tests.http import send
 from understudy import Server
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.ordering import in_field_order
@@ -72,8 +71,7 @@ def test_defaults_come_in_their_places(apiserver: Server) -> None:
             "spec": {"containers": [{"image": "i", "name": "c"}]},
         }
     )
-    with urllib.request.urlopen(f"{apiserver.url}/api/v1/namespaces/default/pods/p") as answer:
-        spec = orjson.loads(answer.read())["spec"]
+    spec = send(apiserver, "GET", "/api/v1/namespaces/default/pods/p").json()["spec"]
     first, *_, last = spec
     assert (first, last) == ("containers", "preemptionPolicy")
     assert [name for name in spec if name in ("enableServiceLinks", "restartPolicy", "tolerations")] == [

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.http import send
 from understudy import Server
 
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"
@@ -25,16 +24,10 @@ def url() -> Iterator[str]:
         yield server.url
 
 
-def exchange(method: str, address: str, body: Any = None) -> tuple[int, Any]:
+def exchange(url: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
     """Bodies have no spaces: the real server stores those of opaque parameters, and calls their loss a change."""
-    raw = body if isinstance(body, bytes) or body is None else json.dumps(body, separators=(",", ":")).encode()
-    request = urllib.request.Request(address, raw, {"Content-Type": "application/json"}, method=method)
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
+    response = send(url, method, path, body)
+    return response.status, response.json()
 
 
 words = st.text("abc-.", max_size=6) | st.sampled_from(["gpu", "gpu.example.com", "a/b", ""])
@@ -97,17 +90,17 @@ slices = st.fixed_dictionaries(
 examples = settings(max_examples=120)
 
 
-def check(address: str, obj: Any) -> None:
+def check(url: str, collection: str, obj: Any) -> None:
     """Accepted objects survive a round trip; refused ones are told why."""
-    status, answer = exchange("POST", address, obj)
+    status, answer = exchange(url, "POST", collection, obj)
     assert status in (201, 400, 422), answer
     if status != 201:
         assert answer["message"]
         return
-    path = f"{address}/{answer['metadata']['name']}"
-    status, read = exchange("GET", path)
+    path = f"{collection}/{answer['metadata']['name']}"
+    status, read = exchange(url, "GET", path)
     assert (status, read) == (200, answer)
-    status, written = exchange("PUT", path, read)
+    status, written = exchange(url, "PUT", path, read)
     assert (status, written["metadata"].get("resourceVersion")) == (200, answer["metadata"]["resourceVersion"]), written
     assert written == read
 
@@ -116,19 +109,19 @@ def check(address: str, obj: Any) -> None:
 @given(obj=claims)
 def test_claims(url: str, obj: Any) -> None:
     """Claims, valid or not."""
-    check(url + CLAIMS, {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", **obj})
+    check(url, CLAIMS, {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", **obj})
 
 
 @examples
 @given(obj=slices)
 def test_slices(url: str, obj: Any) -> None:
     """Slices, in the version that is not the stored one."""
-    check(url + SLICES, {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlice", **obj})
+    check(url, SLICES, {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlice", **obj})
 
 
 @examples
 @given(body=st.binary(max_size=30) | parameters.map(lambda value: json.dumps(value).encode()))
 def test_bodies_that_are_no_objects(url: str, body: bytes) -> None:
     """No input is a 500, but for the one that the real server gives: a resourceVersion on what is to be created."""
-    status, answer = exchange("POST", url + CLASSES, body)
+    status, answer = exchange(url, "POST", CLASSES, body)
     assert status in (201, 400, 422), answer

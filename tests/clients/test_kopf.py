@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import threading
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Queue
@@ -12,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.http import watch
 from understudy import Server
 
 kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed")
@@ -95,10 +94,9 @@ def test_an_operator(apiserver: Server, relay: Any) -> None:
 
 def watched(server: Server, resource: str) -> Iterator[dict[str, Any]]:
     """Every object in the namespace default: as it is, and after each change."""
-    path = f"/api/v1/namespaces/default/{resource}?watch=1&resourceVersion=0"
-    with urllib.request.urlopen(server.url + path, timeout=PATIENCE) as events:
-        for line in events:
-            yield json.loads(line)["object"]
+    with watch(server, f"/api/v1/namespaces/default/{resource}", "&resourceVersion=0") as events:
+        for event in events:
+            yield event["object"]
 
 
 def until_settled(server: Server, *names: str) -> None:

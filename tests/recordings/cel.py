@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from .client import Connection
+from .client import Client
 from .replay import Outcome
 
 PATH = "/apis/resource.k8s.io/v1alpha3/deviceclasses?dryRun=All"
 
 
-def replay(lines: list[Any], connection: Connection) -> Outcome:
+def replay(lines: list[Any], client: Client) -> Outcome:
     outcome = Outcome()
     for number, case in enumerate(lines, 1):
-        status, causes = verdict(connection, f"cel-{number}", case["expression"])
+        status, causes = verdict(client, f"cel-{number}", case["expression"])
         found = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
         if causes != (want := in_order(case["causes"])):
             found.append(f"causes: {causes}, want {want}")
@@ -25,16 +25,14 @@ def replay(lines: list[Any], connection: Connection) -> Outcome:
     return outcome
 
 
-def verdict(connection: Connection, name: str, expression: str) -> tuple[int, list[Any]]:
+def verdict(client: Client, name: str, expression: str) -> tuple[int, list[Any]]:
     body = {
         "apiVersion": "resource.k8s.io/v1alpha3",
         "kind": "DeviceClass",
         "metadata": {"name": name},
         "spec": {"selectors": [{"cel": {"expression": expression}}]},
     }
-    status, _, answer = connection.exchange(
-        "POST", PATH, {"Content-Type": "application/json"}, json.dumps(body).encode()
-    )
+    status, _, answer = client.exchange("POST", PATH, {"Content-Type": "application/json"}, json.dumps(body).encode())
     details = (answer.get("details") if isinstance(answer, dict) else None) or {}
     return status, in_order(details.get("causes") or [])
 

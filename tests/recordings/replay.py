@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .client import KEPT_HEADERS, Connection, Watch
+from .client import KEPT_HEADERS, Client, Watch
 from .compare import Memory
 
 PATIENCE = 30.0  # seconds beyond a recorded window before an event counts as missing
@@ -46,14 +46,14 @@ def read(path: Path) -> list[Any]:
         return [json.loads(line) for line in lines if line.strip()]
 
 
-def replay(lines: list[Any], connection: Connection, control: Control) -> Outcome:
+def replay(lines: list[Any], client: Client, control: Control) -> Outcome:
     """`control` carries out the recording's control steps: (what, body)."""
-    return Replay(connection, control).run(lines)
+    return Replay(client, control).run(lines)
 
 
 class Replay:
-    def __init__(self, connection: Connection, control: Control) -> None:
-        self.connection, self.control = connection, control
+    def __init__(self, client: Client, control: Control) -> None:
+        self.client, self.control = client, control
         self.memory = Memory()
         self.watches: dict[int, Watch] = {}
 
@@ -73,7 +73,7 @@ class Replay:
 
     def _make_namespace(self, name: str) -> None:
         body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
-        self.connection.exchange("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body)
+        self.client.exchange("POST", "/api/v1/namespaces", {"Content-Type": "application/json"}, body)
 
     def step(self, line: dict[str, Any]) -> list[str]:
         for kind in ("request", "watch", "start_watch", "collect", "control"):
@@ -88,7 +88,7 @@ class Replay:
             body = self.memory.fill(body)
             raw = (body if isinstance(body, str) else json.dumps(body)).encode() + b" " * request.get("pad", 0)
         path = self.memory.path(request["path"])
-        status, headers, answer = self.connection.exchange(request["method"], path, request["headers"], raw)
+        status, headers, answer = self.client.exchange(request["method"], path, request["headers"], raw)
         if "body" in line["response"]:
             self.memory.note(answer)
         return self._answer(line["response"], status, headers, answer)
@@ -104,7 +104,7 @@ class Replay:
         return found
 
     def _open(self, watch: dict[str, Any]) -> Watch:
-        return self.connection.watch(self.memory.path(watch["path"]), watch["headers"])
+        return self.client.watch(self.memory.path(watch["path"]), watch["headers"])
 
     def _watch(self, watch: dict[str, Any], line: dict[str, Any]) -> list[str]:
         live = self._open(watch)

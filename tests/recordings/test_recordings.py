@@ -10,7 +10,7 @@ import pytest
 from understudy import Server
 
 from . import cel, replay, sessions
-from .client import Connection
+from .client import Client
 from .conftest import Agreement
 
 HERE = Path(__file__).parent
@@ -53,27 +53,27 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def connection(server: Server) -> Iterator[Connection]:
-    connection = Connection(server.url, TOKEN)
-    yield connection
-    connection.close()
+def client(server: Server) -> Iterator[Client]:
+    client = Client(server.url, TOKEN)
+    yield client
+    client.close()
 
 
 @recorded(*(folder for folder in SERVERS if "/" in folder))
-def test_exchanges(server: Server, connection: Connection, path: Path, name: str, agreement: Agreement) -> None:
+def test_exchanges(server: Server, client: Client, path: Path, name: str, agreement: Agreement) -> None:
     """The same requests get the same status, headers, bodies and watch events."""
 
     def control(what: str, body: dict[str, bool]) -> None:
         assert what == "feature-gates"
         server.set_feature_gates(body)
 
-    agreement.check(name, replay.replay(replay.read(path), connection, control))
+    agreement.check(name, replay.replay(replay.read(path), client, control))
 
 
 @recorded("cel")
-def test_selectors(connection: Connection, path: Path, name: str, agreement: Agreement) -> None:
+def test_selectors(client: Client, path: Path, name: str, agreement: Agreement) -> None:
     """A CEL selector is accepted or refused in the same words."""
-    agreement.check(name, cel.replay(replay.read(path), connection))
+    agreement.check(name, cel.replay(replay.read(path), client))
 
 
 @recorded("kubectl")

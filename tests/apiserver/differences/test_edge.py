@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.http import TIMEOUT, send
 from understudy import Server
-
-from .asking import PATIENCE, send
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -27,7 +26,7 @@ def server() -> Iterator[Server]:
 def spoken(server: Server, said: str) -> bytes:
     """What comes back until the server closes."""
     address = urlsplit(server.url)
-    with socket.create_connection((address.hostname, address.port), timeout=PATIENCE) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
         connection.sendall(said.encode())
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
@@ -60,7 +59,7 @@ def test_large_answers_are_compressed(server: Server, path: str, accepted: str, 
     answer = send(server, "GET", path, headers={"Accept-Encoding": accepted})
     assert (answer.headers["Content-Encoding"] == "gzip") == compressed
     assert ("Accept-Encoding" in (answer.headers.get_all("Vary") or [])) == (compressed or path == "/openapi/v2")
-    assert (gzip.decompress(answer.raw) if compressed else answer.raw) == plain.raw
+    assert (gzip.decompress(answer.body) if compressed else answer.body) == plain.body
 
 
 def test_a_watch_of_an_old_client(server: Server) -> None:

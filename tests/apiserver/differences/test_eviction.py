@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -27,16 +26,16 @@ def server() -> Iterator[Server]:
 
 
 def run_pod(server: Server, conditions: Any) -> Any:
-    _, _, pod = ask(server, "GET", f"{PODS}/p")
+    pod = send(server, "GET", f"{PODS}/p").json()
     pod["status"] |= {"phase": "Running", "conditions": conditions}
-    return ask(server, "PUT", f"{PODS}/p/status", pod)[2]
+    return send(server, "PUT", f"{PODS}/p/status", pod).json()
 
 
 def evict(server: Server, name: str = "p", **options: Any) -> Any:
     """(status, the answer)."""
     metadata = {"name": name} if name else {}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
-    status, _, answer = ask(server, "POST", f"{PODS}/p/eviction", body)
+    status, answer = exchange(server, "POST", f"{PODS}/p/eviction", body)
     return status, answer
 
 
@@ -53,14 +52,14 @@ def test_preconditions(server: Server, condition: dict[str, str]) -> None:
     pod = run_pod(server, READY)
     status, answer = evict(server, preconditions=condition)
     assert (status, answer["details"]) == (409, {"name": "p", "kind": "Pod"})
-    assert ask(server, "GET", f"{PODS}/p")[2] == pod
+    assert send(server, "GET", f"{PODS}/p").json() == pod
 
 
 def test_preconditions_that_are_met(server: Server) -> None:
     """The version is the one from before the eviction is noted."""
     pod = run_pod(server, READY)
     assert evict(server, preconditions={"resourceVersion": pod["metadata"]["resourceVersion"]})[0] == 201
-    assert ask(server, "GET", f"{PODS}/p")[0] == 404
+    assert send(server, "GET", f"{PODS}/p").status == 404
 
 
 @pytest.mark.parametrize(
@@ -79,10 +78,10 @@ def test_budgets(server: Server, conditions: Any, policy: str | None, healthy: i
     run_pod(server, conditions)
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"a": "b"}}, "unhealthyPodEvictionPolicy": policy}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
-    _, _, budget = ask(server, "POST", BUDGETS, budget)
+    budget = send(server, "POST", BUDGETS, budget).json()
     counted = {"currentHealthy": healthy, "desiredHealthy": 1, "disruptionsAllowed": 0, "expectedPods": 1}
     budget["status"] = {**counted, "observedGeneration": 1}
-    ask(server, "PUT", f"{BUDGETS}/b/status", budget)
+    send(server, "PUT", f"{BUDGETS}/b/status", budget)
     assert evict(server)[0] == status
 
 
@@ -92,7 +91,7 @@ def test_two_budgets(server: Server) -> None:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     for name in ("b", "c"):
         made = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}, "spec": spec}
-        ask(server, "POST", BUDGETS, made)
+        send(server, "POST", BUDGETS, made)
     status, answer = evict(server)
     assert (status, answer.get("reason")) == (500, None)
     assert answer["message"].startswith("This pod has more than one PodDisruptionBudget")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
+from tests.http import send
 from understudy import Server
 from understudy.machinery.serializer.protobuf_wire import BYTES, open_envelope, read_fields
-
-from .asking import ask, send
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 META = "g=meta.k8s.io"
@@ -24,7 +22,7 @@ def server() -> Iterator[Server]:
 
 def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
     """The rows of their table, unlike the list, are in the order in which requests are matched, then by name."""
-    table = ask(server, "GET", FLOWS, accept=f"application/json;as=Table;v=v1;{META}")[2]
+    table = send(server, "GET", FLOWS, accept=f"application/json;as=Table;v=v1;{META}").json()
     shown = [row["cells"][0] for row in table["rows"]]
     assert shown[:5] == [
         "exempt",
@@ -35,7 +33,7 @@ def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
     ]
     assert shown[-2:] == ["global-default", "catch-all"]
     assert [row["object"]["metadata"]["name"] for row in table["rows"]] == shown
-    names = [item["metadata"]["name"] for item in ask(server, "GET", FLOWS)[2]["items"]]
+    names = [item["metadata"]["name"] for item in send(server, "GET", FLOWS).json()["items"]]
     assert names == sorted(shown)
 
 
@@ -51,7 +49,7 @@ def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
 )
 def test_tables_without_rows(server: Server, path: str, rows: list[object] | None) -> None:
     """Kinds without a printer of their own say null, others show an empty list."""
-    assert ask(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}")[2]["rows"] == rows
+    assert send(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}").json()["rows"] == rows
 
 
 @pytest.mark.parametrize(
@@ -63,9 +61,9 @@ def test_rows_of_finished_pods(server: Server, phase: str, message: str | None) 
     spec = {"containers": [{"name": "c", "image": "i"}]}
     server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": phase.lower()}, "spec": spec})
     path = f"/api/v1/namespaces/default/pods/{phase.lower()}"
-    pod = ask(server, "GET", path)[2]
-    ask(server, "PUT", f"{path}/status", {**pod, "status": {**pod["status"], "phase": phase}})
-    (row,) = ask(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}")[2]["rows"]
+    pod = send(server, "GET", path).json()
+    send(server, "PUT", f"{path}/status", {**pod, "status": {**pod["status"], "phase": phase}})
+    (row,) = send(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}").json()["rows"]
     condition = {"type": "Completed", "status": "True", "reason": phase, "message": message}
     assert row.get("conditions") == ([condition] if message else None)
     assert list(row) == (["cells", "conditions", "object"] if message else ["cells", "object"])
@@ -75,8 +73,8 @@ def test_rows_of_finished_pods(server: Server, phase: str, message: str | None) 
 def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: dict[int, int]) -> None:
     """v1beta1 has its fields the other way round: the items, then the list's metadata."""
     form = f"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v={version};{META}"
-    message = open_envelope(send(server, "GET", "/api/v1/namespaces", headers={"Accept": form}).raw)[2]
-    listed = len(json.loads(send(server, "GET", "/api/v1/namespaces").raw)["items"])
+    message = open_envelope(send(server, "GET", "/api/v1/namespaces", accept=form).body)[2]
+    listed = len(send(server, "GET", "/api/v1/namespaces").json()["items"])
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
     found = [numbers[number] for number, _, _ in read_fields(message, known, "PartialObjectMetadataList")]
     assert (found.count(1), found.count(2)) == (1, listed)
@@ -98,9 +96,9 @@ def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: di
 def test_discovery_in_protobuf(server: Server, path: str, form: str, api_version: str, kind: str) -> None:
     """Each document is a message in an envelope, which has the apiVersion that the document has."""
     asked = f";as=APIGroupDiscoveryList;v={form};g=apidiscovery.k8s.io" if form else ""
-    answer = send(server, "GET", path, headers={"Accept": f"application/vnd.kubernetes.protobuf{asked}"})
+    answer = send(server, "GET", path, accept=f"application/vnd.kubernetes.protobuf{asked}")
     assert answer.headers["Content-Type"].startswith("application/vnd.kubernetes.protobuf")
-    found = open_envelope(answer.raw)
+    found = open_envelope(answer.body)
     assert found[:2] == (api_version, kind)
     known = dict.fromkeys(range(1, 10), ("", (BYTES,)))
     assert list(read_fields(found[2], known, kind))

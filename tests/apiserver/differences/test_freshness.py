@@ -7,12 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.http import TIMEOUT, exchange, send
 from understudy import Server
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.errors import StatusError
-
-from .asking import PATIENCE, ask
 
 FUTURE = 99999999
 NOT_THERE = f"Timeout: Too large resource version: {FUTURE}, current: "
@@ -25,12 +24,12 @@ OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}
 async def test_a_write_ends_the_wait() -> None:
     """A read that wants the next version goes on with the write that makes it, not with the one before."""
     store = MemoryStore()
-    waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), patience=PATIENCE))
+    waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), patience=TIMEOUT))
     for name in "ab":
         await asyncio.sleep(0)
         assert not waiting.done()
         await store.create(f"/registry/things/{name}", {"metadata": {"name": name}})
-    await asyncio.wait_for(waiting, PATIENCE)
+    await asyncio.wait_for(waiting, TIMEOUT)
     assert store.watching("/") == 0
 
 
@@ -47,7 +46,7 @@ async def test_versions_that_are_there_wait_for_nothing() -> None:
     store = MemoryStore()
     for version in ("", "0", str(store.revision)):
         with pytest.raises(StopIteration):
-            resource_version.wait_for(store, version, patience=PATIENCE).send(None)
+            resource_version.wait_for(store, version, patience=TIMEOUT).send(None)
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +87,8 @@ def test_versions_that_never_come(
 ) -> None:
     """The cache tells when to try again, etcd does not; an exact version is the store's own error."""
     path = f"/api/v1/namespaces/default/{where}?resourceVersion={FUTURE}{query}"
-    code, headers, body = ask(server, "GET", path)
+    response = send(server, "GET", path)
+    code, headers, body = response.status, response.headers, response.json()
     assert (code, headers["Retry-After"]) == (status, retry_after)
     assert body["message"].startswith(message)
     assert body.get("details", {}).get("retryAfterSeconds") == (int(retry_after) if retry_after else None)
@@ -104,5 +104,5 @@ def test_versions_that_never_come(
 )
 def test_versions_that_are_none(server: Server, where: str, status: int, message: str) -> None:
     """What is no number of 64 bits is the request's error in one source and the server's in the other."""
-    code, _, body = ask(server, "GET", f"/api/v1/namespaces/default/{where}?resourceVersion={BEYOND}")
+    code, body = exchange(server, "GET", f"/api/v1/namespaces/default/{where}?resourceVersion={BEYOND}")
     assert (code, body["message"]) == (status, message)

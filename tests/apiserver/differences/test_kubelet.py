@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask, send
 
 PODS = "/api/v1/namespaces/default/pods"
 HOSTLESS = "pod one does not have a host assigned"
@@ -61,7 +60,7 @@ def server() -> Iterator[Server]:
 )
 def test_refused(server: Server, path: str, status: int, message: str) -> None:
     """The container comes before the node, and the node before the kubelet."""
-    code, _, answer = ask(server, "GET", f"{PODS}/{path}")
+    code, answer = exchange(server, "GET", f"{PODS}/{path}")
     assert (code, answer["message"]) == (status, message)
 
 
@@ -69,7 +68,7 @@ def test_refused(server: Server, path: str, status: int, message: str) -> None:
 def test_log_of_a_pod_without_a_node(server: Server, query: str) -> None:
     """There is nothing to read."""
     answer = send(server, "GET", f"{PODS}/one/log{query}")
-    assert (answer.status, answer.raw) == (204, b"")
+    assert (answer.status, answer.body) == (204, b"")
 
 
 @pytest.mark.parametrize(
@@ -92,6 +91,6 @@ def test_log_of_a_pod_without_a_node(server: Server, query: str) -> None:
 )
 def test_parameters_of_logs(server: Server, query: str, causes: dict[str, str]) -> None:
     """They are looked at before the pod."""
-    status, _, answer = ask(server, "GET", f"{PODS}/none/log?{query}")
+    status, answer = exchange(server, "GET", f"{PODS}/none/log?{query}")
     assert (status, answer["details"]["kind"]) == (422, "PodLogOptions")
     assert {cause["field"]: cause["message"] for cause in answer["details"]["causes"]} == causes

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask
 
 CORE, GOING = "/api/v1/namespaces/default", "/api/v1/namespaces/going"
 PODS, LEASES = f"{CORE}/pods", "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -23,8 +22,8 @@ def server() -> Iterator[Server]:
     with Server(emulated_version="1.32") as running:
         running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "there"}, "spec": CONTAINERS})
         running.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "there"}})
-        ask(running, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
-        ask(running, "DELETE", GOING)
+        send(running, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
+        send(running, "DELETE", GOING)
         yield running
 
 
@@ -70,13 +69,13 @@ REFUSED = [
 @pytest.mark.parametrize(("path", "body", "status", "message"), REFUSED)
 def test_names_of_what_is_refused(server: Server, path: str, body: Any, status: int, message: str) -> None:
     """Admission is asked in its turn, of subresources too, and calls things by the names that they have by then."""
-    code, _, answer = ask(server, "POST", path, body)
+    code, answer = exchange(server, "POST", path, body)
     assert (code, answer["message"]) == (status, message)
 
 
 def test_overhead_of_a_pod_whose_name_is_generated(server: Server) -> None:
     """What validating admission refuses has its generated name."""
-    _, _, answer = ask(server, "POST", PODS, pod({"generateName": "g-"}, overhead={"cpu": "1"}))
+    answer = send(server, "POST", PODS, pod({"generateName": "g-"}, overhead={"cpu": "1"})).json()
     assert len(answer["details"]["name"]) == len("g-12345")
 
 
@@ -100,7 +99,7 @@ VERSIONS = [
 def test_versions_that_are_put(server: Server, name: str, version: str, status: int, message: str) -> None:
     """A version has to be a number; an update of a lease has to have one."""
     body = {"metadata": {"name": name, "resourceVersion": version}}
-    code, _, answer = ask(server, "PUT", f"{LEASES}/{name}", body)
+    code, answer = exchange(server, "PUT", f"{LEASES}/{name}", body)
     assert (code, answer["message"].rpartition("is invalid: ")[2]) == (status, message)
 
 
@@ -110,21 +109,21 @@ def test_versions_that_are_put(server: Server, name: str, version: str, status: 
 def test_versions_that_are_posted(server: Server, version: str, status: int) -> None:
     """A new object has none; what is no number is not looked at."""
     body = {"metadata": {"generateName": "posted-", "resourceVersion": version}}
-    assert ask(server, "POST", LEASES, body)[0] == status
+    assert send(server, "POST", LEASES, body).status == status
 
 
 def test_what_a_put_creates_keeps_its_deletion(server: Server) -> None:
     """Only POST takes out what clients do not say of new objects."""
     deleted = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
     body = {"metadata": {"name": "created", "resourceVersion": "1", "selfLink": "/x", **deleted}}
-    code, _, answer = ask(server, "PUT", f"{LEASES}/created", body)
+    code, answer = exchange(server, "PUT", f"{LEASES}/created", body)
     assert (code, answer["metadata"].get("selfLink")) == (201, None)
     assert {name: answer["metadata"][name] for name in deleted} == deleted
 
 
 def test_errors_of_events_name_the_core_kind(server: Server) -> None:
     """Events of both groups are the same objects."""
-    code, _, answer = ask(
+    code, answer = exchange(
         server, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", {"metadata": {"name": "e"}}
     )
     assert (code, answer["details"]["kind"], answer["details"].get("group")) == (422, "Event", None)
@@ -135,14 +134,14 @@ def test_a_job_whose_name_is_generated_keeps_its_labels_apart(server: Server) ->
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**CONTAINERS, "restartPolicy": "Never"}}
     for metadata, own in (({"generateName": "g-"}, True), ({"name": "named"}, False)):
         body = {"metadata": metadata, "spec": {"template": template}}
-        _, _, answer = ask(server, "POST", "/apis/batch/v1/namespaces/default/jobs", body)
+        answer = send(server, "POST", "/apis/batch/v1/namespaces/default/jobs", body).json()
         assert (answer["metadata"]["labels"] == {"a": "b"}) is own
 
 
 def test_a_pods_status_does_not_delete_it(server: Server) -> None:
     """The status subresource leaves deletionTimestamp as it is."""
     body = {"metadata": {"name": "there", "deletionTimestamp": "2020-01-01T00:00:00Z"}}
-    code, _, answer = ask(server, "PUT", f"{PODS}/there/status", body)
+    code, answer = exchange(server, "PUT", f"{PODS}/there/status", body)
     assert (code, "deletionTimestamp" in answer["metadata"]) == (200, False)
 
 
@@ -159,7 +158,7 @@ def test_the_metadata_of_a_scale(server: Server, fields: Any, status: int, messa
     """A Scale is checked like an object of its own."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
     workload = {"metadata": {"name": "w"}, "spec": {"template": template}}
-    ask(server, "POST", f"{CORE}/replicationcontrollers", workload)
+    send(server, "POST", f"{CORE}/replicationcontrollers", workload)
     scale = {"metadata": {"name": "w", **fields}, "spec": {"replicas": 2}}
-    code, _, answer = ask(server, "PUT", f"{CORE}/replicationcontrollers/w/scale", scale)
+    code, answer = exchange(server, "PUT", f"{CORE}/replicationcontrollers/w/scale", scale)
     assert (code, message in answer["message"]) == (status, True)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.http import send
 from understudy import Server
-
-from .asking import send
 
 CORE = "/api/v1/namespaces/default"
 MAPS, THERE = f"{CORE}/configmaps", f"{CORE}/configmaps/there"
@@ -61,9 +60,8 @@ def patched(server: Server, form: str, path: str, body: Any) -> tuple[int, list[
     """(status, warnings, the answer's object) of a dry run; without a form, of a PUT."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     query = "?dryRun=All" + ("&fieldManager=m&force=true" if form == "apply" else "")
-    answer = send(server, "PATCH" if form else "PUT", path + query, sent, {"Content-Type": MEDIA[form]})
-    warnings = [json.loads(text.removeprefix("299 - ")) for text in answer.headers.get_all("Warning") or []]
-    return answer.status, warnings, json.loads(answer.raw)
+    answer = send(server, "PATCH" if form else "PUT", path + query, sent, MEDIA[form])
+    return answer.status, answer.warnings, answer.json()
 
 
 @pytest.mark.parametrize("sent", [None, "", "/", "__internal"])
@@ -239,7 +237,7 @@ def test_an_apply_that_changes_nothing_leaves_opaque_parts_as_they_are(server: S
     config = [{"opaque": {"driver": "d.com", "parameters": {"a": 1}}}]
     body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": {"name": "spaced"}}
     sent = json.dumps({**body, "spec": {"config": config}}).encode()
-    send(server, "POST", path, sent, {"Content-Type": "application/json"})
+    send(server, "POST", path, sent)
     assert patched(server, "apply", f"{path}/spaced", {**body, "spec": {}})[2]["metadata"]["generation"] == 1
 
 
@@ -291,6 +289,5 @@ def test_who_sends_an_empty_list_owns_it(server: Server) -> None:
     """Null is stored; that holds for the object's own fields as for those below."""
     path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
     sent = {"metadata": {"name": "none"}, "rules": []}
-    answer = send(server, "POST", f"{path}?dryRun=All", json.dumps(sent).encode(), {"Content-Type": MEDIA[""]})
-    role = json.loads(answer.raw)
+    role = send(server, "POST", f"{path}?dryRun=All", sent).json()
     assert (role["rules"], role["metadata"]["managedFields"][0]["fieldsV1"]) == (None, {"f:rules": {}})

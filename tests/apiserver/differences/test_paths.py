@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask, send
 
 NS = "/api/v1/namespaces/default"
 NOT_FOUND = "the server could not find the requested resource"
@@ -49,7 +48,7 @@ def server() -> Iterator[Server]:
 )
 def test_paths_that_no_route_has(server: Server, method: str, path: str) -> None:
     """Whatever the method, a Status says that there is nothing."""
-    status, _, body = ask(server, method, path)
+    status, body = exchange(server, method, path)
     assert (status, body["message"], body["details"]) == (404, NOT_FOUND, {})
 
 
@@ -57,7 +56,7 @@ def test_paths_that_no_route_has(server: Server, method: str, path: str) -> None
 def test_paths_outside_of_every_router(server: Server, path: str) -> None:
     """Plain text."""
     answer = send(server, "GET", path)
-    assert (answer.status, answer.raw) == (404, b"404 page not found\n")
+    assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
 def test_slashes_behind_a_group(server: Server) -> None:
@@ -91,33 +90,34 @@ def test_slashes_behind_a_group(server: Server) -> None:
 )
 def test_names(server: Server, method: str, path: str, status: int, message: str) -> None:
     """What is told of names that are none, and of things that are not there or do not listen."""
-    code, _, body = ask(server, method, path)
+    code, body = exchange(server, method, path)
     assert (code, body["message"]) == (status, message)
 
 
 def test_escapes_that_are_none(server: Server) -> None:
     """In a path they spoil the request, in a query the parameter, as semicolons do."""
     answer = send(server, "GET", f"{NS}/pods/%ZZ")
-    assert (answer.status, answer.raw, answer.headers["Connection"]) == (400, b"400 Bad Request", "close")
+    assert (answer.status, answer.body, answer.headers["Connection"]) == (400, b"400 Bad Request", "close")
     assert "Server" not in answer.headers
-    assert ask(server, "GET", f"{NS}/pods?limit=%ZZ&limit=a;b")[0] == 200
-    assert ask(server, "GET", f"{NS}/pods?limit=ab")[0] == 400
+    assert send(server, "GET", f"{NS}/pods?limit=%ZZ&limit=a;b").status == 200
+    assert send(server, "GET", f"{NS}/pods?limit=ab").status == 400
 
 
 def test_component_statuses(server: Server) -> None:
     """The store is well, other parts are not there; a warning says that nobody should ask."""
-    status, headers, body = ask(server, "GET", "/api/v1/componentstatuses")
+    response = send(server, "GET", "/api/v1/componentstatuses")
+    status, headers, body = response.status, response.headers, response.json()
     assert (status, body["metadata"]) == (200, {})
     healthy = {item["metadata"]["name"]: item["conditions"][0]["status"] for item in body["items"]}
     assert healthy == {"controller-manager": "False", "scheduler": "False", "etcd-0": "True"}
     assert headers["Warning"] == '299 - "v1 ComponentStatus is deprecated in v1.19+"'
-    chosen = ask(server, "GET", "/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0")[2]
+    chosen = send(server, "GET", "/api/v1/componentstatuses?fieldSelector=metadata.name%3Detcd-0").json()
     assert [item["metadata"]["name"] for item in chosen["items"]] == ["etcd-0"]
 
 
 def test_timeouts_of_requests_that_last(server: Server) -> None:
     """Nobody reads the timeout of a watch, nor of a log."""
-    assert ask(server, "GET", f"{NS}/pods?timeout=5")[0] == 400
+    assert send(server, "GET", f"{NS}/pods?timeout=5").status == 400
     assert send(server, "GET", f"{NS}/pods?timeout=5&watch=1&timeoutSeconds=-1").status == 200
     assert send(server, "GET", f"{NS}/pods/a/log?timeout=5").status == 204
 
@@ -134,7 +134,7 @@ def test_metrics_of_what_is_not_there(server: Server) -> None:
             f"/zz{i}",
         ):
             assert send(server, "GET", path).status == 404
-        text = send(server, "GET", "/metrics").raw.decode()
+        text = send(server, "GET", "/metrics").body.decode()
         assert "zz" not in text
         sizes.add(text.count("apiserver_request_total{"))
     assert len(sizes) == 2  # asking for the metrics counts too, once

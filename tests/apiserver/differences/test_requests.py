@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask, send
 
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -115,13 +114,13 @@ REFUSED = [
 @pytest.mark.parametrize(("method", "target", "status", "message"), REFUSED)
 def test_refusals(server: Server, method: str, target: str, status: int, message: str) -> None:
     """Of several things that are wrong with a request, the one that is told is the one the real server tells."""
-    code, _, body = ask(server, method, target)
+    code, body = exchange(server, method, target)
     assert (code, body["message"]) == (status, message)
 
 
 def test_a_form_that_is_not_served_comes_before_a_missing_object(server: Server) -> None:
     """GET of an object that is not there in a form that is not served: 406, not 404."""
-    code, _, body = ask(server, "GET", f"{MAPS}/nobody", accept="text/plain")
+    code, body = exchange(server, "GET", f"{MAPS}/nobody", accept="text/plain")
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
 
 
@@ -137,14 +136,14 @@ def test_a_form_that_is_not_served_comes_before_a_missing_object(server: Server)
 )
 def test_forms_of_lists_are_refused_in_two_places(server: Server, query: str, accept: str, status: int) -> None:
     """Media types before the options are read, what they are to hold after that, and labels of fields at last."""
-    assert ask(server, "GET", f"{MAPS}?{query}", accept=accept)[0] == status
+    assert send(server, "GET", f"{MAPS}?{query}", accept=accept).status == status
 
 
 def test_forms_of_lists_in_131() -> None:
     """1.31 refuses a form before it reads the options."""
     with Server(emulated_version="1.31") as server:
-        assert ask(server, "GET", f"{MAPS}?limit=x", accept="application/json;as=Table")[0] == 406
-        assert ask(server, "GET", f"{MAPS}?limit=x")[0] == 400
+        assert send(server, "GET", f"{MAPS}?limit=x", accept="application/json;as=Table").status == 406
+        assert send(server, "GET", f"{MAPS}?limit=x").status == 400
 
 
 @pytest.mark.parametrize(
@@ -152,40 +151,41 @@ def test_forms_of_lists_in_131() -> None:
 )
 def test_errors_know_no_server_version(server: Server, accept: str, indented: bool) -> None:
     """A list takes `sv=v1`. An error does not, and is told as to those who accept nothing."""
-    answer = send(server, "GET", f"{MAPS}?limit=x", headers={"Accept": accept})
-    assert answer.raw.startswith(b"{\n  ") == indented
-    assert send(server, "GET", MAPS, headers={"Accept": "application/json;sv=v1"}).status == 200
+    answer = send(server, "GET", f"{MAPS}?limit=x", accept=accept)
+    assert answer.body.startswith(b"{\n  ") == indented
+    assert send(server, "GET", MAPS, accept="application/json;sv=v1").status == 200
 
 
 def test_indented_json_is_escaped_too(server: Server) -> None:
     """For people too, what could be taken for HTML is escaped."""
-    body = send(server, "GET", f"{MAPS}?labelSelector=A_-/x&pretty=1").raw
+    body = send(server, "GET", f"{MAPS}?labelSelector=A_-/x&pretty=1").body
     assert b'"message": "unable to parse requirement: \\u003cnil\\u003e: ' in body
 
 
 def test_a_selector_of_nothing_selects_everything(server: Server) -> None:
     """A term with neither a label nor a value is none."""
-    assert len(ask(server, "GET", f"{MAPS}?fieldSelector=%3D,metadata.name%3Dthere,!%3D")[2]["items"]) == 1
-    assert ask(server, "GET", f"{MAPS}?fieldSelector=%3Dx")[0] == 400
+    assert len(send(server, "GET", f"{MAPS}?fieldSelector=%3D,metadata.name%3Dthere,!%3D").json()["items"]) == 1
+    assert send(server, "GET", f"{MAPS}?fieldSelector=%3Dx").status == 400
 
 
 def test_deletion_of_a_collection_offers_no_streams(server: Server) -> None:
     """The forms of a deleted collection are those of an object: none for watches."""
-    code, _, body = ask(server, "DELETE", MAPS, accept="text/plain")
+    code, body = exchange(server, "DELETE", MAPS, accept="text/plain")
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
 
 
 def test_a_watch_that_is_refused_speaks_the_lists_forms(server: Server) -> None:
     """YAML is no form of a watch, but its refusal comes after that of the version, and in YAML."""
-    answer = send(server, "GET", f"{MAPS}?watch=true&resourceVersion=x", headers={"Accept": "application/yaml"})
+    answer = send(server, "GET", f"{MAPS}?watch=true&resourceVersion=x", accept="application/yaml")
     assert (answer.status, answer.headers["Content-Type"]) == (500, "application/yaml")
-    assert b"code: 500" in answer.raw
+    assert b"code: 500" in answer.body
 
 
 def test_generate_name_beside_a_name_that_is_taken(server: Server) -> None:
     """A name that is taken is told as one that the server has generated, if there is a generateName too."""
     sent = {"metadata": {"name": "there", "generateName": "gen-"}}
-    code, headers, body = ask(server, "POST", MAPS, sent)
+    response = send(server, "POST", MAPS, sent)
+    code, headers, body = response.status, response.headers, response.json()
     assert (code, headers["Retry-After"], body["details"]["retryAfterSeconds"]) == (409, "1", 1)
     why = "the server was not able to generate a unique name for the object"
     assert body["message"] == f'configmaps "there" already exists, {why}'
@@ -203,15 +203,15 @@ def test_generate_name_beside_a_name_that_is_taken(server: Server) -> None:
 )
 def test_preconditions_in_the_query_of_a_deletion(server: Server, query: str, why: str) -> None:
     """Without a body, `uid` and `resourceVersion` of the query are preconditions."""
-    code, _, body = ask(server, "DELETE", f"{MAPS}/there?{query}")
+    code, body = exchange(server, "DELETE", f"{MAPS}/there?{query}")
     assert code == 409
     assert why in body["message"]
 
 
 def watched(server: Server, query: str, form: str) -> tuple[int, list[Any]]:
     """The status and the events of a watch until it ends."""
-    answer = send(server, "GET", f"{MAPS}?watch=true{query}", headers={"Accept": form})
-    lines = answer.raw.splitlines() if answer.status == 200 else []
+    answer = send(server, "GET", f"{MAPS}?watch=true{query}", accept=form)
+    lines = answer.body.splitlines() if answer.status == 200 else []
     return answer.status, [json.loads(line) for line in lines]
 
 
@@ -240,14 +240,14 @@ def test_a_watch_of_lists_of_metadata_ends_at_once(server: Server) -> None:
 @pytest.mark.parametrize(("metadata", "name"), [({}, "Unknown"), ({"generateName": "g-"}, "g-")])
 def test_what_is_refused_before_it_has_a_name(server: Server, metadata: Any, name: str) -> None:
     """What admission refuses is told by its name, the beginning of one that would be generated, or as Unknown."""
-    ask(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
-    ask(server, "DELETE", "/api/v1/namespaces/going")
-    code, _, body = ask(server, "POST", "/api/v1/namespaces/going/configmaps", {"metadata": metadata})
+    send(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
+    send(server, "DELETE", "/api/v1/namespaces/going")
+    code, body = exchange(server, "POST", "/api/v1/namespaces/going/configmaps", {"metadata": metadata})
     why = "unable to create new content in namespace going because it is being terminated"
     assert (code, body["message"]) == (403, f'configmaps "{name}" is forbidden: {why}')
 
 
 def test_deletion_of_a_collection_at_version_zero(server: Server) -> None:
     """resourceVersion=0 lists whatever there is, and then is a precondition that no object meets."""
-    code, _, body = ask(server, "DELETE", f"{MAPS}?resourceVersion=0")
+    code, body = exchange(server, "DELETE", f"{MAPS}?resourceVersion=0")
     assert (code, body["reason"]) == (409, "Conflict")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.http import exchange, send
 from understudy import Server
-
-from .asking import ask, send
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 ACCOUNT = "system:serviceaccount:shop:robot"
@@ -30,7 +28,7 @@ def review(server: Server, kind: str, spec: Any, metadata: Any = None, namespace
     group = AUTHENTICATION if kind in ("SelfSubjectReview", "TokenReview") else AUTHORIZATION
     place = f"/namespaces/{namespace}" if namespace else ""
     body = {"apiVersion": group, "kind": kind, "metadata": metadata or {}, "spec": spec}
-    status, _, answer = ask(server, "POST", f"/apis/{group}{place}/{kind.lower()}s", body)
+    status, answer = exchange(server, "POST", f"/apis/{group}{place}/{kind.lower()}s", body)
     return status, answer
 
 
@@ -52,18 +50,17 @@ def review(server: Server, kind: str, spec: Any, metadata: Any = None, namespace
 )
 def test_groups_of_whom_one_acts_as(server: Server, user: str, more: dict[str, str], groups: list[str]) -> None:
     """Groups that are asked for take the place of a service account's; one of them tells whether the user is known."""
-    body = json.dumps({"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}).encode()
-    headers = {"Impersonate-User": user, "Content-Type": "application/json", **more}
-    answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers)
-    assert json.loads(answer.raw)["status"]["userInfo"] == {"username": user, "groups": groups}
+    body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
+    headers = {"Impersonate-User": user, **more}
+    answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers=headers).json()
+    assert answer["status"]["userInfo"] == {"username": user, "groups": groups}
 
 
 def test_uid_and_extras_of_whom_one_acts_as(server: Server) -> None:
     """Extras are named in lower case, with their escapes read."""
-    body = json.dumps({"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}).encode()
+    body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
     headers = {"Impersonate-User": "jane", "Impersonate-Uid": "7", "Impersonate-Extra-A%2FB": "c"}
-    sent = {**headers, "Content-Type": "application/json"}
-    answer = json.loads(send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, sent).raw)
+    answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers=headers).json()
     known = {"username": "jane", "uid": "7", "groups": [KNOWN], "extra": {"a/b": ["c"]}}
     assert answer["status"]["userInfo"] == known
 
@@ -80,7 +77,7 @@ def test_acting_as_nobody(server: Server, header: str, value: str, shown: str) -
     """Groups, a uid and extras are of a user."""
     answer = send(server, "GET", "/api/v1/nodes", headers={header: value})
     said = f'Internal Server Error: "/api/v1/nodes": requested [{shown}] without impersonating a user\n'
-    assert (answer.status, answer.raw.decode()) == (500, said)
+    assert (answer.status, answer.body.decode()) == (500, said)
 
 
 def test_reviews_that_answer_their_status_alone(server: Server) -> None:

@@ -14,16 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.differences.asking import send
+from tests.http import send
 from understudy import Server
 
 RECORDED = Path(__file__).parent / "recorded" / "differences.jsonl"
 LINES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
-
-
-def sent(server: Server, method: str, path: str, body: Any, media: str = "application/json") -> tuple[int, Any]:
-    answer = send(server, method, path, json.dumps(body).encode(), {"Content-Type": media})
-    return answer.status, json.loads(answer.raw)
 
 
 @pytest.mark.parametrize(
@@ -33,14 +28,14 @@ def sent(server: Server, method: str, path: str, body: Any, media: str = "applic
 )
 def test_update(apiserver: Server, line: Any) -> None:
     """What may not change is shown as kube-apiserver shows it."""
-    status, made = sent(apiserver, "POST", line["path"], line["object"])
-    assert status == 201, made
-    path = f"{line['path']}/{made['metadata']['name']}{line.get('subresource', '')}"
+    created = send(apiserver, "POST", line["path"], line["object"])
+    assert created.status == 201, created.body
+    path = f"{line['path']}/{created.json()['metadata']['name']}{line.get('subresource', '')}"
     if "earlier" in line:
-        sent(apiserver, "PATCH", path, line["earlier"], "application/strategic-merge-patch+json")
+        send(apiserver, "PATCH", path, line["earlier"], "application/strategic-merge-patch+json")
     method, query = ("PUT", "") if line["media"] == "application/json" else ("PATCH", "")
     if "apply" in line["media"]:
         query = "?fieldManager=m&force=true"
-    status, answer = sent(apiserver, method, path + query, line["body"], line["media"])
-    message = re.sub(r"0x[0-9a-f]{6,16}", "<pointer>", answer.get("message", ""))
-    assert (status, message) == (line["status"], line["message"])
+    response = send(apiserver, method, path + query, line["body"], line["media"])
+    message = re.sub(r"0x[0-9a-f]{6,16}", "<pointer>", response.json().get("message", ""))
+    assert (response.status, message) == (line["status"], line["message"])

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.apiserver.differences.asking import send
+from tests.http import send
 from understudy import Server
 
 BAD = {
@@ -43,12 +43,6 @@ def cases() -> list[Any]:
     return found
 
 
-def sent(server: Server, method: str, path: str, body: Any) -> Any:
-    media = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    compact = json.dumps(body, separators=(",", ":")).encode()  # opaque data keeps its spaces, a patch drops them
-    return json.loads(send(server, method, path, compact, {"Content-Type": media}).raw)
-
-
 def letters(answer: Any) -> str:
     causes = answer["details"]["causes"] if answer["kind"] == "Status" else ()
     return "".join(FIELDS[cause["field"]] for cause in causes)
@@ -59,10 +53,10 @@ def test_bad_metadata(apiserver: Server, line: Any) -> None:
     """Bad metadata is reported as often as by a kube-apiserver, and in its order, wherever it is written."""
     path, obj, dry = line["path"], line["object"], "?dryRun=All"
     bad = {**obj, "metadata": {**obj["metadata"], **BAD}}
-    found = {"create": letters(sent(apiserver, "POST", path + dry, bad))}
-    assert "uid" in sent(apiserver, "POST", path, obj)["metadata"]
+    found = {"create": letters(send(apiserver, "POST", path + dry, bad).json())}
+    assert "uid" in send(apiserver, "POST", path, obj).json()["metadata"]
     for target in line["causes"].keys() - {"create"}:
         where = f"{path}/{obj['metadata']['name']}" + ("" if target == "update" else f"/{target}")
         method, body = ("PUT", bad) if target == "finalize" else ("PATCH", {"metadata": BAD})
-        found[target] = letters(sent(apiserver, method, where + dry, body))
+        found[target] = letters(send(apiserver, method, where + dry, body).json())
     assert found == line["causes"]

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.error
-import urllib.request
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from typing import Any
 import pytest
 
 from tests.clock import FixedClock
+from tests.http import send
 from understudy import Server
 
 # Rows were recorded on that day; they say how long ago the times in the objects were.
@@ -34,7 +33,6 @@ _UNKNOWN = (
     (re.compile(r'(?<=")\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z(?=")'), "<time>"),
 )
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
-Answer = tuple[int, Any, list[str]]
 
 
 def lines(name: str, needed: str = "object") -> list[Any]:
@@ -52,20 +50,9 @@ def lines(name: str, needed: str = "object") -> list[Any]:
     return found
 
 
-def send(server: Server, method: str, path: str, body: Any, accept: str = "application/json") -> Answer:
-    headers = {"Content-Type": "application/json", "Accept": accept}
-    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers, method=method)
-    try:
-        with urllib.request.urlopen(request) as response:
-            return response.status, json.loads(response.read()), _warnings(response.headers)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.loads(error.read()), _warnings(error.headers)
-
-
-def _warnings(headers: Any) -> list[str]:
-    found = headers.get_all("Warning") or []
-    return [re.sub(r'^299 - "(.*)"$', r"\1", text).replace('\\"', '"').replace("\\\\", "\\") for text in found]
+def spaced(body: Any) -> bytes:
+    """Return JSON as the recorder sent it: errors show the bytes of opaque data, spaces included."""
+    return json.dumps(body).encode()
 
 
 def masked(value: Any) -> Any:
@@ -101,13 +88,14 @@ def told(line: Any, name: str) -> list[Any]:
 @pytest.mark.parametrize("line", lines("created"))
 def test_create(apiserver: Server, line: Any) -> None:
     """A dry run of a create is answered as a kube-apiserver answered it."""
-    status, answer, warnings = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"])
+    response = send(apiserver, "POST", line["path"] + "?dryRun=All", spaced(line["object"]))
+    status, answer = response.status, response.json()
     found = [] if status < 300 else masked(causes(answer))
     assert (status, sorted(found)) == (
         line["status"],
         sorted([r, f, m.split("\n")[0]] for r, f, m in told(line, "causes")),
     )
-    assert sorted(masked(warnings)) == told(line, "warnings")
+    assert sorted(masked(response.warnings)) == told(line, "warnings")
     if status < 300:
         assert shown(answer) == line["answer"]
 
@@ -115,7 +103,7 @@ def test_create(apiserver: Server, line: Any) -> None:
 @pytest.mark.parametrize("line", lines("created", "cells"))
 def test_row(apiserver: Server, line: Any) -> None:
     """What `kubectl get` shows of it."""
-    _, table, _ = send(apiserver, "POST", line["path"] + "?dryRun=All", line["object"], TABLE)
+    table = send(apiserver, "POST", line["path"] + "?dryRun=All", spaced(line["object"]), accept=TABLE).json()
     cells = [masked_cell(cell) for cell in masked(table["rows"][0]["cells"])]
     assert cells == line["cells"]
 
@@ -152,15 +140,17 @@ def _set(part: Any, name: str, values: list[Any]) -> None:
 @pytest.mark.parametrize("line", lines("updated"))
 def test_update(apiserver: Server, line: Any) -> None:
     """Updates of a stored object are answered as a kube-apiserver answered them."""
-    status, stored, _ = send(apiserver, "POST", line["path"], line["object"])
-    assert status == 201, stored
+    created = send(apiserver, "POST", line["path"], spaced(line["object"]))
+    assert created.status == 201, created.body
+    stored = created.json()
     where = f"{line['path']}/{stored['metadata']['name']}"
     for step in line["steps"]:
         path = where + (f"/{step['subresource']}" if step["subresource"] else "")
         query = "" if step.get("write") else "?dryRun=All"
-        status, answer, warnings = send(apiserver, "PUT", path + query, changed(stored, step["changes"]))
+        response = send(apiserver, "PUT", path + query, spaced(changed(stored, step["changes"])))
+        status, answer = response.status, response.json()
         found = [] if status < 300 else masked(causes(answer))
         assert (status, sorted(found)) == (step["status"], told(step, "causes")), step
-        assert sorted(warnings) == told(step, "warnings"), step
+        assert sorted(response.warnings) == told(step, "warnings"), step
         if step.get("write"):
             stored = answer
