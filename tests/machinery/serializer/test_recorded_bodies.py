@@ -25,7 +25,7 @@ from understudy.machinery.serializer.json import (
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.validation.dump import dump
 
-RECORDINGS = Path(__file__).parent.parent / "recordings"
+RECORDINGS = Path(__file__).parents[2] / "recordings"
 RELEASES = ("1.31", "1.32")
 PATH = re.compile(
     r"/(?:api|apis/(?P<group>[^/]+))/(?P<version>[^/]+)/(?:namespaces/[^/]+/)?(?P<resource>\w+)(?P<rest>.*)"
@@ -41,7 +41,7 @@ POINTER = re.compile(r"0x[0-9a-f]{8,16}")
 
 def kinds(release: str) -> dict[tuple[str, str, str], str]:
     """{(group, version, resource): kind} of everything that can be written."""
-    folder = Path(__file__).parent.parent.parent / "schemas" / release / "resources.json"
+    folder = Path(__file__).parents[3] / "schemas" / release / "resources.json"
     return {
         (group["group"], version["version"], resource["resource"]): resource["responseKind"]["kind"]
         for group in json.loads(folder.read_text())

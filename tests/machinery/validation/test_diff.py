@@ -1,4 +1,4 @@
-"""Differences of Go values. A line of `godiff.jsonl` is {"type", "x", "y", "text"}: two values of an internal type of
+"""Differences of Go values. A line of `diff.jsonl` is {"type", "x", "y", "text"}: two values of an internal type of
 core, made up at random, and what `cmp.Diff` of go-cmp 0.6.0 prints for them with plain spaces."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from understudy.machinery.validation.diff import diff
 
 SCHEMAS = Schemas.of(V1_32)
 CORE = "k8s.io/kubernetes/pkg/apis/core."
-CASES = [json.loads(line) for line in (Path(__file__).parent / "godiff.jsonl").read_text().splitlines()]
+CASES = [json.loads(line) for line in (Path(__file__).parent / "diff.jsonl").read_text().splitlines()]
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["type"])

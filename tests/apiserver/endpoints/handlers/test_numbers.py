@@ -8,9 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.http import send
 from understudy import Server
-
-from .asking import send
 
 CLASSES = "/apis/resource.k8s.io/v1beta1/deviceclasses"
 MEDIA = {
@@ -46,9 +45,9 @@ def server() -> Iterator[Server]:
 
 def stored(server: Server, method: str, target: str, form: str, body: str) -> str:
     """Return the number `n` of the answer, in the answer's own spelling."""
-    answer = send(server, method, f"{CLASSES}{target}", body.encode(), {"Content-Type": MEDIA[form]})
-    assert answer.status in (200, 201), answer.raw
-    spelling = re.search(rb'"n":([^},]+)', answer.raw)
+    answer = send(server, method, f"{CLASSES}{target}", body.encode(), MEDIA[form])
+    assert answer.status in (200, 201), answer.body
+    spelling = re.search(rb'"n":([^},]+)', answer.body)
     assert spelling
     return spelling[1].decode()
 
