@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.cel import compile as compile_selector
 from understudy.admission.cel import compiler as cel_compiler
 from understudy.admission.cel import device_environment
@@ -19,9 +20,8 @@ from understudy.admission.cel.parser.lark_parser import SyntaxMismatchError
 from understudy.admission.cel.parser.lark_parser import parse as parse_with_celpy
 from understudy.admission.cel.parser.macros import MACROS
 from understudy.admission.cel.parser.tokens import scan
-from understudy.machinery.releases.version import V1_32
 
-ENVIRONMENT = device_environment(V1_32)
+ENVIRONMENT = device_environment(NEWEST)
 LINES = (Path(__file__).parent / "corpus-1.32.jsonl").read_text("utf-8").splitlines()
 CORPUS: list[tuple[str, str | None]] = [(expression, answer) for expression, answer in map(json.loads, LINES)]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.cel import EvaluationError, device_environment
 from understudy.admission.cel import compile as compile_selector
-from understudy.machinery.releases.version import V1_32
 
 DEVICE = {
     "driver": "dra.example.com",
@@ -23,7 +23,7 @@ OWN = 'device.attributes["dra.example.com"]'
 
 
 def evaluate(expression: str) -> bool | str:
-    compiled = compile_selector(expression, device_environment(V1_32))
+    compiled = compile_selector(expression, device_environment(NEWEST))
     assert compiled.error is None, compiled.error
     try:
         return compiled.evaluate(DEVICE)
@@ -105,7 +105,7 @@ def evaluate(expression: str) -> bool | str:
 def test_evaluation(expression: str, result: bool | str) -> None:
     """The program answers as cel-go's does."""
     if result == "compile":
-        assert compile_selector(expression, device_environment(V1_32)).error is not None
+        assert compile_selector(expression, device_environment(NEWEST)).error is not None
     else:
         assert evaluate(expression) == result
 
@@ -113,4 +113,4 @@ def test_evaluation(expression: str, result: bool | str) -> None:
 def test_what_did_not_compile_cannot_be_evaluated() -> None:
     """Asking anyway is an error, not a verdict."""
     with pytest.raises(EvaluationError):
-        compile_selector("nonsense(", device_environment(V1_32)).evaluate(DEVICE)
+        compile_selector("nonsense(", device_environment(NEWEST)).evaluate(DEVICE)

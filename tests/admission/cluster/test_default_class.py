@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins import default_class
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 STORAGE, OLD_STORAGE = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
@@ -22,7 +22,7 @@ def class_(name: str, second: int, mark: str = "", value: str = "true") -> Obj:
 
 
 def context(*classes: Obj) -> Context:
-    return Context(V1_32, Gates.of(V1_32), "v1", listing=lambda group, resource, namespace: classes)
+    return Context(NEWEST, Gates.of(NEWEST), "v1", listing=lambda group, resource, namespace: classes)
 
 
 def claim(**spec: Any) -> Obj:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins import volume_claim_resize
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 
@@ -21,7 +21,7 @@ def context(allowed: bool | None) -> Context:
     def lookup(group: str, resource: str, namespace: str, name: str) -> Obj | None:
         return {"allowVolumeExpansion": allowed} if name == "gold" else None
 
-    return Context(V1_32, Gates.of(V1_32), "v1", lookup=lookup)
+    return Context(NEWEST, Gates.of(NEWEST), "v1", lookup=lookup)
 
 
 def claim(class_: str, size: str) -> Obj:

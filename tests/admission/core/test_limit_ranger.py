@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins import limit_ranger
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 
@@ -19,7 +19,7 @@ Obj = dict[str, Any]
 def context(*items: Obj) -> Context:
     """A namespace with one limit range."""
     found = [{"metadata": {"name": "l"}, "spec": {"limits": list(items)}}]
-    return Context(V1_32, Gates.of(V1_32), "v1", listing=lambda group, resource, namespace: found)
+    return Context(NEWEST, Gates.of(NEWEST), "v1", listing=lambda group, resource, namespace: found)
 
 
 def container(name: str, requests: Obj | None = None, limits: Obj | None = None, **more: Any) -> Obj:
@@ -140,7 +140,7 @@ def test_pods_that_state_what_they_need(on: bool, total: str) -> None:
     found = pod(container("a", {"cpu": "1"}))
     found["spec"]["resources"] = {"requests": {"cpu": "4"}}
     ctx = context({"type": "Pod", "min": {"cpu": "10"}})
-    ctx.gates = Gates.of(V1_32, {"PodLevelResources": on})
+    ctx.gates = Gates.of(NEWEST, {"PodLevelResources": on})
     assert refusal(found, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
 
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
-CTX = Context(V1_32, Gates.of(V1_32), "v1")
+CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
 
 
 def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> Obj:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
 
 Obj = dict[str, Any]
 PREFIX = "pod-security.kubernetes.io/"
@@ -21,8 +21,8 @@ def context(pods: tuple[Obj, ...] = (), **modes: str) -> Context:
     """A namespace with labels and pods."""
     namespace = {"metadata": {"name": "n", "labels": labels(**modes)}}
     return Context(
-        V1_32,
-        Gates.of(V1_32),
+        NEWEST,
+        Gates.of(NEWEST),
         "v1",
         lookup=lambda group, resource, namespace_, name: namespace,
         listing=lambda group, resource, namespace_: pods,

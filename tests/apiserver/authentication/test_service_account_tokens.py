@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.clock import FixedClock
 from tests.http import send
+from tests.releases import RELEASES
 from understudy import Server
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 
@@ -143,9 +144,9 @@ def test_the_node_of_a_pod_is_only_told() -> None:
     TOKENS.user(issued(pod=POD, node=NODE), [ISSUER], stored(("nodes", "")))
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa"}})
         yield running
 

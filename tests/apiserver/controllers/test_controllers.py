@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from tests.http import send, watch
+from tests.releases import every_release
 from understudy import Server
 from understudy.apiserver.cmd.cli import main
+from understudy.machinery.releases.version import Version
 
 Obj = dict[str, Any]
 pytestmark = pytest.mark.apiserver(controllers=["namespace", "garbage-collector"])
@@ -89,10 +91,10 @@ def test_none_by_default() -> None:
         assert server.get("namespace", "a")["status"]["phase"] == "Terminating"
 
 
-@pytest.mark.parametrize("emulated_version", ["1.31", "1.32"])
-def test_a_namespace_drains(emulated_version: str) -> None:
+@every_release
+def test_a_namespace_drains(release: Version) -> None:
     """A deleted namespace goes, and everything in it before; others are left alone."""
-    with Server(emulated_version=emulated_version, controllers=["namespace"]) as server:
+    with Server(emulated_version=str(release), controllers=["namespace"]) as server:
         make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
         server.apply(config_map("inside", namespace="a"), config_map("outside"))
         make(server, {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "a"}})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import RELEASES
 from understudy import Server
 
 NS = "/api/v1/namespaces/default"
@@ -14,9 +15,9 @@ NOT_FOUND = "the server could not find the requested resource"
 NOT_ALLOWED = "the server does not allow this method on the requested resource"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.apply(
             {
                 "apiVersion": "v1",

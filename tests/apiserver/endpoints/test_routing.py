@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
 from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.endpoints.routing import Handler, Route, find
@@ -20,7 +21,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 def route(method: str, path: str) -> Route | None:
     path, _, query = path.partition("?")
-    return find(Release.named("1.32"), method, request_info(method, path, Query(query)))
+    return find(Release.of(NEWEST), method, request_info(method, path, Query(query)))
 
 
 @pytest.mark.parametrize(

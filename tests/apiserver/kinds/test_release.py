@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases, storage_version_hash
-from understudy.machinery.releases.version import V1_31, V1_32
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.types import GroupVersionKind
 
 
 def test_a_kind_has_what_discovery_says() -> None:
     """Names, scope, verbs, subresources and columns are those of the real server."""
-    pods = Release.named("1.32").resource("", "v1", "pods")
+    pods = Release.of(NEWEST).resource("", "v1", "pods")
     assert pods is not None
     assert (pods.name, pods.singular, pods.namespaced, pods.short_names, pods.categories) == (
         "Pod",
@@ -29,11 +30,11 @@ def test_a_kind_has_what_discovery_says() -> None:
 
 @pytest.mark.parametrize(
     ("release", "versions", "stored"),
-    [("1.31", ("v1alpha3",), "v1alpha3"), ("1.32", ("v1beta1", "v1alpha3"), "v1beta1")],
+    [(V1_31, ("v1alpha3",), "v1alpha3"), (V1_32, ("v1beta1", "v1alpha3"), "v1beta1")],
 )
-def test_one_kind_for_all_versions(release: str, versions: tuple[str, ...], stored: str) -> None:
+def test_one_kind_for_all_versions(release: Version, versions: tuple[str, ...], stored: str) -> None:
     """A kind is the same in each of its versions, preferred first."""
-    served = Release.named(release)
+    served = Release.of(release)
     claim = served.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert claim.versions == versions
@@ -43,7 +44,7 @@ def test_one_kind_for_all_versions(release: str, versions: tuple[str, ...], stor
 
 def test_events_are_stored_once() -> None:
     """events.k8s.io events are core events under another name."""
-    events = Release.named("1.32").kind("events.k8s.io", "Event")
+    events = Release.of(NEWEST).kind("events.k8s.io", "Event")
     assert events is not None
     assert events.stored == GroupVersionKind("", "v1", "Event")
     assert storage_version_hash(events.stored) == "r2yiGXH7wu8="
@@ -51,14 +52,14 @@ def test_events_are_stored_once() -> None:
 
 def test_definitions_are_said_to_be_stored_in_an_old_version() -> None:
     """Custom resource definitions still have the storage hash of v1beta1, which no release serves any more."""
-    definitions = Release.named("1.32").kind("apiextensions.k8s.io", "CustomResourceDefinition")
+    definitions = Release.of(NEWEST).kind("apiextensions.k8s.io", "CustomResourceDefinition")
     assert definitions is not None
     assert storage_version_hash(definitions.stored) == "jfWCUB31mvA="
 
 
 def test_virtual_resources() -> None:
     """Reviews and bindings are created only, component statuses read only: nothing is stored."""
-    virtual = {kind.resource for kind in Release.named("1.32").kinds if kind.virtual}
+    virtual = {kind.resource for kind in Release.of(NEWEST).kinds if kind.virtual}
     assert virtual == {
         "bindings",
         "componentstatuses",
@@ -92,13 +93,13 @@ def test_unknown_releases() -> None:
 )
 def test_runtime_config(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
     """Patterns first, then group-versions, then resources; unknown groups are ignored."""
-    left = Release.named("1.32").served(config)
+    left = Release.of(NEWEST).served(config)
     assert {group.name: list(group.versions) for group in left.groups} == groups
 
 
 def test_a_kind_knows_its_served_versions_only() -> None:
     """But it is stored, and has its shapes, as ever."""
-    left = Release.named("1.32").served({"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
+    left = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
     claim = left.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert (claim.versions, claim.storage_version) == (("v1alpha3",), "v1beta1")
@@ -111,4 +112,4 @@ def test_a_kind_knows_its_served_versions_only() -> None:
 def test_wrong_runtime_config(key: str) -> None:
     """A version that a known group never had, and keys of no known form, are errors."""
     with pytest.raises(ValueError, match="apps"):
-        Release.named("1.32").served({key: True})
+        Release.of(NEWEST).served({key: True})

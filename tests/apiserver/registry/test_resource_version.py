@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import TIMEOUT, exchange, send
+from tests.releases import RELEASES
 from understudy import Server
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.storage.memory import MemoryStore
@@ -49,9 +50,9 @@ async def test_versions_that_are_there_wait_for_nothing() -> None:
             resource_version.wait_for(store, version, patience=TIMEOUT).send(None)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.api.registry.patience = 0
         yield running
 

@@ -10,14 +10,15 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.http import TIMEOUT, send
+from tests.releases import RELEASES
 from understudy import Server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         big = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"a": "x" * 128 * 1024}}
         running.apply(big)
         yield running

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import aiohttp
 import pytest
 
+from tests.releases import RELEASES
 from understudy import Server
 from understudy.machinery.serializer.protobuf_wire import BYTES, read_fields
 
@@ -16,9 +17,9 @@ PROTOBUF = "application/vnd.kubernetes.protobuf;stream=watch"
 ORIGIN = {"Origin": "http://localhost"}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         for name in "ab":
             running.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
         yield running

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.releases import NEWEST
 from understudy.machinery.golang.yaml_reader import load_yaml
 from understudy.machinery.golang.yaml_writer import dump_yaml
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import DecodeError, decode_yaml, encode, yaml_to_json
 from understudy.machinery.typeinfo.schema import Schemas
 
-CONFIG_MAP = Schemas.of(V1_32).kind("", "v1", "ConfigMap")
+CONFIG_MAP = Schemas.of(NEWEST).kind("", "v1", "ConfigMap")
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 
 
 def renamed(obj: Obj, source: str, wanted: str) -> Obj | None:

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.releases import NEWEST
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import strategic
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json
 from understudy.machinery.typeinfo.schema import Schemas
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 POD = SCHEMAS.kind("", "v1", "Pod")
 DEPLOYMENT = SCHEMAS.kind("apps", "v1", "Deployment")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.patch.unstructured import from_unstructured
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.typeinfo.schema import Schemas
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 CONTROLLER = SCHEMAS.kind("", "v1", "ReplicationController")
 SLICE = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceSlice")
 MAP = SCHEMAS.kind("", "v1", "ConfigMap")

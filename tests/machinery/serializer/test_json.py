@@ -7,12 +7,12 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.golang.json_writer import RawObject
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import DecodeError, decode_json, decode_value, encode, read_type_meta
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 SLICE = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceSlice")
 POD = SCHEMAS.kind("", "v1", "Pod")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.machinery.releases.version import V1_32
+from tests.releases import NEWEST
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import (
     DecodeError,
@@ -23,7 +23,7 @@ from understudy.machinery.serializer.json import (
 from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope
 from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Schemas, Shape, Struct
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 KINDS = {
     name: SCHEMAS.kind(*name.split("/"))
     for name in (

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.http import send
+from tests.releases import NEWEST
 from understudy import Server
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 
-POD = Schemas.of(V1_32).kind("", "v1", "Pod")
+POD = Schemas.of(NEWEST).kind("", "v1", "Pod")
 
 
 def paths(value: Any) -> list[str]:
@@ -52,7 +52,7 @@ def test_what_is_in_order_is_not_copied() -> None:
 
 def test_recursive_types() -> None:
     """Types that hold themselves are put in order at every depth."""
-    schema: Struct = Schemas.of(V1_32).kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
+    schema: Struct = Schemas.of(NEWEST).kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     inner = {"properties": {"b": {"type": "object", "description": "d"}}, "type": "object"}
     versions = [{"schema": {"openAPIV3Schema": inner}, "name": "v1"}]
     found = in_field_order({"spec": {"versions": versions}}, schema)

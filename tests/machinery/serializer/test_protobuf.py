@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.golang.json_writer import RawObject
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import Version
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode
 from understudy.machinery.serializer.protobuf_wire import (
@@ -25,7 +26,7 @@ from understudy.machinery.serializer.protobuf_wire import (
 from understudy.machinery.typeinfo.schema import Schemas
 
 MODULES = {"1.31": "v0.31.3", "1.32": "v0.32.5"}
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 POD = SCHEMAS.kind("", "v1", "Pod")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from understudy.machinery.releases.version import V1_32
+from tests.releases import NEWEST
 from understudy.machinery.typeinfo.schema import Schemas
 from understudy.machinery.validation.diff import diff
 
-SCHEMAS = Schemas.of(V1_32)
+SCHEMAS = Schemas.of(NEWEST)
 CORE = "k8s.io/kubernetes/pkg/apis/core."
 CASES = [json.loads(line) for line in (Path(__file__).parent / "diff.jsonl").read_text().splitlines()]
 

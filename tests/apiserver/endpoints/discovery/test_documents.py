@@ -8,23 +8,24 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.releases import NEWEST, RELEASES
 from understudy.apiserver.endpoints.discovery.documents import Discovery
 from understudy.apiserver.endpoints.request import Call, Reply
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import health
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
-PAGES = {name: Discovery(Release.named(name), "<address>", pages=list(health.paths())) for name in ("1.31", "1.32")}
+PAGES = {release: Discovery(Release.of(release), "<address>", pages=list(health.paths())) for release in RELEASES}
 
 
-def ask(path: str, release: str = "1.32", method: str = "GET", query: str = "", **headers: str) -> Reply | None:
+def ask(path: str, release: Version = NEWEST, method: str = "GET", query: str = "", **headers: str) -> Reply | None:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return PAGES[release].answer(Call(method, path, named, b"", Query(query), V1_32))
+    return PAGES[release].answer(Call(method, path, named, b"", Query(query), release))
 
 
 def document(reply: Reply | None) -> Any:
@@ -35,31 +36,31 @@ def document(reply: Reply | None) -> Any:
 
 # release, path, Accept, the first digits of the digest of the recorded document
 RECORDED = [
-    ("1.31", "/", "*/*", "108c7b9f14ec09d4"),
-    ("1.31", "/api", "*/*", "0c5a9400842be06c"),
-    ("1.31", "/apis", "*/*", "4f3d6cba99bbbbf8"),
-    ("1.31", "/apis/resource.k8s.io", "*/*", "7aa7dc4e77a87b7b"),
-    ("1.31", "/apis/resource.k8s.io/", "*/*", "7aa7dc4e77a87b7b"),
-    ("1.31", "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
-    ("1.31", "/apis/events.k8s.io", "*/*", "feeb843392439506"),
-    ("1.31", "/apis/apps", "*/*", "d204bc4a9378fbfc"),
-    ("1.31", "/api", AGGREGATED, "48d2a1ba2bd541ad"),
-    ("1.31", "/apis", AGGREGATED, "a69a7061fdff9237"),
-    ("1.32", "/", "*/*", "94eba04b15fa8838"),
-    ("1.32", "/api", "*/*", "0c5a9400842be06c"),
-    ("1.32", "/apis", "*/*", "6523262c8bc9668d"),
-    ("1.32", "/apis/resource.k8s.io", "*/*", "e4d9bed9f058be57"),
-    ("1.32", "/apis/resource.k8s.io/", "*/*", "e4d9bed9f058be57"),
-    ("1.32", "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
-    ("1.32", "/apis/events.k8s.io", "*/*", "feeb843392439506"),
-    ("1.32", "/apis/apps", "*/*", "d204bc4a9378fbfc"),
-    ("1.32", "/api", AGGREGATED, "48d2a1ba2bd541ad"),
-    ("1.32", "/apis", AGGREGATED, "2ba9bac3d7a84339"),
+    (V1_31, "/", "*/*", "108c7b9f14ec09d4"),
+    (V1_31, "/api", "*/*", "0c5a9400842be06c"),
+    (V1_31, "/apis", "*/*", "4f3d6cba99bbbbf8"),
+    (V1_31, "/apis/resource.k8s.io", "*/*", "7aa7dc4e77a87b7b"),
+    (V1_31, "/apis/resource.k8s.io/", "*/*", "7aa7dc4e77a87b7b"),
+    (V1_31, "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
+    (V1_31, "/apis/events.k8s.io", "*/*", "feeb843392439506"),
+    (V1_31, "/apis/apps", "*/*", "d204bc4a9378fbfc"),
+    (V1_31, "/api", AGGREGATED, "48d2a1ba2bd541ad"),
+    (V1_31, "/apis", AGGREGATED, "a69a7061fdff9237"),
+    (V1_32, "/", "*/*", "94eba04b15fa8838"),
+    (V1_32, "/api", "*/*", "0c5a9400842be06c"),
+    (V1_32, "/apis", "*/*", "6523262c8bc9668d"),
+    (V1_32, "/apis/resource.k8s.io", "*/*", "e4d9bed9f058be57"),
+    (V1_32, "/apis/resource.k8s.io/", "*/*", "e4d9bed9f058be57"),
+    (V1_32, "/apis/coordination.k8s.io", "*/*", "7d7dbadbcc31c177"),
+    (V1_32, "/apis/events.k8s.io", "*/*", "feeb843392439506"),
+    (V1_32, "/apis/apps", "*/*", "d204bc4a9378fbfc"),
+    (V1_32, "/api", AGGREGATED, "48d2a1ba2bd541ad"),
+    (V1_32, "/apis", AGGREGATED, "2ba9bac3d7a84339"),
 ]
 
 
 @pytest.mark.parametrize(("release", "path", "accept", "digest"), RECORDED)
-def test_recorded_documents(release: str, path: str, accept: str, digest: str) -> None:
+def test_recorded_documents(release: Version, path: str, accept: str, digest: str) -> None:
     """Every document equals the real server's, in content and order."""
     found = document(ask(path, release, Accept=accept))
     assert sha256(orjson.dumps(found)).hexdigest()[:16] == digest
@@ -143,7 +144,7 @@ def test_missing_below_a_known_group(path: str) -> None:
     """A Status says that there is no such resource."""
     assert ask(path) is None
     with pytest.raises(StatusError) as missing:
-        PAGES["1.32"].missing(path)
+        PAGES[NEWEST].missing(path)
     assert missing.value.status()["details"] == {}
 
 
@@ -153,17 +154,17 @@ def test_missing_below_a_known_group(path: str) -> None:
 def test_missing_elsewhere(path: str) -> None:
     """Plain text, as Go's mux has it."""
     assert ask(path) is None
-    reply = PAGES["1.32"].missing(path)
+    reply = PAGES[NEWEST].missing(path)
     assert (reply.status, reply.body, reply.content_type) == (404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 def test_what_is_switched_off_is_not_listed() -> None:
     """Discovery follows --runtime-config."""
-    release = Release.named("1.32").served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
+    release = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
-    call = Call("GET", "/apis", {}, b"", Query(""), V1_32)
+    call = Call("GET", "/apis", {}, b"", Query(""), NEWEST)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups
     assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
-    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""), V1_32)) is None
+    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""), NEWEST)) is None
     assert pages.missing("/apis/batch/v1").status == 404

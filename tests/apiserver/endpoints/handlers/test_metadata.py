@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import RELEASES
 from understudy import Server
 
 CORE, GOING = "/api/v1/namespaces/default", "/api/v1/namespaces/going"
@@ -17,9 +18,9 @@ TERMINATING = "is forbidden: unable to create new content in namespace going bec
 UNNAMED = "metadata.name: Required value: name or generateName is required"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "there"}, "spec": CONTAINERS})
         running.apply({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "there"}})
         send(running, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})

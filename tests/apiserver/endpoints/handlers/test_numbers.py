@@ -9,7 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import send
+from tests.releases import since
 from understudy import Server
+from understudy.machinery.releases.version import V1_32
 
 CLASSES = "/apis/resource.k8s.io/v1beta1/deviceclasses"
 MEDIA = {
@@ -37,9 +39,9 @@ NUMBERS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         yield running
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from tests.http import send
+from tests.releases import since
 from understudy import Server
+from understudy.machinery.releases.version import V1_32
 
 CORE = "/api/v1/namespaces/default"
 MAPS, THERE = f"{CORE}/configmaps", f"{CORE}/configmaps/there"
@@ -48,9 +50,9 @@ LONG = "1" * 5000  # more digits than Python reads
 NAMELESS = "the name of the object (there based on URL) was undeterminable: name must be provided"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         for obj in OBJECTS:
             running.apply({**obj, "metadata": {"name": "there", "namespace": "default"}})
         yield running

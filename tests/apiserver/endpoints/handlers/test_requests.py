@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import since
 from understudy import Server
+from understudy.machinery.releases.version import V1_32
 
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"
 MAPS = "/api/v1/namespaces/default/configmaps"
 FORMS = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "there"}})
         yield running
 

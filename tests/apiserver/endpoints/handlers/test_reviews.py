@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import since
 from understudy import Server
+from understudy.machinery.releases.version import V1_32
 
 AUTHENTICATION, AUTHORIZATION = "authentication.k8s.io/v1", "authorization.k8s.io/v1"
 ACCOUNT = "system:serviceaccount:shop:robot"
@@ -17,9 +19,9 @@ KNOWN, UNKNOWN = "system:authenticated", "system:unauthenticated"
 GET, READ = {"verb": "get"}, {"path": "/x"}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         yield running
 
 

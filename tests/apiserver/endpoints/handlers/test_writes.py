@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import RELEASES
 from understudy import Server
 
 NAMESPACES, CLASSES = "/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses"
@@ -16,9 +17,9 @@ LONG = "j" * 63 + "x"
 TOO_LONG = "must be no more than 63 characters"
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         yield running
 
 

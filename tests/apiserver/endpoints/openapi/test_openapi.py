@@ -7,21 +7,22 @@ from typing import Any
 import orjson
 import pytest
 
+from tests.releases import NEWEST, RELEASES, every_release
 from understudy.apiserver.endpoints.openapi.v2 import encode, schema
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.request import Call, Reply
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.options import Query
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import Version
 
-DOCUMENTS = {name: OpenAPI(Release.named(name)) for name in ("1.31", "1.32")}
+DOCUMENTS = {release: OpenAPI(Release.of(release)) for release in RELEASES}
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
 
-def ask(path: str, query: str = "", release: str = "1.32", **headers: str) -> Reply:
+def ask(path: str, query: str = "", release: Version = NEWEST, **headers: str) -> Reply:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query), V1_32))
+    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query), release))
     assert reply is not None
     return reply
 
@@ -35,8 +36,8 @@ def index() -> Any:
     return read(ask("/openapi/v3"))["paths"]
 
 
-@pytest.mark.parametrize("release", ["1.31", "1.32"])
-def test_the_index(release: str) -> None:
+@every_release
+def test_the_index(release: Version) -> None:
     """Every group, version and page, sorted; as text, without an ETag."""
     reply = ask("/openapi/v3", release=release)
     found = read(reply)["paths"]
@@ -44,7 +45,7 @@ def test_the_index(release: str) -> None:
     assert list(found)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(found)[4:6]]
     assert list(found) == sorted(found)
     assert list(found)[-2:] == ["openid/v1/jwks", "version"]
-    groups = Release.named(release).groups
+    groups = Release.of(release).groups
     versions = {f"apis/{group.name}/{version}" for group in groups if group.name for version in group.versions}
     assert versions < set(found)
     assert found["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
@@ -75,8 +76,8 @@ def test_hashes() -> None:
 
 def test_a_hash_tells_what_is_served() -> None:
     """Switching a resource off changes the document and its hash, and no other."""
-    less = OpenAPI(Release.named("1.32").served({"apps/v1/daemonsets": False}))
-    changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS["1.32"].hashes[name]}
+    less = OpenAPI(Release.of(NEWEST).served({"apps/v1/daemonsets": False}))
+    changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS[NEWEST].hashes[name]}
     assert changed == {"apis/apps/v1"}
     assert not [path for path in less.document("apis/apps/v1")["paths"] if "daemonsets" in path]
 
@@ -131,15 +132,19 @@ def test_paths_of_subresources() -> None:
 def test_references_lead_somewhere() -> None:
     """Whatever a document refers to is in it."""
     for name in index():
-        document = DOCUMENTS["1.32"].document(name)
+        document = DOCUMENTS[NEWEST].document(name)
         known = document.get("components", {}).get("schemas", {})
         text = orjson.dumps(document).decode()
         named = {part.partition('"')[0] for part in text.split("#/components/schemas/")[1:]}
         assert named <= set(known), name
 
 
-@pytest.mark.parametrize(("release", "version"), [("1.31", "v1alpha3"), ("1.32", "v1alpha3"), ("1.32", "v1beta1")])
-def test_every_type_of_dra_is_described(release: str, version: str) -> None:
+@pytest.mark.parametrize(
+    ("release", "version"),
+    [(release, version) for release in RELEASES for version in Release.of(release).group_versions("resource.k8s.io")],
+    ids=str,
+)
+def test_every_type_of_dra_is_described(release: Version, version: str) -> None:
     """Each type and field of resource.k8s.io has words of its own for kubectl explain."""
     schemas = DOCUMENTS[release].document(f"apis/resource.k8s.io/{version}")["components"]["schemas"]
     ours = {name: shape for name, shape in schemas.items() if ".api.resource.v" in name}
@@ -176,7 +181,7 @@ def test_v2_json() -> None:
     """One document for all; kubectl looks for what a PATCH consumes."""
     reply = ask("/openapi/v2")
     document = read(reply)
-    assert (document["swagger"], document["info"]) == ("2.0", {"title": "Kubernetes", "version": "1.32"})
+    assert (document["swagger"], document["info"]) == ("2.0", {"title": "Kubernetes", "version": str(NEWEST)})
     assert len(document["definitions"]) > 500
     patch = document["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" in patch["consumes"]
@@ -188,7 +193,7 @@ def test_v2_protobuf() -> None:
     """The whole document can be encoded, under either name of the type; the answer has the one without @."""
     reply = ask("/openapi/v2", Accept=PROTOBUF)
     assert reply.content_type == PROTOBUF.replace("@", ".")
-    assert reply.body.startswith(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x041.32")
+    assert reply.body.startswith(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x04" + str(NEWEST).encode())
     assert b"io.k8s.api.resource.v1beta1.ResourceClaim" in reply.body
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import RELEASES
 from understudy import Server
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -21,9 +22,9 @@ def pod(name: str, *containers: str, **more: Any) -> Any:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+@pytest.fixture(scope="module", params=RELEASES, ids=str)
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    with Server(emulated_version=str(request.param)) as running:
         running.apply(
             pod("one", "a"),
             pod("two", "a", "b", initContainers=[{"name": "first", "image": "i"}]),

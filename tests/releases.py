@@ -1,0 +1,22 @@
+"""The releases that tests run on.
+
+A rule that every release has is tested on all of them, or on the newest where more would only take time. Recordings,
+and facts that changed with a release, name their release.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from understudy.apiserver.kinds.release import releases
+from understudy.machinery.releases.version import Version
+
+RELEASES = releases()  # every release that can be emulated, oldest first
+NEWEST = RELEASES[-1]
+
+every_release = pytest.mark.parametrize("release", RELEASES, ids=str)
+
+
+def since(first: Version) -> list[Version]:
+    """Return the releases from `first` on."""
+    return [release for release in RELEASES if release >= first]
