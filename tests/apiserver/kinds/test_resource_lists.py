@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.apiserver.differences.asking import send
+from tests.http import send
 from understudy import Server
 
 SENT = {"cpu": "1.0001", "memory": "100000001n", "ephemeral-storage": "1001e-4"}
@@ -81,9 +80,9 @@ def server() -> Iterator[Server]:
 
 
 def answer(server: Server, method: str, path: str, body: Any, form: str = "application/json") -> dict[str, Any]:
-    reply = send(server, method, path, json.dumps(body).encode(), {"Content-Type": form})
-    assert reply.status in (200, 201), reply.raw
-    return dict(json.loads(reply.raw))
+    reply = send(server, method, path, body, form)
+    assert reply.status in (200, 201), reply.body
+    return dict(reply.json())
 
 
 def assert_within(expected: Any, value: Any, path: str = "") -> None:

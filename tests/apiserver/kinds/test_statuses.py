@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.apiserver.differences.asking import send
+from tests.http import send
 from understudy import Server
 
 MERGE = "application/merge-patch+json"
@@ -134,9 +133,9 @@ def test_own_endpoint_keeps_the_status(
     """PUT, PATCH and apply of the object change nothing in its status, whether they send none, an empty or another."""
 
     def ask(method: str, target: str, body: Any, form: str = "application/json") -> dict[str, Any]:
-        answer = send(server, method, target, json.dumps(body).encode(), {"Content-Type": form})
-        assert answer.status in (200, 201), answer.raw
-        return dict(json.loads(answer.raw))
+        answer = send(server, method, target, body, form)
+        assert answer.status in (200, 201), answer.body
+        return dict(answer.json())
 
     root = "/api/v1" if version == "v1" else f"/apis/{version}"
     collection = f"{root}/namespaces/default/{resource}" if namespaced else f"{root}/{resource}"

@@ -141,7 +141,13 @@ def test_references_lead_somewhere() -> None:
 
 @pytest.mark.parametrize(
     ("release", "version"),
-    [(release, version) for release in RELEASES for version in Release.of(release).group_versions("resource.k8s.io")],
+    [
+        (release, version)
+        for release in RELEASES
+        for group in Release.of(release).groups
+        if group.name == "resource.k8s.io"
+        for version in group.versions
+    ],
     ids=str,
 )
 def test_every_type_of_dra_is_described(release: Version, version: str) -> None:
