@@ -14,7 +14,9 @@ All group-versions that are to be served must be switched on in that server (`--
     openapi/GROUP-VERSION.json   components.schemas of one group-version
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
-    gates.json                   feature gates with stage and default, from a server that was started without any
+
+and, from a server that was started without feature gates (`--default-gates`), the release's part of the table of every
+release's gates, feature_gates.json.
 """
 
 from __future__ import annotations
@@ -25,14 +27,22 @@ import re
 import ssl
 import sys
 import urllib.request
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from understudy.machinery.releases.features import REMOVED, FeatureSpec
+from understudy.machinery.releases.version import ByRelease, Version
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "src/understudy/schemas"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 META = "k8s.io/apimachinery/pkg/apis/meta"
 PROSE = ("description", "x-kubernetes-validations")
+GATES = "feature_gates.json"
+
+Entry: TypeAlias = tuple[str, str, bool]  # since which release, stage, default
+Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
 
 
 class Source:
@@ -95,11 +105,44 @@ def resources(source: Source) -> list[dict[str, Any]]:
     return out
 
 
-def gates(source: Source) -> dict[str, list[Any]]:
-    """{gate: [stage, default]} of a server started without gates; stages are ALPHA, BETA, "" (GA) and DEPRECATED."""
-    text = source.text("/metrics")
-    found = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', text, re.M)
-    return {name: [stage, value == "1"] for name, stage, value in sorted(found)}
+def gates(source: Source) -> dict[str, FeatureSpec]:
+    """Return {gate: spec} of a server that was started without gates."""
+    lines = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', source.text("/metrics"), re.M)
+    return {name: FeatureSpec(stage, value == "1") for name, stage, value in lines}
+
+
+def record_gates(release: str, source: Source) -> None:
+    """Write the gates of a server into the table of every release's gates, one gate a line."""
+    table = gates_over_time(json.loads((SCHEMAS / GATES).read_text()), Version.parse(release), gates(source))
+    lines = (f"{json.dumps(name)}: {json.dumps(history)}" for name, history in table.items())
+    (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def gates_over_time(table: Table, release: Version, recorded: Mapping[str, FeatureSpec]) -> Table:
+    """Return the table with the gates that one release was recorded to have, in the place of what it said of it."""
+    known = {Version.parse(since) for history in table.values() for since, _, _ in history}
+    out: Table = {}
+    for name in sorted(table.keys() | recorded.keys()):
+        history = ByRelease({Version.parse(since): FeatureSpec(stage, on) for since, stage, on in table.get(name, ())})
+        specs = {version: history.get(version) for version in known} | {release: recorded.get(name)}
+        out[name] = changes(specs)
+    return out
+
+
+def changes(specs: Mapping[Version, FeatureSpec | None]) -> list[Entry]:
+    """Return the history of a gate, as entries [since, stage, default], from what it is in each release.
+
+    A gate that a release does not have any more (None) is removed, and keeps its last default.
+    """
+    history: list[Entry] = []
+    before: FeatureSpec | None = None
+    for version, spec in sorted(specs.items()):
+        if spec is None and before is not None:
+            spec = FeatureSpec(REMOVED, before.default)
+        if spec is not None and spec != before:
+            history.append((str(version), *spec))
+        before = spec
+    return history
 
 
 def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
@@ -149,7 +192,7 @@ def main() -> int:
     write["resources.json"] = groups
     write["types.json"] = types(json.loads(args.types.read_text()), groups)
     if args.default_gates:
-        write["gates.json"] = gates(Source(args.default_gates, args.token))
+        record_gates(args.release, Source(args.default_gates, args.token))
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)

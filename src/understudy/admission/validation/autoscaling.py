@@ -10,6 +10,7 @@ from understudy.admission.validation.apps.common import SPEC, counters
 from understudy.admission.validation.core.containers.resources import container_name, printed
 from understudy.admission.validation.formats import choice, each, label
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -30,11 +31,11 @@ _POLICIES = ("Percent", "Pods")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
-    return _spec(obj["spec"], 0 if ctx.gates["HPAScaleToZero"] else 1, ctx.release)
+    return _spec(obj["spec"], 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] else 1, ctx.release)
 
 
 def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    zero = ctx.gates["HPAScaleToZero"] or old["spec"].get("minReplicas") == 0
+    zero = ctx.gates[features.HPA_SCALE_TO_ZERO] or old["spec"].get("minReplicas") == 0
     return _spec(obj["spec"], 0 if zero else 1, ctx.release)
 
 

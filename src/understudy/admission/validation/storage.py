@@ -10,6 +10,7 @@ from understudy.admission.validation.core.volumes.volume_sources import csi_driv
 from understudy.admission.validation.formats import choice, each, nonnegative, qualified
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -99,7 +100,7 @@ def driver(obj: Obj, ctx: Context) -> Errors:
     where = _SPEC.child("volumeLifecycleModes")
     for mode in spec.get("volumeLifecycleModes") or ():
         errors += choice(mode, _MODES, where)
-    if spec.get("seLinuxMount") is None and ctx.gates["SELinuxMountReadWriteOncePod"]:
+    if spec.get("seLinuxMount") is None and ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD]:
         errors.append(required(_SPEC.child("seLinuxMount")))
     return errors
 

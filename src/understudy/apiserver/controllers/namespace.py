@@ -18,6 +18,7 @@ from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
 FINALIZER = "kubernetes"
@@ -74,7 +75,7 @@ class NamespaceController:
         place = self._access.place(entry.key)
         assert place is not None
         emptying = _Emptying(self._access, key)
-        await emptying.run(ordered=self._api.gates["OrderedNamespaceDeletion"])
+        await emptying.run(ordered=self._api.gates[features.ORDERED_NAMESPACE_DELETION])
         conditions = emptying.conditions((entry.value.get("status") or {}).get("conditions") or [])
         if conditions is not None:
             await self._access.patch(place, {"status": {"conditions": conditions}}, "status")

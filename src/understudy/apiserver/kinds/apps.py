@@ -19,6 +19,7 @@ from understudy.apiserver.kinds.printers import NONE, age, containers, labels, n
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent, split_api_version
 from understudy.machinery.validation.field import Path
@@ -139,9 +140,9 @@ def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
         set_absent(strategy, "rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         _rolling(strategy, partition=0)
-        if ctx.gates["MaxUnavailableStatefulSet"]:
+        if ctx.gates[features.MAX_UNAVAILABLE_STATEFUL_SET]:
             _rolling(strategy, maxUnavailable=1)
-    if ctx.gates["StatefulSetAutoDeletePVC"]:
+    if ctx.gates[features.STATEFUL_SET_AUTO_DELETE_PVC]:
         policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
         defaults = {"whenDeleted": "Retain", "whenScaled": "Retain"}
         spec["persistentVolumeClaimRetentionPolicy"] = defaults | {k: v for k, v in policy.items() if v}
@@ -370,10 +371,13 @@ def drop_stateful_set_fields(stateful_set: Obj, old: Obj | None, ctx: Context) -
         if not ctx.gates[gate] and before.get(field) is None:
             spec.pop(field, None)
     used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
-    if not ctx.gates["MaxUnavailableStatefulSet"] and not used:
+    if not ctx.gates[features.MAX_UNAVAILABLE_STATEFUL_SET] and not used:
         (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
     drop_template_fields(stateful_set, old, ctx)
 
 
 # The gate that a field of a stateful set's spec belongs to.
-_GATED = {"StatefulSetAutoDeletePVC": "persistentVolumeClaimRetentionPolicy", "StatefulSetStartOrdinal": "ordinals"}
+_GATED = {
+    features.STATEFUL_SET_AUTO_DELETE_PVC: "persistentVolumeClaimRetentionPolicy",
+    features.STATEFUL_SET_START_ORDINAL: "ordinals",
+}

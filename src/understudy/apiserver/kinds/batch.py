@@ -25,6 +25,7 @@ from understudy.apiserver.kinds.printers import (
 )
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.clock import parse_timestamp
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
@@ -107,7 +108,7 @@ def _default_job(job: Obj, ctx: Context) -> None:
     for rule in at(policy, "rules", default=[]):
         for pattern in rule.get("onPodConditions") or []:
             pattern["status"] = pattern.get("status") or "True"
-    if ctx.gates["JobPodReplacementPolicy"]:
+    if ctx.gates[features.JOB_POD_REPLACEMENT_POLICY]:
         set_absent(spec, "podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
     set_absent(spec, "manualSelector", False)
     pod_defaults.template(spec.get("template"), ctx.gates)
@@ -235,16 +236,16 @@ def drop_job_fields(spec: Obj, old: Obj | None, gates: Gates) -> None:
     """Fields of a job's spec whose gates are off and that the stored job does not have."""
     before = old or {}
     guards = {
-        "JobManagedBy": ["managedBy"] if old is None else [],
-        "JobSuccessPolicy": ["successPolicy"],
-        "JobBackoffLimitPerIndex": ["backoffLimitPerIndex", "maxFailedIndexes"],
-        "JobPodReplacementPolicy": ["podReplacementPolicy"],
+        features.JOB_MANAGED_BY: ["managedBy"] if old is None else [],
+        features.JOB_SUCCESS_POLICY: ["successPolicy"],
+        features.JOB_BACKOFF_LIMIT_PER_INDEX: ["backoffLimitPerIndex", "maxFailedIndexes"],
+        features.JOB_POD_REPLACEMENT_POLICY: ["podReplacementPolicy"],
     }
     for gate, names in guards.items():
         for field in [] if gates[gate] else names:
             if before.get(field) is None:
                 spec.pop(field, None)
-    if old is None and not gates["JobBackoffLimitPerIndex"] and spec.get("podFailurePolicy"):
+    if old is None and not gates[features.JOB_BACKOFF_LIMIT_PER_INDEX] and spec.get("podFailurePolicy"):
         policy = spec["podFailurePolicy"]
         policy["rules"] = [rule for rule in policy.get("rules") or () if rule.get("action") != "FailIndex"]
     pod_disabled_fields.drop_spec(at(spec, "template", "spec"), at(before, "template", "spec"), gates)

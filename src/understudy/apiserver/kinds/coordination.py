@@ -8,6 +8,7 @@ from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
@@ -16,7 +17,7 @@ GATED = ("strategy", "preferredHolder")
 
 
 def _drop(lease: Obj, old: Obj | None, ctx: Context) -> None:
-    if ctx.gates["CoordinatedLeaderElection"]:
+    if ctx.gates[features.COORDINATED_LEADER_ELECTION]:
         return
     for key in GATED:
         if at(old, "spec", key) is None:

@@ -11,6 +11,7 @@ from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -35,12 +36,12 @@ def _default_driver(driver: Obj, ctx: Context) -> None:
     for key, value in DRIVER_DEFAULTS.items():
         set_absent(spec, key, value)
     spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
-    if ctx.gates["SELinuxMountReadWriteOncePod"]:
+    if ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD]:
         set_absent(spec, "seLinuxMount", False)
 
 
 def _drop_driver(driver: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates["SELinuxMountReadWriteOncePod"] and at(old, "spec", "seLinuxMount") is None:
+    if not ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD] and at(old, "spec", "seLinuxMount") is None:
         driver["spec"].pop("seLinuxMount", None)
 
 

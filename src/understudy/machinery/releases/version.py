@@ -54,3 +54,7 @@ class ByRelease(Generic[T]):
             if since <= release:
                 return value
         raise KeyError(release)
+
+    def get(self, release: Version) -> T | None:
+        """Return the value that holds for a release, None before the first entry."""
+        return next((value for since, value in self._newest_first if since <= release), None)

@@ -11,6 +11,7 @@ from understudy.admission.plugins.pod_security.pod import Pod, Violation
 from understudy.admission.plugins.pod_security.standards import violations
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.machinery import errors
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors
 
@@ -59,7 +60,9 @@ def _policy(obj: Obj, ctx: Context) -> Policy:
 
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
-    return Pod(metadata, spec, ctx.gates["UserNamespacesPodSecurityStandards"] and spec.get("hostUsers") is False)
+    return Pod(
+        metadata, spec, ctx.gates[features.USER_NAMESPACES_POD_SECURITY_STANDARDS] and spec.get("hostUsers") is False
+    )
 
 
 def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:

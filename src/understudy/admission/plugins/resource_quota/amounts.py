@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from understudy.admission.validation.core.pods.containers_of import containers
 from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
@@ -56,7 +57,7 @@ def of_pod(spec: Obj, which: str, gates: Gates) -> Amounts:
         else:
             starting = greatest(starting, added(own, sidecars))
     total = greatest(total, starting)
-    if gates["PodLevelResources"]:
+    if gates[features.POD_LEVEL_RESOURCES]:
         total |= masked(parsed((spec.get("resources") or {}).get(which)), POD_LEVEL)
     return total
 

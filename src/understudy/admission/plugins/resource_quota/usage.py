@@ -17,6 +17,7 @@ from understudy.admission.validation.core.pods.containers_of import affinity_ter
 from understudy.admission.validation.core.volumes.persistent_volumes import class_of
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.quantity import DECIMAL_SI, Quantity, parse
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Path, invalid
 from understudy.machinery.validation.names import label_value_texts
@@ -122,7 +123,7 @@ def _computed(requests: Amounts, limits: Amounts) -> Amounts:
 
 def _missing(pod: Obj, resources: Iterable[str], ctx: Context) -> str:
     wanted = sorted(set(resources).intersection(_NEEDED))
-    whole = (pod["spec"].get("resources") or {}) if ctx.gates["PodLevelResources"] else {}
+    whole = (pod["spec"].get("resources") or {}) if ctx.gates[features.POD_LEVEL_RESOURCES] else {}
     if not wanted or any(name in (whole.get(which) or {}) for which in whole for name in amounts.POD_LEVEL):
         return ""
     lacking: dict[str, set[str]] = {}
@@ -211,7 +212,7 @@ def _of_claim(claim: Obj, ctx: Context) -> Amounts:
 def _allocated(claim: Obj, size: Quantity, ctx: Context) -> Quantity:
     """What is allocated already counts if it is more than what is asked for."""
     allocated = at(claim, "status", "allocatedResources", "storage")
-    if allocated is None or not ctx.gates["RecoverVolumeExpansionFailure"]:
+    if allocated is None or not ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         return size
     return max(size, parse(allocated).round_up(0))
 

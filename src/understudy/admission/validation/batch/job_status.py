@@ -14,6 +14,7 @@ from understudy.admission.validation.apps.common import STATUS
 from understudy.admission.validation.batch.job_policies import IndexesError, count_indexes, overlap, without_value
 from understudy.admission.validation.formats import nonnegative
 from understudy.machinery.golang.text import Printed
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 
@@ -52,12 +53,12 @@ def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
         for error in nonnegative(new.found.get(name), STATUS.child(name))
     ]
     errors += _uncounted(new.found.get("uncountedTerminatedPods") or {})
-    if ctx.gates["JobManagedBy"]:
+    if ctx.gates[features.JOB_MANAGED_BY]:
         for watched, rule in _RULES:
             if any((new.get(name) or None) != (before.get(name) or None) for name in watched):
                 errors += rule(new)
     errors += _success(new)
-    if ctx.gates["JobManagedBy"]:
+    if ctx.gates[features.JOB_MANAGED_BY]:
         errors += _transitions(new, before)
     if before.true("SuccessCriteriaMet") and not new.true("SuccessCriteriaMet"):
         errors.append(without_value(_CONDITIONS, "cannot disable the SuccessCriteriaMet=True condition"))

@@ -22,6 +22,7 @@ from understudy.admission.validation.formats import (
     qualified,
     subdomain,
 )
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -238,7 +239,11 @@ def update_status(service: Obj, old: Obj, ctx: Context) -> Errors:
     """Where a load balancer is reached."""
     status, path = service.get("status") or {}, Path("status", "loadBalancer", "ingress")
     found = (status.get("loadBalancer") or {}).get("ingress") or []
-    if found and service["spec"].get("type") != "LoadBalancer" and not ctx.gates["AllowServiceLBStatusOnNonLB"]:
+    if (
+        found
+        and service["spec"].get("type") != "LoadBalancer"
+        and not ctx.gates[features.ALLOW_SERVICE_LB_STATUS_ON_NON_LB]
+    ):
         return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
     return [error for i, item in enumerate(found) for error in _ingress(item, path.index(i), ctx)]
 
@@ -247,7 +252,7 @@ def _ingress(item: Obj, path: Path, ctx: Context) -> Errors:
     address, mode, host = item.get("ip", ""), item.get("ipMode"), item.get("hostname", "")
     errors = ip(address, path.child("ip")) if address else []
     if mode is None:
-        if address and ctx.gates["LoadBalancerIPMode"]:
+        if address and ctx.gates[features.LOAD_BALANCER_IP_MODE]:
             errors.append(required(path.child("ipMode"), "must be specified when `ip` is set"))
     elif not address:
         errors.append(forbidden(path.child("ipMode"), "may not be specified when `ip` is not set"))

@@ -13,6 +13,7 @@ from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.options import list_options
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
 PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of the parts' health checks
@@ -39,7 +40,7 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
 
 async def list_(api: Api, call: Call, target: Target) -> Reply:
     wanted(call, LIST)
-    selector = selector_of(target, list_options(call.query, watch=False, watch_list=api.gates["WatchList"]))
+    selector = selector_of(target, list_options(call.query, watch=False, watch_list=api.gates[features.WATCH_LIST]))
     return list_reply(call, target, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None))
 
 

@@ -24,6 +24,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.machinery import clock, errors
 from understudy.machinery.options import DeleteOptions, boolean, integer, list_options, validated_delete_options
+from understudy.machinery.releases import features
 from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.types import Obj
@@ -57,7 +58,7 @@ def _success(target: Target, entry: Entry) -> Obj:
 async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
     """Deletes what a list with the same parameters would show, and answers that list."""
     form_of(call, target)
-    listing = list_options(call.query, watch=False, watch_list=api.gates["WatchList"])
+    listing = list_options(call.query, watch=False, watch_list=api.gates[features.WATCH_LIST])
     selector = selector_of(target, listing)
     options = delete_options(api, call)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion

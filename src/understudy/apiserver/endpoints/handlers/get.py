@@ -10,6 +10,7 @@ from understudy.apiserver.endpoints.request import Call, Reply, Stream
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_reply, object_reply, wanted
 from understudy.apiserver.endpoints.scope import Api, Target, selector_of
 from understudy.machinery.options import ListOptions, list_options, resource_version
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32
 
 # In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
@@ -30,7 +31,7 @@ def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
     route(call.headers.get("Accept", ""), LIST.produces)
     if api.release.version < V1_32:
         wanted(call, LIST)
-    options = list_options(call.query, watch=watch, watch_list=api.gates["WatchList"])
+    options = list_options(call.query, watch=watch, watch_list=api.gates[features.WATCH_LIST])
     wanted(call, LIST)
     return options
 

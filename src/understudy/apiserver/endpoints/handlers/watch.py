@@ -28,6 +28,7 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
 from understudy.machinery.options import ListOptions, resource_version
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.selectors import Selector
 from understudy.machinery.serializer import protobuf
@@ -100,7 +101,7 @@ class EventSource:
             for entry in found.entries:
                 if self._selector.matches(entry.object):
                     self._send("ADDED", entry)
-            wants_end = options.initial_events or self._api.gates["WatchList"]
+            wants_end = options.initial_events or self._api.gates[features.WATCH_LIST]
             if options.bookmarks and wants_end:
                 self._bookmark(initial_events_end=True)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
 from understudy.apiserver.kinds.core import resource_lists
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, set_absent, set_empty
 
@@ -60,7 +61,7 @@ def pod(obj: Obj, gates: Gates) -> None:
     spec = obj.setdefault("spec", {})
     for container in containers(spec, "containers", "initContainers"):
         _requests_from_limits(container)
-    if gates["InPlacePodVerticalScaling"]:
+    if gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
         for container in spec.get("containers") or []:
             _resize_policies(container)
     set_absent(spec, "enableServiceLinks", True)
@@ -170,7 +171,7 @@ def _volume(volume: Obj, gates: Gates) -> None:
     volume_source(volume)
     _volume_items(volume)
     image = volume.get("image")
-    if gates["ImageVolume"] and image is not None:
+    if gates[features.IMAGE_VOLUME] and image is not None:
         set_empty(image, {"pullPolicy": pull_policy(image.get("reference", ""))})
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:

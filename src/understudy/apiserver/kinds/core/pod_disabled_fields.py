@@ -13,7 +13,8 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import template_of
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
 from understudy.apiserver.kinds.core import pod_disabled_fields
-from understudy.machinery.releases.features import DRA, Gates
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.types import Obj, at
 
 Use = Callable[[Obj], bool]
@@ -21,7 +22,7 @@ Drop = Callable[[Obj], None]
 
 
 class Guard(NamedTuple):
-    gate: str
+    gate: Gate
     used: Use
     drop: Drop
 
@@ -141,22 +142,22 @@ def _drop_sidecars(spec: Obj) -> None:
 
 
 GUARDS = (
-    Guard("UserNamespacesSupport", *_in_spec("hostUsers")),
-    Guard("SupplementalGroupsPolicy", *_within(_security, "supplementalGroupsPolicy")),
-    Guard("PodLevelResources", _uses_pod_resources, _in_spec("resources")[1]),
-    Guard("ProcMountType", _uses_proc_mount, _drop_proc_mount),
-    Guard("NodeInclusionPolicyInPodTopologySpread", *_within(_spreads, "nodeTaintsPolicy")),
-    Guard("NodeInclusionPolicyInPodTopologySpread", *_within(_spreads, "nodeAffinityPolicy")),
-    Guard("MatchLabelKeysInPodTopologySpread", *_within(_spreads, "matchLabelKeys")),
-    Guard("MatchLabelKeysInPodAffinity", *_within(affinity_terms, "matchLabelKeys", "mismatchLabelKeys")),
-    Guard(DRA, _uses_claims, _drop_claims),
-    Guard("ClusterTrustBundleProjection", *_within(_projections, "clusterTrustBundle")),
-    Guard("InPlacePodVerticalScaling", _uses_resize, _within(containers, "resizePolicy")[1]),
-    Guard("SidecarContainers", _uses_sidecars, _drop_sidecars),
-    Guard("RecursiveReadOnlyMounts", *_within(_mounts, "recursiveReadOnly")),
-    Guard("PodLifecycleSleepAction", _uses_sleep, _drop_sleep),
-    Guard("ImageVolume", _uses_images, _drop_images),
-    Guard("SELinuxChangePolicy", *_within(_security, "seLinuxChangePolicy")),
+    Guard(features.USER_NAMESPACES_SUPPORT, *_in_spec("hostUsers")),
+    Guard(features.SUPPLEMENTAL_GROUPS_POLICY, *_within(_security, "supplementalGroupsPolicy")),
+    Guard(features.POD_LEVEL_RESOURCES, _uses_pod_resources, _in_spec("resources")[1]),
+    Guard(features.PROC_MOUNT_TYPE, _uses_proc_mount, _drop_proc_mount),
+    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "nodeTaintsPolicy")),
+    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "nodeAffinityPolicy")),
+    Guard(features.MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "matchLabelKeys")),
+    Guard(features.MATCH_LABEL_KEYS_IN_POD_AFFINITY, *_within(affinity_terms, "matchLabelKeys", "mismatchLabelKeys")),
+    Guard(features.DYNAMIC_RESOURCE_ALLOCATION, _uses_claims, _drop_claims),
+    Guard(features.CLUSTER_TRUST_BUNDLE_PROJECTION, *_within(_projections, "clusterTrustBundle")),
+    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _within(containers, "resizePolicy")[1]),
+    Guard(features.SIDECAR_CONTAINERS, _uses_sidecars, _drop_sidecars),
+    Guard(features.RECURSIVE_READ_ONLY_MOUNTS, *_within(_mounts, "recursiveReadOnly")),
+    Guard(features.POD_LIFECYCLE_SLEEP_ACTION, _uses_sleep, _drop_sleep),
+    Guard(features.IMAGE_VOLUME, _uses_images, _drop_images),
+    Guard(features.SELINUX_CHANGE_POLICY, *_within(_security, "seLinuxChangePolicy")),
 )
 
 
@@ -181,23 +182,25 @@ def _drop_from_statuses(status: Obj, *names: str) -> None:
 
 def drop_status(status: Obj, old_spec: Obj, gates: Gates) -> None:
     """The same for the status; whether a field is in use is still judged by the stored spec."""
-    guards: dict[str, Any] = {guard.gate: guard.used for guard in GUARDS}
+    guards: dict[Gate, Any] = {guard.gate: guard.used for guard in GUARDS}
 
-    def closed(gate: str) -> bool:
+    def closed(gate: Gate) -> bool:
         return not gates[gate] and not guards[gate](old_spec)
 
-    if closed("InPlacePodVerticalScaling"):
+    if closed(features.IN_PLACE_POD_VERTICAL_SCALING):
         _drop_from_statuses(status, "resources")
         status.pop("resize", None)
-    if not (gates["InPlacePodVerticalScaling"] and gates["InPlacePodVerticalScalingAllocatedStatus"]):
+    if not (
+        gates[features.IN_PLACE_POD_VERTICAL_SCALING] and gates[features.IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS]
+    ):
         _drop_from_statuses(status, "allocatedResources")
-    if closed(DRA):
+    if closed(features.DYNAMIC_RESOURCE_ALLOCATION):
         status.pop("resourceClaimStatuses", None)
-    if closed("RecursiveReadOnlyMounts"):
+    if closed(features.RECURSIVE_READ_ONLY_MOUNTS):
         _drop_from_statuses(status, "volumeMounts")
-    if not gates["ResourceHealthStatus"]:
+    if not gates[features.RESOURCE_HEALTH_STATUS]:
         _drop_from_statuses(status, "allocatedResourcesStatus")
-    if closed("SupplementalGroupsPolicy"):
+    if closed(features.SUPPLEMENTAL_GROUPS_POLICY):
         _drop_from_statuses(status, "user")
 
 

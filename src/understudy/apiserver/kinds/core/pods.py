@@ -14,6 +14,7 @@ from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, upda
 from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table, resource_lists
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj, at
 
@@ -56,7 +57,7 @@ def _create(pod: Obj, ctx: Context) -> None:
     pod_disabled_fields.drop_spec(spec, None, ctx.gates)
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [{**GATED, "lastTransitionTime": ctx.now}]
-    if ctx.gates["MatchLabelKeysInPodAffinity"]:
+    if ctx.gates[features.MATCH_LABEL_KEYS_IN_POD_AFFINITY]:
         pod_admission.match_label_keys(pod)
     pod_admission.sync_app_armor(pod, ctx)
 

@@ -13,6 +13,7 @@ from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.core import service_allocation
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 from understudy.machinery.validation.names import label_1035_name
@@ -70,7 +71,7 @@ def _defaults(service: Obj, ctx: Context) -> None:
         set_absent(spec, "internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
         set_absent(spec, "allocateLoadBalancerNodePorts", True)
-        if ctx.gates["LoadBalancerIPMode"]:
+        if ctx.gates[features.LOAD_BALANCER_IP_MODE]:
             for ingress in at(service, "status", "loadBalancer", "ingress", default=[]):
                 if ingress.get("ip"):
                     set_absent(ingress, "ipMode", "VIP")
@@ -85,7 +86,7 @@ def _default_affinity(spec: Obj) -> None:
 
 
 def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates["ServiceTrafficDistribution"] and at(old, "spec", "trafficDistribution") is None:
+    if not ctx.gates[features.SERVICE_TRAFFIC_DISTRIBUTION] and at(old, "spec", "trafficDistribution") is None:
         service["spec"].pop("trafficDistribution", None)
 
 

@@ -13,6 +13,7 @@ from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, resource_lists
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Rules
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -91,7 +92,7 @@ def protect(obj: Obj, finalizer: str) -> None:
 
 
 def _drop_class(obj: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates["VolumeAttributesClass"] and at(old, "spec", "volumeAttributesClassName") is None:
+    if not ctx.gates[features.VOLUME_ATTRIBUTES_CLASS] and at(old, "spec", "volumeAttributesClassName") is None:
         obj["spec"].pop("volumeAttributesClassName", None)
 
 
@@ -109,7 +110,11 @@ def _prepare_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
     spec, before = claim["spec"], (old or {}).get("spec") or {}
     _drop_class(claim, old, ctx)
     other_namespace = at(spec, "dataSourceRef", "namespace")
-    if other_namespace and not ctx.gates["CrossNamespaceVolumeDataSource"] and not before.get("dataSourceRef"):
+    if (
+        other_namespace
+        and not ctx.gates[features.CROSS_NAMESPACE_VOLUME_DATA_SOURCE]
+        and not before.get("dataSourceRef")
+    ):
         del spec["dataSourceRef"]
     source = spec.get("dataSource")
     if source is not None and not before.get("dataSource") and not spec.get("dataSourceRef"):
@@ -134,8 +139,8 @@ def _one_source(spec: Obj) -> None:
 def _drop_claim_status(claim: Obj, old: Obj, ctx: Context) -> None:
     found, before = claim.get("status") or {}, old.get("status") or {}
     gated = {
-        "VolumeAttributesClass": ("currentVolumeAttributesClassName", "modifyVolumeStatus"),
-        "RecoverVolumeExpansionFailure": ("allocatedResources", "allocatedResourceStatuses"),
+        features.VOLUME_ATTRIBUTES_CLASS: ("currentVolumeAttributesClassName", "modifyVolumeStatus"),
+        features.RECOVER_VOLUME_EXPANSION_FAILURE: ("allocatedResources", "allocatedResourceStatuses"),
     }
     for gate, names in gated.items():
         for key in names:

@@ -11,11 +11,12 @@ from understudy.admission.context import Context
 from understudy.admission.validation.resource import allocation
 from understudy.admission.validation.resource.allocation import DeviceID
 from understudy.admission.validation.resource.release_rules import Limits
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
-ADMIN_ACCESS = "DRAAdminAccess"  # KEP-5018
-DEVICE_STATUS = "DRAResourceClaimDeviceStatus"  # KEP-4817
-CONTROL_PLANE = "DRAControlPlaneController"  # KEP-3063
+ADMIN_ACCESS = features.DRA_ADMIN_ACCESS  # KEP-5018
+DEVICE_STATUS = features.DRA_RESOURCE_CLAIM_DEVICE_STATUS  # KEP-4817
+CONTROL_PLANE = features.DRA_CONTROL_PLANE_CONTROLLER  # KEP-3063
 
 
 def drop_from_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from understudy.admission.validation.core.pods.containers_of import containers
+from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
@@ -35,11 +36,11 @@ def options(release: Version, gates: Gates, old: Obj | None = None, *, is_pod: b
     return Options(
         release,
         is_pod=is_pod,
-        relaxed_env=gates["RelaxedEnvironmentVariableValidation"],
-        relaxed_dns=gates["RelaxedDNSSearchValidation"],
-        zero_sleep=gates["PodLifecycleSleepActionAllowZero"] or _sleeps_zero(old),
-        pod_resources=gates["PodLevelResources"],
-        only_recursive_selinux=not gates["SELinuxMount"]
+        relaxed_env=gates[features.RELAXED_ENVIRONMENT_VARIABLE_VALIDATION],
+        relaxed_dns=gates[features.RELAXED_DNS_SEARCH_VALIDATION],
+        zero_sleep=gates[features.POD_LIFECYCLE_SLEEP_ACTION_ALLOW_ZERO] or _sleeps_zero(old),
+        pod_resources=gates[features.POD_LEVEL_RESOURCES],
+        only_recursive_selinux=not gates[features.SELINUX_MOUNT]
         and (old.get("securityContext") or {}).get("seLinuxChangePolicy") != "MountOption",
         sidecar_resize=any(
             c.get("restartPolicy") == "Always" and c.get("resizePolicy") for c in containers(old, "initContainers")

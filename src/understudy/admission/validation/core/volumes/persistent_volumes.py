@@ -16,6 +16,7 @@ from understudy.admission.validation.core.volumes.volume_sources import CHECKS, 
 from understudy.admission.validation.formats import choice, each, label, qualified, subdomain
 from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import bad_values
@@ -175,7 +176,7 @@ def _smaller(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if not new_size < old_size:
         return []
     path = Path("spec", "resources", "requests", "storage")
-    if not ctx.gates["RecoverVolumeExpansionFailure"]:
+    if not ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         return [forbidden(path, "field can not be less than previous value")]
     granted = parse(((old.get("status") or {}).get("capacity") or {}).get("storage", "0"))
     return [forbidden(path, "field can not be less than status.capacity")] if not granted < new_size else []
@@ -193,7 +194,7 @@ def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
         for name, text in (status.get("capacity") or {}).items()
         for error in _basic(text, Path("status", "capacity").key(name))
     ]
-    if ctx.gates["RecoverVolumeExpansionFailure"]:
+    if ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         for name, text in (status.get("allocatedResources") or {}).items():
             path = Path("status", "allocatedResources")
             wrong = qualified(name, path)

@@ -1,0 +1,47 @@
+"""scripts/schemas.py: what it makes of a server's answers."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from understudy.machinery.releases.features import FeatureSpec
+from understudy.machinery.releases.version import Version
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "schemas.py"
+_spec = importlib.util.spec_from_file_location("schemas", SCRIPT)
+assert _spec is not None
+assert _spec.loader is not None
+schemas = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(schemas)
+
+ALPHA, BETA, STABLE = FeatureSpec("ALPHA", False), FeatureSpec("BETA", True), FeatureSpec("", True)
+RECORDED = {
+    "1.31": {"Kept": BETA, "Graduated": BETA, "Abandoned": ALPHA, "Gone": STABLE},
+    "1.32": {"Kept": BETA, "Graduated": STABLE, "Returned": ALPHA},
+    "1.33": {"Kept": BETA, "Graduated": STABLE, "Returned": ALPHA, "Abandoned": ALPHA},
+}
+TABLE = {
+    "Abandoned": [("1.31", "ALPHA", False), ("1.32", "REMOVED", False), ("1.33", "ALPHA", False)],
+    "Gone": [("1.31", "", True), ("1.32", "REMOVED", True)],
+    "Graduated": [("1.31", "BETA", True), ("1.32", "", True)],
+    "Kept": [("1.31", "BETA", True)],
+    "Returned": [("1.32", "ALPHA", False)],
+}
+
+
+def recorded(*releases: str) -> dict[str, list[tuple[str, str, bool]]]:
+    table: dict[str, list[tuple[str, str, bool]]] = {}
+    for release in releases:
+        table = schemas.gates_over_time(table, Version.parse(release), RECORDED[release])
+    return table
+
+
+def test_gates_over_time() -> None:
+    """A gate has an entry for each release that changed it; one that is gone is removed and keeps its default."""
+    assert recorded("1.31", "1.32", "1.33") == TABLE
+
+
+def test_releases_are_recorded_in_any_order() -> None:
+    """A release that is recorded late, or again, takes its place among the others."""
+    assert recorded("1.33", "1.31", "1.32", "1.33", "1.31") == TABLE
