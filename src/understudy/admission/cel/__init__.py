@@ -1,14 +1,16 @@
-"""The expression language of device selectors: CEL as kube-apiserver compiles and evaluates it.
+"""CEL (Common Expression Language) as kube-apiserver compiles and evaluates it, for device selectors and policies.
 
     environment = device_environment("1.32")
     compiled = compile('device.driver == "dra.example.com"', environment)
     compiled.error, compiled.cost
     compiled.evaluate({"driver": "dra.example.com", "attributes": {}, "capacity": {}})
 
-The way of an expression: `tokens` → `parser_celpy` (cel-python's grammar), with `build` and `macros` → `ast` →
-`checker` → `validators` → `cost` → `evaluator`. What the parser refuses, `syntax` reads again to say in upstream's
-words what is wrong with it. Names and functions come from `environment`, `declarations` and `library`; `compiler`
-runs the stages.
+`compiler` runs the stages on an expression: `parser` (tokens, tree, macros), `checker` (types, then validators),
+`interpreter` (the plan of the evaluation) and `cost` (the estimate). `checker.environment` says which names and
+functions there are; the functions are in `library`.
+
+The default parser is `parser.lark_parser`. `parser.antlr_parser` parses again what it refuses, to report cel-go's
+syntax errors.
 """
 
 from understudy.admission.cel.checker.environment import Environment, device_environment

@@ -1,9 +1,8 @@
-"""The abstract syntax both parsers produce and every later stage reads.
+"""The abstract syntax tree that both parsers produce and every later stage reads.
 
-One expression is a tree of `Node`s. Positions are offsets in code points into the source and follow cel-go: an
-operator, call, selection or aggregate sits at its operator, parenthesis, dot or bracket, a literal or name at its
-first character. The checker writes what it finds (`type`, `overloads`) onto the nodes, so a tree belongs to one
-compilation.
+An expression is a tree of `Node`s. Offsets count code points in the source and follow cel-go: an operator, call,
+selection or aggregate has the offset of its operator, parenthesis, dot or bracket, a literal or name that of its first
+character. The checker writes its results (`type`, `overloads`) onto the nodes, so a tree belongs to one compilation.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ if TYPE_CHECKING:
     LiteralValue = None | bool | int | float | str | bytes
 
 ACCUMULATOR = "__result__"
-"""The name macros give to the variable that a comprehension folds into."""
+"""The name of the variable in which the comprehensions of macros collect their result (`AccumulatorName`)."""
 
 
 class UnsignedInt(int):
-    """A `uint` literal or value; plain `int` is CEL's signed integer."""
+    """A `uint` literal or value; a plain `int` is CEL's signed integer."""
 
     __slots__ = ()
 
@@ -29,7 +28,7 @@ class UnsignedInt(int):
 
 
 class Node:
-    """What every expression has: a position, and after checking a type and the overloads a call resolved to."""
+    """The base of every expression: its offset, and after checking its type and the overloads of a call."""
 
     __slots__ = ("overloads", "pos", "type")
 
@@ -50,7 +49,7 @@ class Const(Node):
 
 
 class Ident(Node):
-    """A name; with a leading dot it is looked up in the global scope."""
+    """A name; one with a leading dot is looked up in the global scope."""
 
     __slots__ = ("name",)
 
@@ -60,7 +59,7 @@ class Ident(Node):
 
 
 class Select(Node):
-    """`operand.field`, or the presence test `has(operand.field)`."""
+    """The selection `operand.field`, or the presence test `has(operand.field)`."""
 
     __slots__ = ("field", "operand", "test_only")
 
@@ -72,7 +71,7 @@ class Select(Node):
 
 
 class Call(Node):
-    """A function, operator (`_+_`) or method call; `target` is None unless it is a method."""
+    """A call of a function, operator (`_+_`) or method; `target` is None unless it is a method."""
 
     __slots__ = ("args", "function", "target")
 
@@ -84,7 +83,7 @@ class Call(Node):
 
 
 class ListExpr(Node):
-    """`[a, ?b]`; `optional` holds the indices of the `?` elements."""
+    """The list `[a, ?b]`; `optional` holds the indices of the `?` elements."""
 
     __slots__ = ("elements", "optional")
 
@@ -95,7 +94,7 @@ class ListExpr(Node):
 
 
 class MapEntry:
-    """One `key: value` of a map, or `field: value` of a message (then `key` is a str). It sits at its colon."""
+    """One `key: value` of a map; its offset is that of the colon."""
 
     __slots__ = ("key", "optional", "pos", "value")
 
@@ -107,7 +106,7 @@ class MapEntry:
 
 
 class MapExpr(Node):
-    """`{k: v, ?k: v}`."""
+    """The map `{k: v, ?k: v}`."""
 
     __slots__ = ("entries",)
 
@@ -117,7 +116,7 @@ class MapExpr(Node):
 
 
 class StructField:
-    """One `name: value` of a message literal."""
+    """One `name: value` of a message literal; its offset is that of the colon."""
 
     __slots__ = ("name", "optional", "pos", "value")
 
@@ -129,7 +128,7 @@ class StructField:
 
 
 class StructExpr(Node):
-    """`type.Name{field: value}`."""
+    """The message literal `type.Name{field: value}`."""
 
     __slots__ = ("fields", "name")
 
@@ -140,7 +139,7 @@ class StructExpr(Node):
 
 
 class Comprehension(Node):
-    """A comprehension: what the macros `all`, `exists`, `map`, `filter`, `cel.bind`, … turn into."""
+    """A comprehension: the expansion of the macros `all`, `exists`, `map`, `filter`, `cel.bind`, …."""
 
     __slots__ = ("accu_init", "accu_var", "condition", "iter_range", "iter_var", "iter_var2", "result", "step")
 
@@ -168,13 +167,16 @@ class Comprehension(Node):
 
 
 class Unspecified(Node):
-    """Stands where a macro was misused; never survives to the checker, since an error was reported."""
+    """The node that stands for what could not be parsed (`UnspecifiedExpr`).
+
+    An error is reported where one is made, so the checker never sees it.
+    """
 
     __slots__ = ()
 
 
 def children(node: Node) -> list[Node]:
-    """The direct sub-expressions in source order (a call's target before its arguments)."""
+    """Return the direct sub-expressions in source order; the target of a call comes before its arguments."""
     match node:
         case Select():
             return [node.operand]
@@ -192,7 +194,7 @@ def children(node: Node) -> list[Node]:
 
 
 def qualified_name(node: Node) -> str | None:
-    """`a.b.c` if the node is a plain chain of selections from a name, else None."""
+    """Return `a.b.c` if the node is a plain chain of selections from a name, else None."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test_only:
         parts.append(node.field)

@@ -104,7 +104,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     if tree is None or report.errors:
         return Compiled(expression, f"compilation failed: {report}", "invalid")
     assert tree.type is not None
-    if wrong := environment.wrong_result(tree.type):
+    if wrong := environment.result_error(tree.type):
         return Compiled(expression, wrong, "invalid")
     try:
         program = planner.plan(tree, environment.declarations)

@@ -1,4 +1,4 @@
-"""Errors of a compilation, and how they are shown: message, source line, caret."""
+"""The errors of a compilation, and their text: message, source line, caret (`common.Errors` in cel-go)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 MAX_REPORTED = 100
 NO_LOCATION = -1
-"""The position of errors that concern the expression as a whole."""
+"""The offset of errors that concern the expression as a whole."""
 BEFORE_SOURCE = -2
-"""The position of what stands for something that could not be read; upstream shows it before the first column."""
+"""The offset of nodes that stand for text that could not be parsed; cel-go shows it before the first column."""
 
 
 class EvaluationError(Exception):
@@ -17,18 +17,21 @@ class EvaluationError(Exception):
 
 @dataclass(slots=True)
 class Report:
-    """Collects (position, message) pairs against one source text; `empty_column` is where an empty one ends."""
+    """Collects the errors of one source text as (offset, message) pairs.
+
+    `empty_column` is the column at which an empty source ends, which differs between releases.
+    """
 
     source: str
     empty_column: int = -1
     errors: list[tuple[int, str]] = field(default_factory=list)
 
     def add(self, pos: int, message: str) -> None:
-        """Note an error at an offset in code points, or `NOWHERE`."""
+        """Add an error at an offset in code points, or at `NO_LOCATION`."""
         self.errors.append((pos, message))
 
     def __str__(self) -> str:
-        """All errors in the order of the source, at most `MAX_REPORTED` of them."""
+        """Return all errors in the order of the source, at most `MAX_REPORTED` of them (`ToDisplayString`)."""
         lines = self.source.split("\n")
         starts = [0]
         for line in lines:
@@ -45,7 +48,7 @@ class Report:
 
 
 def _location(starts: list[int], pos: int, empty_column: int) -> tuple[int, int]:
-    """(line from 1, column from 0)."""
+    """Return the line (from 1) and column (from 0) of an offset."""
     if pos == NO_LOCATION:
         return -1, -1
     if pos == BEFORE_SOURCE:
@@ -63,11 +66,12 @@ _MAX_SNIPPET = 16384
 
 
 def _to_display_string(lines: list[str], line: int, column: int, message: str) -> str:
+    """Return one error with its source line, if that is not too long, and a caret below the column."""
     message_line = f"ERROR: <input>:{line}:{column + 1}: {message}"
     if lines == [""] or not 1 <= line <= len(lines) or len(lines[line - 1].encode(errors="replace")) > _MAX_SNIPPET:
         return message_line
     source = lines[line - 1].replace("\t", " ")
-    # Full-width dots under wide characters keep the caret below its column.
+    # Full-width dots below wide characters keep the caret in its column.
     dots = "".join("\uff0e" if ord(char) > 127 else "." for char in source[: max(column, 0)])
     caret = "\uff3e" if 0 <= column < len(source) and ord(source[column]) > 127 else "^"
     return f"{message_line}\n | {source}\n | {dots}{caret}"

@@ -1,8 +1,8 @@
-"""CEL's types and the rules by which one may stand for another.
+"""CEL's types, and the rules by which a value of one type may be used where another is expected.
 
-`Type` is immutable. `unify` is the checker's assignability: a `Bindings` maps free type variables to what they were
-found to be. A type prints in two ways, as upstream does: `text` in the checker's messages (`any`, `null`, `timestamp`),
-`declared` where a program's result type is named (`google.protobuf.Any`, `null_type`).
+A `Type` is immutable. A type has two texts, as in cel-go: `text` for the checker's messages (`any`, `null`,
+`timestamp`; `FormatCELType`) and `declared_name` where the type of a result is named (`google.protobuf.Any`,
+`null_type`). The rules are those of cel-go's `checker/types.go`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ from typing import Final
 
 
 class Type:
-    """One type. `kind` is one of the names in the constructors below; `name` tells types of a kind apart."""
+    """One type: `kind` is the first argument in the constructors below, and `name` distinguishes types of one kind.
+
+    `nullable` marks the wrapper of a primitive type, and `generic` a type that holds type parameters.
+    """
 
     __slots__ = ("declared_name", "generic", "kind", "name", "nullable", "params", "text")
     declared_name: str
@@ -72,63 +75,74 @@ SIMPLE: Final[Mapping[str, Type]] = {
 
 @lru_cache(4096)
 def list_of(element: Type) -> Type:
+    """Return the type of lists with elements of one type."""
     return Type("list", "list", (element,))
 
 
 @lru_cache(4096)
 def map_of(key: Type, value: Type) -> Type:
+    """Return the type of maps with keys and values of one type each."""
     return Type("map", "map", (key, value))
 
 
 @lru_cache(4096)
 def type_of(param: Type) -> Type:
+    """Return the type of a type: `int` used as a value has the type `type(int)`."""
     return Type("type", "type", (param,))
 
 
 @lru_cache(4096)
 def optional_of(param: Type) -> Type:
+    """Return the type of optional values."""
     return Type("opaque", "optional_type", (param,))
 
 
 @lru_cache(4096)
 def opaque(name: str, params: tuple[Type, ...] = ()) -> Type:
+    """Return a type without fields, such as `net.IP`."""
     return Type("opaque", name, params)
 
 
 @lru_cache(4096)
 def struct(name: str) -> Type:
+    """Return the type of the messages with a name."""
     return Type("struct", name)
 
 
 @lru_cache(4096)
 def type_param(name: str) -> Type:
-    """A type parameter: `A` in a declaration, `_var3` once a call has instantiated it."""
+    """Return a type parameter: `A` in a declaration, `_var3` after a call has instantiated it."""
     return Type("param", name)
 
 
 @lru_cache(64)
 def wrapper(of: Type) -> Type:
-    """The nullable form of a primitive, as `google.protobuf.Int64Value` has it."""
+    """Return the nullable form of a primitive type, such as `google.protobuf.Int64Value`."""
     return Type(of.kind, of.name, nullable=True)
 
 
 def is_dyn(type_: Type) -> bool:
+    """Report whether a type is only known at run time (`isDyn`)."""
     return type_.kind in ("dyn", "any")
 
 
 def is_dyn_or_error(type_: Type) -> bool:
+    """Report whether a type is only known at run time or unknown because of an error (`isDynOrError`)."""
     return type_.kind in ("dyn", "any", "error")
 
 
 def unwrap_optional(type_: Type) -> tuple[Type, bool]:
-    """(the type inside, True) for an optional, else (the type, False)."""
+    """Return (the type inside, True) for an optional type, else (the type, False)."""
     if type_.kind == "opaque" and type_.name == "optional_type":
         return type_.params[0], True
     return type_, False
 
 
 def is_exact_type(one: Type, other: Type) -> bool:
-    """Identical, down to the names of type parameters; a wrapper counts as what it wraps."""
+    """Report whether two types are identical, down to the names of type parameters (`IsExactType`).
+
+    A wrapper counts as the type that it wraps.
+    """
     return one is other or (
         one.kind == other.kind
         and one.name == other.name
@@ -138,7 +152,7 @@ def is_exact_type(one: Type, other: Type) -> bool:
 
 
 def is_equivalent_type(one: Type, other: Type) -> bool:
-    """Like `same`, but any two type parameters are alike."""
+    """Report whether two types are identical except for the names of type parameters (`IsEquivalentType`)."""
     return one is other or (
         one.kind == other.kind
         and (one.kind == "param" or one.name == other.name)
@@ -148,13 +162,16 @@ def is_equivalent_type(one: Type, other: Type) -> bool:
 
 
 Bindings = dict[str, Type]
-"""Free type variables (by their text) and the types they stand for."""
+"""The types that free type parameters stand for, by the parameter's text (`mapping` in cel-go)."""
 
 _NULLABLE_KINDS = frozenset(("opaque", "struct", "any", "duration", "timestamp"))
 
 
 def unify(bindings: Bindings, sources: Sequence[Type], targets: Sequence[Type]) -> Bindings | None:
-    """The bindings under which every source is assignable to its target, or None."""
+    """Return the bindings with which every source is assignable to its target, or None (`isAssignableList`).
+
+    The given bindings are not changed.
+    """
     if len(sources) != len(targets):
         return None
     if not any(t.generic for t in sources) and not any(t.generic for t in targets):
@@ -185,7 +202,7 @@ def _is_assignable(bindings: Bindings, source: Type, target: Type) -> bool:
 
 
 def _is_valid_type_substitution(bindings: Bindings, type_: Type, var: Type) -> tuple[bool, bool]:
-    """(may `var` stand for `type_`, was `var` bound before); binds it if so."""
+    """Return (whether `var` may stand for `type_`, whether it was bound before), and bind it if so."""
     if type_.kind == "param" and is_exact_type(type_, var):
         return True, True
     bound = bindings.get(var.text)
@@ -205,6 +222,7 @@ def _is_valid_type_substitution(bindings: Bindings, type_: Type, var: Type) -> t
 
 
 def _not_referenced_in(bindings: Bindings, var: Type, within: Type) -> bool:
+    """Report whether a type parameter does not occur in a type, bindings included; else types would be infinite."""
     if is_exact_type(var, within):
         return False
     if within.kind == "param":
@@ -214,7 +232,7 @@ def _not_referenced_in(bindings: Bindings, var: Type, within: Type) -> bool:
 
 
 def most_general(one: Type, other: Type) -> Type:
-    """Of two types that unify, the one that says less."""
+    """Return the less specific of two types that unify (`mostGeneral`)."""
     return one if _is_equal_or_less_specific(one, other) else other
 
 
@@ -235,7 +253,7 @@ def _is_equal_or_less_specific(one: Type, other: Type) -> bool:
 
 
 def substitute(bindings: Bindings, type_: Type, type_param_to_dyn: bool = False) -> Type:
-    """The type with bound variables replaced; what stays free becomes `dyn` if asked."""
+    """Return the type with bound type parameters replaced; the free ones become `dyn` if `type_param_to_dyn` is set."""
     if not type_.generic:
         return type_
     bound = bindings.get(type_.text)

@@ -1,7 +1,7 @@
-"""The values an evaluation works on, and the comparisons CEL defines between them.
+"""The values of an evaluation, and the equality that CEL defines between them.
 
-Python's own types serve where they can: None, bool, int (CEL's int), `UnsignedInt`, float, str, bytes, list. A map is a
-dict whose keys went through `map_key`, because Python takes `True` and `1` for the same key and CEL does not.
+Python's own types are used where they fit: None, bool, int (CEL's int), `UnsignedInt`, float, str, bytes, list. A map
+is a dict whose keys went through `map_key`, because Python takes `True` and `1` for the same key and CEL does not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type
 
 Value = Any
-"""Any of the Python types named above, or one of the classes below or of a library."""
+"""A value: one of the Python types named above, or an instance of a class below or of a library."""
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1
@@ -32,13 +32,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """Nanoseconds since 1970, in the years 1 to 9999."""
+    """A point in time in nanoseconds since 1970, in the years 1 to 9999."""
 
     nanos: int
 
 
 class Optional:
-    """An optional value; `NONE` is the one without."""
+    """An optional value; `NONE` is the one without a value."""
 
     __slots__ = ("value",)
 
@@ -50,7 +50,7 @@ NONE: Final = Optional(None)
 
 
 class _Key:
-    """A key that Python would mistake for another or cannot hash."""
+    """A map key that Python would confuse with another or cannot hash."""
 
     __slots__ = ("value",)
 
@@ -68,7 +68,7 @@ _TRUE, _FALSE = _Key(True), _Key(False)
 
 
 def map_key(key: Value) -> Any:
-    """The form in which a value is a key of the dict behind a map."""
+    """Return the key that a value has in the dict of a map."""
     if key is True:
         return _TRUE
     if key is False:
@@ -77,22 +77,22 @@ def map_key(key: Value) -> Any:
 
 
 def map_keys(entries: dict[Any, Value]) -> Iterator[Value]:
-    """The keys of a map as values."""
+    """Yield the keys of a map as values."""
     for key in entries:
         yield key.value if type(key) is _Key else key
 
 
 def type_name(value: Value) -> str:
-    """The run-time type's name, as `no such overload` messages have it."""
+    """Return the name of a value's run-time type, for messages such as `no such overload`."""
     return type_of(value).name
 
 
 def type_of(value: Value) -> Type:
-    """The run-time type of a value: what `type(x)` answers."""
-    if (found := _TYPES.get(type(value))) is not None:
-        return found
-    own: Type = getattr(value, "cel_type", types.DYN)
-    return own
+    """Return the run-time type of a value, which is also the result of `type(x)`."""
+    if (builtin := _TYPES.get(type(value))) is not None:
+        return builtin
+    library_type: Type = getattr(value, "cel_type", types.DYN)
+    return library_type
 
 
 _TYPES: Final[dict[type, Type]] = {
@@ -115,12 +115,12 @@ _NUMBERS = (int, float)
 
 
 def is_number(value: Value) -> bool:
-    """int, uint or double; bool is none."""
+    """Report whether a value is an int, uint or double; a bool is none of them."""
     return isinstance(value, _NUMBERS) and value is not True and value is not False
 
 
 def equal(one: Value, other: Value) -> bool:
-    """CEL equality: numbers by value across types, everything else only within its type."""
+    """Report whether two values are equal: numbers by value across types, everything else only within its type."""
     kind = type(one)
     if kind is str or kind is bool or kind is bytes or one is None:
         return kind is type(other) and bool(one == other)
@@ -160,14 +160,14 @@ def parses(parse: Callable[[str], object]) -> Callable[[str], bool]:
 
 
 def in_range(value: int) -> int:
-    """A result of signed arithmetic, or the overflow error."""
+    """Return a result of signed arithmetic. Raises `EvaluationError` if it overflows."""
     if INT_MIN <= value <= INT_MAX:
         return value
     raise EvaluationError("integer overflow")
 
 
 def unsigned_in_range(value: int) -> UnsignedInt:
-    """A result of unsigned arithmetic, or the overflow error."""
+    """Return a result of unsigned arithmetic. Raises `EvaluationError` if it overflows."""
     if 0 <= value <= UINT_MAX:
         return UnsignedInt(value)
     raise EvaluationError("unsigned integer overflow")

@@ -1,8 +1,8 @@
-"""The type checker: resolves names and overloads, and says what does not fit in cel-go's words.
+"""The type checker: resolves names and overloads, and reports type errors in cel-go's words.
 
-It walks a tree once, writes `type` and `overloads` onto every node, and reports errors at the nodes' positions. Where
-an error makes a type unknown the walk goes on with the error type, which fits everywhere, so that one mistake is
-reported once. The rules are those of the CEL specification ("Gradual Type Checking"); texts are upstream's.
+It walks a tree once, writes `type` and `overloads` onto every node, and reports errors at the nodes' offsets. Where an
+error makes a type unknown, the walk continues with the error type, which is accepted everywhere, so that one mistake is
+reported once. The rules are those of the CEL specification ("Gradual Type Checking"); the messages are cel-go's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _LITERALS: Mapping[type, Type] = {
     UnsignedInt: types.UINT,
 }
 
-# What a message type is called when it is one of the well-known ones that stand for a CEL type.
+# The names of the well-known message types that stand for CEL types, by the kind of the type.
 _WELL_KNOWN = {
     "any": "google.protobuf.Any",
     "bool": "google.protobuf.BoolValue",
@@ -60,13 +60,15 @@ _WELL_KNOWN = {
 
 
 def check(root: Node, declarations: Declarations, report: Report) -> None:
-    """Annotate the tree; afterwards no type holds a free variable. Errors go to `report`."""
+    """Write types and overloads onto the tree, afterwards without free type parameters. Errors go to `report`."""
     checker = _Checker(declarations, report)
     checker.check(root)
     checker.resolve_types(root)
 
 
 class _Checker:
+    """Checks one tree; `_scopes` holds the variables of the comprehensions around the node that is being checked."""
+
     def __init__(self, declarations: Declarations, report: Report) -> None:
         self._declarations = declarations
         self._report = report
@@ -75,7 +77,7 @@ class _Checker:
         self._type_params = 0
 
     def resolve_types(self, root: Node) -> None:
-        """Replace the free variables of every node's type by what they were found to be, else `dyn`."""
+        """Replace free type parameters in the type of every node by the types they are bound to, or else by `dyn`."""
         pending = [root]
         while pending:
             node = pending.pop()
@@ -84,34 +86,35 @@ class _Checker:
             pending.extend(children(node))
 
     def check(self, node: Node) -> Type:
-        """The type of a node, noted on it."""
+        """Return the type of a node, and write it onto the node."""
         match node:
             case Const():
-                found = _LITERALS[type(node.value)]
+                type_ = _LITERALS[type(node.value)]
             case Ident():
-                found = self._ident(node)
+                type_ = self._ident(node)
             case Select():
-                found = self._select(node)
+                type_ = self._select(node)
             case Call():
-                found = self._call(node)
+                type_ = self._call(node)
             case ListExpr():
-                found = self._list(node)
+                type_ = self._list(node)
             case MapExpr():
-                found = self._map(node)
+                type_ = self._map(node)
             case StructExpr():
-                found = self._struct(node)
+                type_ = self._struct(node)
             case Comprehension():
-                found = self._comprehension(node)
+                type_ = self._comprehension(node)
             case _:
-                found = ERROR
-        node.type = found
-        return found
+                type_ = ERROR
+        node.type = type_
+        return type_
 
     # names
 
     def _lookup_ident(self, name: str) -> Type | None:
+        """Return the type of a variable of a comprehension or of the environment, None if it is not declared."""
         if name.startswith("."):
-            # A leading dot skips the scopes of macros in the specification; upstream strips it and looks everywhere.
+            # In the specification a leading dot skips the variables of macros; cel-go only removes it.
             name = name[1:]
         for scope in reversed(self._scopes):
             if name in scope:
@@ -122,12 +125,13 @@ class _Checker:
         return self._declarations.functions.get(name.removeprefix("."))
 
     def _ident(self, node: Ident) -> Type:
-        found = self._lookup_ident(node.name)
-        if found is None:
+        declared = self._lookup_ident(node.name)
+        if declared is None:
             return self._undeclared(node.pos, node.name)
-        return found
+        return declared
 
     def _undeclared(self, pos: int, name: str) -> Type:
+        """Report a name that is not declared, and return the error type."""
         self._report.add(pos, f"undeclared reference to '{name}' (in container '')")
         return ERROR
 
@@ -135,12 +139,13 @@ class _Checker:
 
     def _select(self, node: Select) -> Type:
         name = qualified_name(node)
-        if name is not None and (found := self._lookup_ident(name)) is not None:
-            return found
+        if name is not None and (declared := self._lookup_ident(name)) is not None:
+            return declared
         field = self._check_select_field(node.pos, node.operand, node.field, optional=False)
         return types.substitute(self._bindings, BOOL if node.test_only else field)
 
     def _check_select_field(self, pos: int, operand: Node, field: str, *, optional: bool) -> Type:
+        """Return the type of a field of a map, message, optional or dynamic operand (`checkSelectField`)."""
         target, is_optional = types.unwrap_optional(types.substitute(self._bindings, self.check(operand)))
         match target.kind:
             case "map":
@@ -157,6 +162,7 @@ class _Checker:
         return types.optional_of(result) if optional or is_optional else result
 
     def _lookup_field_type(self, pos: int, message: str, field: str) -> Type:
+        """Return the type of a message's field, or report that there is none (`lookupFieldType`)."""
         fields = self._declarations.fields.get(message)
         if fields is None:
             self._report.add(pos, f"unexpected failed resolution of '{message}'")
@@ -169,6 +175,7 @@ class _Checker:
     # calls
 
     def _call(self, node: Call) -> Type:
+        """Return the type of a call; `a.b.f(x)` may be the function `a.b.f` or the method `f` of `a.b`."""
         if node.function == "_?._":
             operand, field = node.args
             assert isinstance(field, Const)
@@ -186,6 +193,10 @@ class _Checker:
         return self._resolve_overload(node, node.function, [self.check(node.target), *args])
 
     def _resolve_overload(self, node: Call, name: str, args: list[Type]) -> Type:
+        """Return the result type of a call, and write all overloads that accept the arguments onto the node.
+
+        If overloads with different results match, as they do for dynamic arguments, the result is `dyn`.
+        """
         function = self._lookup_function(name)
         if function is None:
             return self._undeclared(node.pos, name)
@@ -197,8 +208,8 @@ class _Checker:
         for overload in function.overloads:
             if overload.method is (node.target is None):
                 continue
-            wanted, answer = self._instantiate(overload)
-            bindings = types.unify(self._bindings, args, wanted)
+            params, answer = self._instantiate(overload)
+            bindings = types.unify(self._bindings, args, params)
             if bindings is None:
                 continue
             self._bindings = bindings
@@ -215,22 +226,24 @@ class _Checker:
         return result
 
     def _logical(self, node: Call, function: Function, args: list[Type]) -> Type:
+        """Return the type of `&&` or `||`, whose operands must be bool."""
         wrong = False
-        for arg, found in zip(node.args, args, strict=True):
-            if not self._assignable(found, BOOL):
-                self._type_mismatch(arg.pos, BOOL, found)
+        for arg, actual in zip(node.args, args, strict=True):
+            if not self._assignable(actual, BOOL):
+                self._type_mismatch(arg.pos, BOOL, actual)
                 wrong = True
         node.overloads = (function.overloads[0].id,)
         return ERROR if wrong else BOOL
 
     def _instantiate(self, overload: Overload) -> tuple[tuple[Type, ...], Type]:
-        """The overload's arguments and result, with variables of its own for its type parameters."""
+        """Return the arguments and the result of an overload with fresh type parameters in place of its own."""
         if not overload.params:
             return overload.args, overload.result
         fresh = {param.text: self._fresh_type_param() for param in overload.params}
         return tuple(types.substitute(fresh, arg) for arg in overload.args), types.substitute(fresh, overload.result)
 
     def _no_overload(self, node: Call, name: str, args: list[Type]) -> None:
+        """Report that no overload accepts the arguments."""
         texts = [types.substitute(self._bindings, arg, type_param_to_dyn=True).text for arg in args]
         target = f"{texts.pop(0)}." if node.target is not None else ""
         self._report.add(node.pos, f"found no matching overload for '{name}' applied to '{target}({', '.join(texts)})'")
@@ -240,10 +253,10 @@ class _Checker:
     def _list(self, node: ListExpr) -> Type:
         element: Type | None = None
         for index, child in enumerate(node.elements):
-            found = self.check(child)
+            actual = self.check(child)
             if index in node.optional:
-                found = self._unwrap_optional(child.pos, found)
-            element = self._join_types(element, found)
+                actual = self._unwrap_optional(child.pos, actual)
+            element = self._join_types(element, actual)
         return types.list_of(element or self._fresh_type_param())
 
     def _map(self, node: MapExpr) -> Type:
@@ -251,27 +264,32 @@ class _Checker:
         value: Type | None = None
         for entry in node.entries:
             key = self._join_types(key, self.check(entry.key))
-            found = self.check(entry.value)
+            actual = self.check(entry.value)
             if entry.optional:
-                found = self._unwrap_optional(entry.value.pos, found)
-            value = self._join_types(value, found)
+                actual = self._unwrap_optional(entry.value.pos, actual)
+            value = self._join_types(value, actual)
         if key is None or value is None:
             return types.map_of(self._fresh_type_param(), self._fresh_type_param())
         return types.map_of(key, value)
 
-    def _unwrap_optional(self, pos: int, found: Type) -> Type:
-        inner, is_optional = types.unwrap_optional(found)
+    def _unwrap_optional(self, pos: int, actual: Type) -> Type:
+        """Return the type inside of an optional element, or report that it is not optional."""
+        inner, is_optional = types.unwrap_optional(actual)
         if not is_optional and not types.is_dyn(inner):
             self._type_mismatch(pos, types.optional_of(inner), inner)
         return inner
 
-    def _join_types(self, before: Type | None, found: Type) -> Type:
-        """The type of a collection's elements so far; mixed ones are `dyn` here, and refused in `validators`."""
+    def _join_types(self, before: Type | None, actual: Type) -> Type:
+        """Return the type of a collection's elements so far (`joinTypes`).
+
+        Mixed types become `dyn` here; `validators` refuses them.
+        """
         if before is None:
-            return found
-        return types.most_general(before, found) if self._assignable(before, found) else DYN
+            return actual
+        return types.most_general(before, actual) if self._assignable(before, actual) else DYN
 
     def _struct(self, node: StructExpr) -> Type:
+        """Return the type of a message literal, after checking its fields."""
         declared = self._lookup_ident(node.name)
         if declared is None:
             return self._undeclared(node.pos, node.name)
@@ -291,20 +309,21 @@ class _Checker:
             self._report.add(node.pos, f"'{declared.declared_name}' is not a type")
         node.name = name
         for field in node.fields:
-            found = self.check(field.value)
-            wanted = self._lookup_field_type(field.pos, name, field.name)
+            actual = self.check(field.value)
+            expected = self._lookup_field_type(field.pos, name, field.name)
             if field.optional:
-                found = self._unwrap_optional(field.value.pos, found)
-            if not self._assignable(wanted, found):
+                actual = self._unwrap_optional(field.value.pos, actual)
+            if not self._assignable(expected, actual):
                 self._report.add(
                     field.pos,
-                    f"expected type of field '{field.name}' is '{wanted.text}' but provided type is '{found.text}'",
+                    f"expected type of field '{field.name}' is '{expected.text}' but provided type is '{actual.text}'",
                 )
         return result
 
     # comprehensions
 
     def _comprehension(self, node: Comprehension) -> Type:
+        """Return the type of a comprehension, after checking its parts in the scope of its variables."""
         self.check(node.iter_range)
         accu = self.check(node.accu_init)
         range_ = types.substitute(self._bindings, node.iter_range.type or ERROR)
@@ -322,7 +341,7 @@ class _Checker:
         return types.substitute(self._bindings, result)
 
     def _iteration_types(self, node: Comprehension, range_: Type) -> tuple[Type, Type]:
-        """The types of the iteration variables."""
+        """Return the types of the iteration variables."""
         match range_.kind:
             case "list":
                 element = range_.params[0]
@@ -338,17 +357,19 @@ class _Checker:
         )
         return ERROR, ERROR
 
-    def _check_assignable(self, node: Node, wanted: Type) -> None:
-        found = self.check(node)
-        if not self._assignable(wanted, found):
-            self._type_mismatch(node.pos, wanted, found)
+    def _check_assignable(self, node: Node, expected: Type) -> None:
+        """Check a node, and report it if its type is not the expected one."""
+        actual = self.check(node)
+        if not self._assignable(expected, actual):
+            self._type_mismatch(node.pos, expected, actual)
 
     # helpers
 
-    def _type_mismatch(self, pos: int, wanted: Type, found: Type) -> None:
-        self._report.add(pos, f"expected type '{wanted.text}' but found '{found.text}'")
+    def _type_mismatch(self, pos: int, expected: Type, actual: Type) -> None:
+        self._report.add(pos, f"expected type '{expected.text}' but found '{actual.text}'")
 
     def _assignable(self, source: Type, target: Type) -> bool:
+        """Report whether one type is assignable to another, and keep the bindings that this needs."""
         bindings = types.unify(self._bindings, (source,), (target,))
         if bindings is None:
             return False
@@ -356,11 +377,13 @@ class _Checker:
         return True
 
     def _fresh_type_param(self) -> Type:
+        """Return a type parameter that occurs nowhere else (`newTypeVar`)."""
         self._type_params += 1
         return types.type_param(f"_var{self._type_params - 1}")
 
 
 def _well_known_name(type_: Type) -> str:
+    """Return the name of the well-known message that a type stands for, "" if there is none."""
     match type_.kind:
         case "any" | "timestamp" | "duration" | "dyn" | "null":
             known = True

@@ -1,12 +1,12 @@
-"""What an expression may name: functions with their overloads, variables, types and macros of one environment.
+"""The declarations of an environment: functions with their overloads, variables and message types.
 
-Functions are declared in the library modules as text, one overload a line, and read once:
+Functions are declared in the library modules as text, one overload on a line, and read once:
 
     startsWith
         starts_with_string: string.(string) -> bool
 
-A type before the dot makes the overload a method. A capital letter alone is a type parameter. Order counts: the
-first overload that fits decides the result type, and messages speak of functions, never of overloads.
+A type before the dot makes the overload a method. A single capital letter is a type parameter. The order matters: the
+first overload that accepts the arguments decides the result type. Messages name functions, never overloads.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ from understudy.admission.cel.types import Type
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overload:
-    """One signature; for a method the target is the first of `args`."""
+    """One signature of a function; for a method the target is the first of `args`.
+
+    `params` are the type parameters that occur in it.
+    """
 
     id: str
     args: tuple[Type, ...]
@@ -33,7 +36,7 @@ class Overload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Function:
-    """A function or operator by name, all libraries' overloads together in the order they were added."""
+    """A function or operator by name, with the overloads of all libraries in the order they were added."""
 
     name: str
     overloads: tuple[Overload, ...]
@@ -41,17 +44,17 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """Everything the checker looks names up in."""
+    """The names that the checker knows."""
 
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
-    """Variables and, as values of type `type(…)`, the names of types."""
+    """The types of variables; names of types are variables of type `type(…)`."""
     fields: Mapping[str, Mapping[str, Type]]
-    """The message types that may be selected from or constructed, with their fields."""
+    """The types of the fields of each message type that may be selected from or constructed."""
 
 
 def read_functions(texts: Iterable[str]) -> dict[str, Function]:
-    """Merge declarations in order; overloads of a function named twice are appended."""
+    """Return the functions declared in the texts, by name; overloads of a function declared twice are appended."""
     overloads: dict[str, dict[str, Overload]] = {}
     for text in texts:
         name = ""
@@ -67,6 +70,7 @@ def read_functions(texts: Iterable[str]) -> dict[str, Function]:
 
 
 def _read_overload(id_: str, signature: str) -> Overload:
+    """Return an overload from its notation, such as `string.(string) -> bool`."""
     left, result = signature.split(" -> ")
     method = not left.startswith("(")
     target, rest = left.split(".(", 1) if method else ("", left[1:])
@@ -89,7 +93,7 @@ def _collect_params(type_: Type, into: dict[str, Type]) -> None:
 
 
 def _split(text: str) -> list[str]:
-    """Split at the commas outside parentheses."""
+    """Split a text at the commas outside of parentheses."""
     parts, depth, start = [], 0, 0
     for index, char in enumerate(text):
         depth += (char == "(") - (char == ")")
@@ -99,13 +103,16 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text.strip() else []
 
 
-# Types of the libraries that hide their insides (no field selection), by name; all other dotted names are messages.
+# The types of libraries that have no fields; all other dotted names are message types.
 _OPAQUE = frozenset(("net.IP", "net.CIDR"))
 
 
 @cache
 def read_type(text: str) -> Type:
-    """A type from its notation: `map(string, list(A))`, `optional_type(V)`, `kubernetes.Quantity`."""
+    """Return a type from its notation: `map(string, list(A))`, `optional_type(V)`, `kubernetes.Quantity`.
+
+    Raises ValueError for an unknown type with parameters.
+    """
     if simple := types.SIMPLE.get(text):
         return simple
     if re.fullmatch("[A-Z]", text):

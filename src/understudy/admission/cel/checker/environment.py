@@ -1,8 +1,9 @@
-"""The environments: which libraries, variables and types a release offers to device selectors.
+"""The environments of expressions: which libraries, variables and types a release offers to device selectors.
 
 Sources: `k8s.io/dynamic-resource-allocation/cel` (the `device` variable) and `k8s.io/apiserver/pkg/cel/environment`
-(the libraries by the version that introduced them). New expressions may use what the release *before* understood, so
-that a rollback finds no expression it cannot read; what is already stored may use everything of the release.
+(the libraries by the version that introduced them). New expressions may use what the release *before* knew
+(`NewExpressions`), so that a rollback finds no expression it cannot read; stored ones may use everything that the
+release knows (`StoredExpressions`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from understudy.machinery.releases.version import V1_32, Version
 
 DEVICE = "kubernetes.DRADevice"
 
-# Libraries in the order their overloads are merged, with the release that introduced each.
+# The libraries in the order in which their overloads are merged, with the release that introduced each.
 _LIBRARIES: tuple[tuple[str, Version], ...] = (
     ("standard", Version(1, 0)),
     ("time", Version(1, 0)),
@@ -34,23 +35,23 @@ _LIBRARIES: tuple[tuple[str, Version], ...] = (
     ("named_formats", Version(1, 31)),
     ("authorization_selectors", Version(1, 31)),
 )
-# What the device environment adds, whatever the release before understood.
+# The libraries that device selectors have in every release.
 _DEVICE_LIBRARIES = ("semver",)
 
 
-def _bool_or_unknown(found: Type) -> str:
-    """What is wrong with the result of a device selector, "" for a good one."""
-    if found.kind in ("bool", "any") and not found.nullable:
+def _check_bool_or_unknown(result: Type) -> str:
+    """Return the error for the result type of a device selector, "" if it may have it."""
+    if result.kind in ("bool", "any") and not result.nullable:
         return ""
-    return f"must evaluate to bool or the unknown type, not {found.declared_name}"
+    return f"must evaluate to bool or the unknown type, not {result.declared_name}"
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What expressions are compiled against. Two are equal if they take the same expressions.
+    """The names, functions and result types that expressions are compiled with; two are equal if they accept the same.
 
-    purpose       tells apart those that differ in declarations or results; () is that of device selectors
-    wrong_result  says what is wrong with a result's type, "" for a good one
+    `purpose` distinguishes environments that differ in declarations or results; () is that of device selectors.
+    `result_error` returns the error for the type of a result, "" if an expression may have it.
     """
 
     release: Version
@@ -58,11 +59,14 @@ class Environment:
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
     purpose: tuple[object, ...] = ()
-    wrong_result: Callable[[Type], str] = field(default=_bool_or_unknown, repr=False, compare=False, hash=False)
+    result_error: Callable[[Type], str] = field(default=_check_bool_or_unknown, repr=False, compare=False, hash=False)
 
     @property
     def empty_column(self) -> int:
-        """Where errors say that an empty expression ends: from 1.32 on before its first column, which is 0."""
+        """Return the column at which errors show an empty expression.
+
+        From 1.32 on it is -1, the column before the first.
+        """
         return -1 if self.release >= V1_32 else 0
 
 
@@ -70,14 +74,14 @@ class Environment:
 def device_environment(
     release: Version, *, features: frozenset[str] = frozenset(), stored: bool = False
 ) -> Environment:
-    """Return the environment that device selectors of a release are compiled in.
+    """Return the environment of device selectors in a release.
 
     `features` names the enabled feature gates that matter to selectors. `stored` is for an expression that the object
-    already had before the update being validated: it may use all that the release knows.
+    already had before the update being validated: it may use everything that the release knows.
     """
-    declared = declarations(
+    declared = build_declarations(
         release,
-        libraries(release, stored) + _DEVICE_LIBRARIES,
+        base_libraries(release, stored) + _DEVICE_LIBRARIES,
         {"device": DEVICE},
         {
             DEVICE: {
@@ -90,21 +94,21 @@ def device_environment(
     return Environment(release, features, stored, declared)
 
 
-def libraries(release: Version, stored: bool) -> tuple[str, ...]:
-    """Those that every environment of a release has."""
+def base_libraries(release: Version, stored: bool) -> tuple[str, ...]:
+    """Return the names of the libraries in every environment of a release (`MustBaseEnvSet`)."""
     known = release if stored else release.previous
     return tuple(name for name, since in _LIBRARIES if since <= known)
 
 
-def declarations(
+def build_declarations(
     release: Version,
     libraries: tuple[str, ...],
     variables: Mapping[str, str | Type],
     messages: Mapping[str, Mapping[str, str | Type]],
 ) -> Declarations:
-    """Variables and the fields of messages are given as types or in their notation."""
+    """Return the declarations of libraries, variables and messages; types may be given in their notation."""
     fields = {name: {key: _type(of) for key, of in own.items()} for name, own in messages.items()}
-    # Up to 1.31 the name of a message is taken for a value of it.
+    # Up to 1.31 the name of a message type is declared as a value of that type.
     names = {name: type_of(struct(name)) if release >= V1_32 else struct(name) for name in messages}
     own = {name: _type(of) for name, of in variables.items()}
     return Declarations(_functions(libraries), {**own, **names, **_type_names()}, {**_message_fields(), **fields})
@@ -135,7 +139,7 @@ _WRAPPERS = {
 
 @cache
 def _type_names() -> Mapping[str, Type]:
-    """Names of types that are values of their own."""
+    """Return the types of the names of types, which are values, too."""
     names = {
         name: type_of(read_type(name))
         for name in ("bool", "bytes", "double", "int", "string", "uint", "net.IP", "net.CIDR")
@@ -166,7 +170,7 @@ def _type_names() -> Mapping[str, Type]:
 
 @cache
 def _message_fields() -> Mapping[str, Mapping[str, Type]]:
-    """The fields of the well-known messages."""
+    """Return the types of the fields of the well-known messages."""
     fields: dict[str, dict[str, str]] = {
         "Any": {"type_url": "string", "value": "bytes"},
         "Duration": {"seconds": "int", "nanos": "int"},

@@ -1,4 +1,4 @@
-"""The environments of admission policies and of webhooks' match conditions.
+"""The environments of expressions in admission policies and in match conditions of webhooks.
 
 Source: `k8s.io/apiserver/pkg/admission/plugin/cel` (`object`, `request`, … and the composed `variables`).
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from understudy.admission.cel.checker.declarations import Declarations
-from understudy.admission.cel.checker.environment import Environment, declarations, libraries
+from understudy.admission.cel.checker.environment import Environment, base_libraries, build_declarations
 from understudy.admission.cel.types import DYN, Type, list_of, map_of
 from understudy.machinery.releases.version import V1_32, Version
 
@@ -86,11 +86,11 @@ Composed = tuple[tuple[str, Type], ...]
 def policy_environment(
     release: Version, *, returns: tuple[str, ...] = (), params: bool, authorizer: bool, composed: Composed | None = None
 ) -> Environment:
-    """What an expression may name, and which types it may have.
+    """Return the environment of one expression of a policy or webhook.
 
-    returns   the names of the types; none of them: any type
-    params    whether there are `params`
-    composed  the policy's own variables so far; None: it has none at all
+    returns   the names of the types that the result may have; none of them: any type
+    params    whether there is a variable `params`
+    composed  the policy's own variables so far, by name and type; None: the policy cannot have any
     """
     return Environment(
         release,
@@ -98,34 +98,39 @@ def policy_environment(
         stored=False,
         declarations=_declarations(release, params, authorizer, composed),
         purpose=("policy", returns, params, authorizer, composed),
-        wrong_result=lambda found: _wrong_result(found, returns, release),
+        result_error=lambda result: _result_error(result, returns, release),
     )
 
 
-def _wrong_result(found: Type, returns: tuple[str, ...], release: Version) -> str:
-    if not returns or (found.declared_name in returns and not found.nullable):
+def _result_error(result: Type, returns: tuple[str, ...], release: Version) -> str:
+    """Return the error for the type of a result, "" if it is one of `returns`; 1.31 does not name the type."""
+    if not returns or (result.declared_name in returns and not result.nullable):
         return ""
     expected = returns[0] if len(returns) == 1 else f"one of [{' '.join(returns)}]"
-    return f"must evaluate to {expected}" + (f" but got {found.declared_name}" if release >= V1_32 else "")
+    return f"must evaluate to {expected}" + (f" but got {result.declared_name}" if release >= V1_32 else "")
 
 
 @lru_cache(64)
 def _declarations(release: Version, params: bool, authorizer: bool, composed: Composed | None) -> Declarations:
+    """Return the declarations, cached because policies have many expressions with the same ones."""
     variables = _ALWAYS | ({"params": "dyn"} if params else {}) | (_AUTHORIZER if authorizer else {})
     if composed is None:
-        return declarations(release, libraries(release, False), variables, _MESSAGES)
+        return build_declarations(release, base_libraries(release, False), variables, _MESSAGES)
     messages: dict[str, Mapping[str, str | Type]] = {**_MESSAGES, _VARIABLES: dict(composed)}
-    return declarations(release, libraries(release, False), variables | {"variables": _VARIABLES}, messages)
+    return build_declarations(release, base_libraries(release, False), variables | {"variables": _VARIABLES}, messages)
 
 
-def variable_type(found: Type | None) -> Type:
-    """As which type a variable is seen that has this one: simple types, lists and maps of them; all else is dynamic."""
-    if found is None or found.nullable:
+def variable_type(type_: Type | None) -> Type:
+    """Return the type with which a policy's variable is declared, given the type of its expression.
+
+    Simple types, and lists and maps of them, are kept; all other types become `dyn`.
+    """
+    if type_ is None or type_.nullable:
         return DYN
-    if found.kind in _SIMPLE:
-        return found
-    parts = [variable_type(part) for part in found.params]
-    match found.kind, parts:
+    if type_.kind in _SIMPLE:
+        return type_
+    parts = [variable_type(part) for part in type_.params]
+    match type_.kind, parts:
         case "list", [element]:
             return list_of(element)
         case "map", [key, value]:

@@ -1,7 +1,8 @@
-"""Checks after type checking: mixed aggregates, and literals that would fail at run time anyway.
+"""Checks after type checking: mixed aggregates, and literals that would fail at run time (`ASTValidator` in cel-go).
 
-Upstream runs them only on an expression that type-checks. They concern `duration("…")`, `timestamp("…")`, the pattern
-of `s.matches("…")` and the elements of list and map literals, which Kubernetes wants to be of one type.
+cel-go runs them only on an expression without type errors. They concern `duration("…")`, `timestamp("…")`, the pattern
+of `s.matches("…")`, the arguments of `"…".format([…])`, and the elements of list and map literals, which Kubernetes
+requires to be of one type.
 """
 
 from __future__ import annotations
@@ -15,41 +16,43 @@ from understudy.machinery.golang import regexp
 
 
 def validate(root: Node, report: Report) -> None:
-    """Report what is wrong with the literals of a checked tree."""
-    # Inside the arguments of `format`, lists and maps may hold what they like.
+    """Report invalid literals of a checked tree."""
+    # Inside the arguments of `format`, lists and maps may have elements of several types.
     pending = [(root, False)]
     while pending:
         node, exempt = pending.pop()
         match node:
             case ListExpr() if not exempt:
-                _one_type(node, report)
+                _check_list(node, report)
             case MapExpr() if not exempt:
-                _one_type_each(node, report)
+                _check_map(node, report)
             case Call(function="format", target=Const(value=str()), args=[ListExpr()]):
-                _format_clauses(node, report)
+                _check_format(node, report)
             case Call(function="duration" | "timestamp" | "matches" as name, args=[Const() as literal, *_]):
-                if not _acceptable(name, literal):
+                if not _is_valid_literal(name, literal):
                     report.add(literal.pos, f"invalid {name} argument")
         exempt = exempt or (isinstance(node, Call) and node.function == "format")
         pending.extend((child, exempt) for child in children(node))
 
 
-def _one_type(node: ListExpr, report: Report) -> None:
+def _check_list(node: ListExpr, report: Report) -> None:
+    """Report the first element of a list whose type differs from that of the elements before it."""
     first: Type | None = None
     for index, element in enumerate(node.elements):
-        found = _typed(element, index in node.optional)
+        actual = _element_type(element, index in node.optional)
         if first is None:
-            first = found
-        elif not is_equivalent_type(first, found):
-            _mismatch(report, element, first, found)
+            first = actual
+        elif not is_equivalent_type(first, actual):
+            _mismatch(report, element, first, actual)
             return
 
 
-def _one_type_each(node: MapExpr, report: Report) -> None:
+def _check_map(node: MapExpr, report: Report) -> None:
+    """Report keys and values of a map whose types differ from those of the first entry."""
     key: Type | None = None
     value: Type | None = None
     for entry in node.entries:
-        keys, values = _typed(entry.key), _typed(entry.value, entry.optional)
+        keys, values = _element_type(entry.key), _element_type(entry.value, entry.optional)
         if key is None or value is None:
             key, value = keys, values
             continue
@@ -59,41 +62,42 @@ def _one_type_each(node: MapExpr, report: Report) -> None:
             _mismatch(report, entry.value, value, values)
 
 
-def _typed(node: Node, optional: bool = False) -> Type:
+def _element_type(node: Node, optional: bool = False) -> Type:
+    """Return the type of an element, for an optional one the type inside."""
     assert node.type is not None
     return node.type.params[0] if optional and node.type.params else node.type
 
 
-def _mismatch(report: Report, node: Node, wanted: Type, found: Type) -> None:
-    report.add(node.pos, f"expected type '{wanted.text}' but found '{found.text}'")
+def _mismatch(report: Report, node: Node, expected: Type, actual: Type) -> None:
+    report.add(node.pos, f"expected type '{expected.text}' but found '{actual.text}'")
 
 
-class _MisplacedError(EvaluationError):
-    """An argument that does not suit its clause."""
+class _ArgumentError(EvaluationError):
+    """An argument, at offset `pos`, that its formatting clause does not accept."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
         self.pos = pos
 
 
-def _format_clauses(node: Call, report: Report) -> None:
-    """`"%d".format([x])`: does every argument suit its clause?"""
+def _check_format(node: Call, report: Report) -> None:
+    """Report arguments of `"%d".format([x])` that do not match their clauses, and superfluous ones."""
     text, arguments = node.target, node.args[0]
     assert isinstance(text, Const)
     assert isinstance(arguments, ListExpr)
     try:
-        _, used = interpolate(str(text.value), arguments.elements, _checked)
-    except _MisplacedError as error:
+        _, used = interpolate(str(text.value), arguments.elements, _check_argument)
+    except _ArgumentError as error:
         report.add(error.pos, str(error))
     except EvaluationError as error:
         report.add(node.pos, str(error))
     else:
         if len(arguments.elements) > used:
-            given = len(arguments.elements)
-            report.add(node.pos, f"too many arguments supplied to string.format (expected {used}, got {given})")
+            count = len(arguments.elements)
+            report.add(node.pos, f"too many arguments supplied to string.format (expected {used}, got {count})")
 
 
-_SUITED = {
+_ALLOWED_KINDS = {
     "s": frozenset(
         [
             "list",
@@ -120,26 +124,28 @@ _SUITED = {
 }
 
 
-def _checked(clause: str, _precision: int | None, argument: Node) -> str:
-    wrong = _unsuited_part(clause.lower(), argument)
-    if wrong is not None and wrong.type is not None:
-        raise _MisplacedError(wrong.pos, str(argument_type_error(clause, wrong.type.name)))
+def _check_argument(clause: str, _precision: int | None, argument: Node) -> str:
+    """Raise `_ArgumentError` if a clause does not accept an argument; the text it returns is not used."""
+    part = _disallowed_part(clause.lower(), argument)
+    if part is not None and part.type is not None:
+        raise _ArgumentError(part.pos, str(argument_type_error(clause, part.type.name)))
     return ""
 
 
-def _unsuited_part(clause: str, argument: Node) -> Node | None:
-    """The argument, or for `%s` the innermost part of a literal, that the clause cannot show."""
-    if argument.type is None or argument.type.kind not in _SUITED[clause]:
+def _disallowed_part(clause: str, argument: Node) -> Node | None:
+    """Return the argument, or for `%s` the innermost part of a literal, that the clause does not accept, else None."""
+    if argument.type is None or argument.type.kind not in _ALLOWED_KINDS[clause]:
         return argument
     if clause == "s" and isinstance(argument, (ListExpr, MapExpr)):
-        for part in children(argument):
-            wrong = _unsuited_part(clause, part)
-            if wrong is not None:
-                return wrong
+        for element in children(argument):
+            part = _disallowed_part(clause, element)
+            if part is not None:
+                return part
     return None
 
 
-def _acceptable(function: str, literal: Const) -> bool:
+def _is_valid_literal(function: str, literal: Const) -> bool:
+    """Report whether the literal argument of `duration`, `timestamp` or `matches` can be converted or compiled."""
     try:
         match function:
             case "matches":

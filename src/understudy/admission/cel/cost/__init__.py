@@ -1,1 +1,1 @@
-"""The estimated cost of a CEL expression, as cel-go computes it."""
+"""The estimated cost of a CEL expression, computed as cel-go and Kubernetes compute it."""

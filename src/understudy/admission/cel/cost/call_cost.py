@@ -1,8 +1,8 @@
-"""What each function costs per unit of size.
+"""The cost of each function per unit of size (`EstimateCallCost`).
 
-A rule takes the overload, the target (None unless it is a method) and the arguments, and answers (cost without the
-arguments' own, size of the result or None), or None to leave the call to the next rule. The Kubernetes libraries'
-rules, by function name, are asked before the language's, by overload; a call without a rule costs 1.
+A rule takes the overload, the target (None unless it is a method) and the arguments. It returns (cost without that of
+the arguments, size of the result or None), or None to leave the call to the next rule. The rules of the Kubernetes
+libraries, by function name, come before those of the standard functions, by overload. A call without a rule costs 1.
 """
 
 from __future__ import annotations
@@ -22,25 +22,27 @@ _REGEX_STRING_LENGTH = 0.25
 _MAX_FORMAT_REGEX = 128
 _MAX_FORMAT_NAME = 64
 _ADDRESS_SIZE = Estimate(4, 16)
-"""Octets of an IP address."""
+"""The number of octets in an IP address."""
 
 
 def _element_node(of: AstNode) -> AstNode | None:
-    """What a list holds; None for what is no collection."""
+    """Return a list's elements as an argument of cost rules, None if the node is no collection."""
     if not of.type.params:
         return None
     path = (*of.path, "@items") if of.path else ()
     return AstNode(None, of.type.params[0], path, None, estimate_size(path) if path else None)
 
 
-# Kubernetes libraries
+# functions of the Kubernetes libraries
 
 
 def _constant_cost(cost: int) -> Rule:
+    """Return the rule of a function with a fixed cost."""
     return lambda _overload, _target, _args: (fixed(cost), None)
 
 
 def _list_traversal(_overload: str, target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of reading a list once, with its strings."""
     assert target is not None
     element = _element_node(target)
     if element is None:
@@ -73,6 +75,7 @@ def _string_traversal(_overload: str, target: AstNode | None, _args: Sequence[As
 
 
 def _replace_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `replace`, and the size of its result from how often the old text can occur."""
     assert target is not None
     size, old, new = target.size_or_unknown, args[0].size_or_unknown, args[1].size_or_unknown
     most, kept_most = _replacements(size.max, old.min, new.max <= old.min)
@@ -82,7 +85,7 @@ def _replace_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode
 
 
 def _replacements(size: int, old: int, unchanged: bool) -> tuple[int, int]:
-    """(how often something is put in, how much of the original stays)."""
+    """Return how often the new text can be put in, and how much of the original stays."""
     if old == 0:
         return min(size + 1, LIMIT), size
     if unchanged:
@@ -91,6 +94,7 @@ def _replacements(size: int, old: int, unchanged: bool) -> tuple[int, int]:
 
 
 def _split_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `split`; its limit, if it is a literal, bounds the result."""
     assert target is not None
     size, most = target.size_or_unknown, target.size_or_unknown.max
     if len(args) > 1 and isinstance(args[1].node, Const) and type(args[1].node.value) is int:
@@ -99,6 +103,7 @@ def _split_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode])
 
 
 def _join_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `join`: the size of all elements and of the separators between them."""
     assert target is not None
     count, size = target.size_or_unknown, ZERO
     element = _element_node(target)
@@ -115,6 +120,7 @@ def _find_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) 
 
 
 def _regex_cost(text: Estimate, pattern: Estimate) -> Estimate:
+    """Return the cost of matching a text against a pattern; an empty text counts one."""
     return (text + ONE).scaled(_STRING_TRAVERSAL) * pattern.scaled(_REGEX_STRING_LENGTH)
 
 
@@ -137,7 +143,7 @@ def _validate_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNo
 
 
 def _library_equality_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
-    """Kubernetes' own types compare at a fixed price."""
+    """Return the cost of comparing two values of a Kubernetes library; most have a fixed one."""
     one, other = args
     if one.type.name != other.type.name:
         return None
@@ -157,6 +163,7 @@ def _library_equality_cost(_overload: str, _target: AstNode | None, args: Sequen
 
 
 def _selector_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `fieldSelector` and `labelSelector`, which parse their argument."""
     size = args[0].size_or_unknown
     return fixed(10) + size.scaled(_STRING_TRAVERSAL) + size.scaled(0.5).scaled(50), None
 
@@ -188,7 +195,7 @@ _LIBRARY_RULE_GROUPS: Sequence[tuple[str, Rule]] = (
 _LIBRARY_RULES: Mapping[str, Rule] = {name: rule for names, rule in _LIBRARY_RULE_GROUPS for name in names.split()}
 
 
-# The language's own functions
+# standard functions of CEL
 
 
 def _format_cost(_overload: str, target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
@@ -197,7 +204,7 @@ def _format_cost(_overload: str, target: AstNode | None, _args: Sequence[AstNode
 
 def _string_to_bytes_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
     size = args[0].size_estimate
-    # Wraps around where upstream's multiplication does.
+    # Wraps around as Go's multiplication does.
     return size.scaled(_STRING_TRAVERSAL), Estimate(size.min, size.max * 4 % (LIMIT + 1))
 
 
@@ -244,6 +251,8 @@ def _comparison_cost(_overload: str, _target: AstNode | None, args: Sequence[Ast
 
 
 def _sets_cost(factor: float) -> Rule:
+    """Return the rule of a function that compares every element of one list with every element of another."""
+
     def rule(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
         return (args[0].size_or_unknown * args[1].size_or_unknown).scaled(factor) + ONE, None
 
@@ -280,7 +289,7 @@ _STANDARD_RULES: Mapping[str, Rule] = {
 
 
 def estimate_call_cost(name: str, overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
-    """The cost of one call without its arguments, and the size of the result if it is known."""
+    """Return the cost of one call without its arguments, and the size of the result if it is known."""
     for rule in (_LIBRARY_RULES.get(name), _STANDARD_RULES.get(overload)):
         estimate = rule(overload, target, args) if rule else None
         if estimate is not None:

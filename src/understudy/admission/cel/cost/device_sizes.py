@@ -1,4 +1,4 @@
-"""How big the parts of `device` can get: the limits of the API, seen along a path of the expression."""
+"""The largest sizes of the parts of `device`, from the limits of the API (the DRA library's `sizeEstimator`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ MAX_VALUE: Final = 64
 
 @dataclass(frozen=True)
 class _DeviceField:
-    """One part: its size, what is inside, and for attributes that any name may follow."""
+    """The size of one part of `device`, and the parts inside it: keys, values, and fields by name.
+
+    `any_field` lets any name select the values, as in `device.attributes["d"].name`.
+    """
 
     size: int
     keys: _DeviceField | None = None
@@ -27,6 +30,7 @@ class _DeviceField:
 
 
 def _map_of_maps(value: _DeviceField, any_field: bool) -> _DeviceField:
+    """Return the shape of a map from domains to maps from names to values."""
     next_shape = _DeviceField(MAX_ATTRIBUTES, _DeviceField(MAX_ID), value, any_field=any_field)
     return _DeviceField(MAX_ATTRIBUTES, _DeviceField(MAX_DOMAIN), next_shape)
 
@@ -42,7 +46,7 @@ _DEVICE: Final = _DeviceField(
 
 
 def estimate_size(path: Path) -> Estimate | None:
-    """The size of what `path` leads to, None if it leads out of what is declared."""
+    """Return the size of the value at a path, None if the path leaves what is declared."""
     if path[0] != "device":
         return None
     shape: _DeviceField | None = _DEVICE

@@ -1,4 +1,4 @@
-"""Ranges of unsigned 64-bit numbers: sizes and costs from a least to a greatest; they saturate, never overflow."""
+"""Estimates of sizes and costs: unsigned 64-bit numbers from a minimum to a maximum; they saturate, never overflow."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from understudy.admission.cel.types import Type
 LIMIT: Final = 2**64 - 1
 
 Path = tuple[str, ...]
-"""Where a value comes from: a variable, then fields, `@items`, `@keys` or `@values`."""
+"""The origin of a value: a variable, then fields, `@items`, `@keys` or `@values`."""
 
 
 class Estimate(NamedTuple):
-    """From `min` to `max`, both included."""
+    """A size or cost between `min` and `max`, both included (`SizeEstimate` and `CostEstimate` in cel-go)."""
 
     min: int
     max: int
@@ -31,18 +31,18 @@ class Estimate(NamedTuple):
         return Estimate(min(self[0], other[0]), max(self[1], other[1]))
 
     def scaled(self, factor: float) -> Estimate:
-        """Both ends times a factor per unit, rounded up."""
+        """Return the estimate multiplied by a cost per unit, rounded up (`MultiplyByCostFactor`)."""
         return Estimate(_scaled(self[0], factor), _scaled(self[1], factor))
 
 
 def _scaled(value: int, factor: float) -> int:
-    # In floating point, as upstream: large numbers lose their last digits.
+    # In floating point, as in cel-go: large numbers lose their last digits.
     product = float(value) * factor
     return LIMIT if product >= 2.0**64 else math.ceil(product)
 
 
 def fixed(value: int) -> Estimate:
-    """A range of one number."""
+    """Return the estimate of a number that is known (`FixedSizeEstimate`)."""
     return Estimate(value, value)
 
 
@@ -53,24 +53,24 @@ UNKNOWN_SIZE: Final = Estimate(0, LIMIT)
 
 @dataclass(frozen=True, slots=True)
 class AstNode:
-    """An argument, as cost rules see it."""
+    """A node as cost rules see it (`AstNode` in cel-go's `checker/cost.go`)."""
 
     node: Node | None
     type: Type
     path: Path
     computed_size: Estimate | None
-    """Its size if the expression itself tells."""
+    """The size if it follows from the expression (`ComputedSize`)."""
     declared_size: Estimate | None
-    """Its size if the environment tells."""
+    """The size if it follows from the limits of the API (`EstimateSize`)."""
 
     @property
     def size_or_unknown(self) -> Estimate:
-        """Its size for the Kubernetes libraries."""
+        """Return the size for the rules of the Kubernetes libraries, `UNKNOWN_SIZE` if it is not known."""
         return self.computed_size or self.declared_size or UNKNOWN_SIZE
 
     @property
     def size_estimate(self) -> Estimate:
-        """Its size for the language's own functions: as `known`, but what is no collection counts one."""
+        """Return the size for the rules of the standard functions: like `size_or_unknown`, but scalars have size 1."""
         if self.computed_size or self.declared_size:
             return self.computed_size or self.declared_size or UNKNOWN_SIZE
         return ONE if self.type.kind in _SCALARS else UNKNOWN_SIZE

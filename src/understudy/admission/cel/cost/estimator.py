@@ -1,9 +1,9 @@
-"""Worst-case cost of a checked expression, in the units of cel-go's estimator (about one simple operation each).
+"""The worst-case cost of a checked expression, in cel-go's units of about one simple operation.
 
-Two sources of knowledge meet here: how big things can get (of literals, of results, and of everything reachable
-from `device`, whose maps and strings are limited by the API) and what each function costs per unit of size. Rules of
-upstream are `checker/cost.go` (the language) and `k8s.io/apiserver/pkg/cel/library/cost.go` (the Kubernetes libraries,
-in `function_cost.py`). Numbers saturate at 2^64-1, which is how "unknown size" exceeds every limit.
+The estimate is made of sizes and costs. Sizes are known of literals, of results, and of everything reachable from
+`device`, whose maps and strings are limited by the API (`device_sizes`). Costs per unit of size are in `call_cost`. The
+sources are cel-go's `checker/cost.go` and `k8s.io/apiserver/pkg/cel/library/cost.go`. Numbers saturate at 2^64-1, so an
+unknown size exceeds every limit.
 """
 
 from __future__ import annotations
@@ -28,18 +28,23 @@ _LIST, _MAP, _MESSAGE = fixed(10), fixed(30), fixed(40)
 
 
 def estimate_cost(root: Node) -> int:
-    """The largest possible cost of one evaluation."""
+    """Return the largest possible cost of one evaluation of a checked tree (`EstimateCost`)."""
     return _Estimator().cost(root).max
 
 
 class _Estimator:
+    """Estimates one tree (`coster`): `_paths` says where the values of nodes come from, `_sizes` how large results are.
+
+    `_iter_ranges` has, for each iteration variable in scope, the ranges that it iterates over, the innermost last.
+    """
+
     def __init__(self) -> None:
         self._paths: dict[Node, Path] = {}
         self._sizes: dict[Node, Estimate] = {}
         self._iter_ranges: dict[str, list[Node]] = {}
 
     def cost(self, node: Node) -> Estimate:
-        """The cost of evaluating a node, everything inside included."""
+        """Return the cost of evaluating a node, with everything inside it."""
         match node:
             case Const():
                 return ZERO
@@ -112,7 +117,7 @@ class _Estimator:
     def _function_cost(
         self, name: str, overload: str, target: AstNode | None, args: list[AstNode], costs: list[Estimate]
     ) -> tuple[Estimate, Estimate | None]:
-        """Cost of one call including its arguments, and the size of its result if that is known."""
+        """Return the cost of one call with its arguments, and the size of its result or None (`functionCost`)."""
         if overload in ("logical_and", "logical_or"):
             return Estimate(costs[0].min, (costs[0] + costs[1]).max), None
         if overload == "conditional":
@@ -136,6 +141,10 @@ class _Estimator:
         return total + count * (step + condition)
 
     def _node(self, node: Node) -> AstNode:
+        """Return a node as cost rules see it.
+
+        An accumulator has no path: its size is not that of the variable it started with.
+        """
         path = self._paths.get(node, ())
         if path and path[0] == ACCUMULATOR:
             path = ()
@@ -148,6 +157,7 @@ _INDEXED = {"index_list": "@items", "index_map": "@values"}
 
 
 def _literal_size(node: Node) -> Estimate | None:
+    """Return the size of a literal, None for other nodes."""
     match node:
         case Const(value=str() | bytes() as text):
             return fixed(len(text))

@@ -1,1 +1,1 @@
-"""The evaluation of checked CEL expressions."""
+"""The interpreter of CEL: plans the evaluation of checked expressions, and evaluates them."""

@@ -1,6 +1,7 @@
-"""The operators that decide which of their operands count: `&&`, `||`, `?:`, `or`, `orValue`, selection from optionals.
+"""The operators that get their operands as programs instead of values: `&&`, `||`, `?:`, `or`, `orValue`, and indexing.
 
-They get their operands as programs, not as values, because an error in one of them may not matter.
+The logical operators and the conditional decide which of their operands count: an error in one that does not count is
+ignored.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ Scope = dict[str, Value]
 Program = Callable[[Scope], Value]
 
 
-# The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
-
-
 class _ErrorValue:
+    """An error as a value (`types.Err`).
+
+    The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
+    """
+
     __slots__ = ("error",)
 
     def __init__(self, error: EvaluationError) -> None:
@@ -26,6 +29,7 @@ class _ErrorValue:
 
 
 def attempt(program: Program, scope: Scope) -> Value:
+    """Return the result of a program; an `EvaluationError` is returned as an error value."""
     try:
         return program(scope)
     except EvaluationError as error:
@@ -33,6 +37,7 @@ def attempt(program: Program, scope: Scope) -> Value:
 
 
 def raise_if_error(value: Value) -> Value:
+    """Return a value, or raise the error that it holds."""
     if type(value) is _ErrorValue:
         raise value.error
     return value
@@ -47,7 +52,7 @@ def _or(left: Program, right: Program) -> Program:
 
 
 def _commutative_logic(left: Program, right: Program, *, decisive: bool) -> Program:
-    """`&&` (False decides) and `||` (True decides): an error counts only if no side decides."""
+    """Return the program of `&&` (False decides) or `||` (True decides); an error counts only if no side decides."""
 
     def run(scope: Scope) -> Value:
         one = attempt(left, scope)
@@ -79,6 +84,8 @@ def _conditional(condition: Program, yes: Program, no: Program) -> Program:
 
 
 def _not_strictly_false(operand: Program) -> Program:
+    """Return the program that is False only if its operand is: errors count as true."""
+
     def run(scope: Scope) -> Value:
         value = attempt(operand, scope)
         return value is not False
@@ -87,7 +94,10 @@ def _not_strictly_false(operand: Program) -> Program:
 
 
 def _optional_or(*, value: bool) -> Callable[[Program, Program], Program]:
-    """`a.or(b)` and `a.orValue(b)`: the right side is looked at only if the left is empty."""
+    """Return the planner of `a.or(b)` or, if `value` is set, of `a.orValue(b)`.
+
+    `b` is evaluated only if `a` is empty.
+    """
 
     def make(left: Program, right: Program) -> Program:
         def run(scope: Scope) -> Value:

@@ -1,4 +1,4 @@
-"""The `device` variable: a device of a ResourceSlice as expressions see it."""
+"""The `device` variable: a device of a ResourceSlice as selectors see it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.admission.cel.values import Value, type_name
 
 
 def device_value(device: Mapping[str, Any]) -> Value:
-    """The value of `device`. Names without a domain belong to the driver's."""
+    """Return the value of `device` (see `Compiled.evaluate` for the form). Names without a domain get the driver's."""
     driver = str(device.get("driver", ""))
     attributes: MapWithDefault = MapWithDefault()
     for name, attribute in (device.get("attributes") or {}).items():
@@ -33,6 +33,7 @@ def _split(name: str, driver: str) -> tuple[str, str]:
 
 
 def _attribute(name: str, attribute: Mapping[str, Any]) -> Value:
+    """Return the value of an attribute. Raises `EvaluationError` if it has no known type or an invalid version."""
     for kind in ("int", "bool", "string"):
         if attribute.get(kind) is not None:
             return attribute[kind]
@@ -45,7 +46,7 @@ def _attribute(name: str, attribute: Mapping[str, Any]) -> Value:
 
 
 def as_bool(result: Value) -> bool:
-    """The verdict of a program; anything but a bool is an error."""
+    """Return the result of a selector. Raises `EvaluationError` if it is not a bool."""
     if isinstance(result, bool):
         return result
     name = type_name(result)

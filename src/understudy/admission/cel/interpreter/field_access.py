@@ -1,4 +1,4 @@
-"""What is inside a value: fields, items, their presence, and the messages an expression can construct."""
+"""Access to the fields and elements of values, tests for their presence, and construction of messages."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from understudy.admission.cel.values import NONE, Optional, Value, is_number, ma
 
 
 class MapWithDefault(dict[Any, Value]):
-    """`device.attributes` and `device.capacity`: what is not there is an empty map, but only when it is looked up."""
+    """The maps `device.attributes` and `device.capacity`: an absent domain is an empty map when it is looked up."""
 
     def __missing__(self, key: Any) -> Value:
         return {}
 
 
 def index(value: Value, key: Value) -> Value:
+    """Return `value[key]`. Raises `EvaluationError` if there is no such element."""
     if isinstance(value, dict):
         try:
             return value[map_key(key)]
@@ -34,6 +35,7 @@ def index(value: Value, key: Value) -> Value:
 
 
 def _list_index(values: list[Value], key: Value) -> int:
+    """Return a key as an index, which may be any whole number. Raises `EvaluationError` if it is out of bounds."""
     if not is_number(key):
         raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
     if key != int(key):
@@ -44,6 +46,7 @@ def _list_index(values: list[Value], key: Value) -> int:
 
 
 def select_field(value: Value, field: str) -> Value:
+    """Return `value.field`; a field of a message that is not set has its zero value."""
     if isinstance(value, Message):
         return value.get(field)
     if isinstance(value, Optional):
@@ -52,6 +55,7 @@ def select_field(value: Value, field: str) -> Value:
 
 
 def has_field(value: Value, field: str) -> bool:
+    """Report whether a value has a field; `MapWithDefault` has every one."""
     if isinstance(value, Optional):
         return value is not NONE and has_field(value.value, field)
     if isinstance(value, MapWithDefault):
@@ -64,7 +68,7 @@ def has_field(value: Value, field: str) -> bool:
 
 
 def optional_field(value: Value, key: Value) -> Optional:
-    """`a.?b` and `a[?b]`."""
+    """Return `value.?key` or `value[?key]`: the element as an optional, `NONE` if there is no such element."""
     if isinstance(value, Optional):
         if value is NONE:
             return NONE
@@ -83,13 +87,14 @@ def optional_field(value: Value, key: Value) -> Optional:
 
 
 def optional_entry(value: Value) -> Optional:
+    """Return the value of an optional list element or map entry, which must be an optional."""
     if isinstance(value, Optional):
         return value
     raise EvaluationError(f"cannot initialize optional entry from non-optional value {value!r}")
 
 
 def format_key(key: Value) -> str:
-    """A key as error messages name it."""
+    """Return a key as error messages show it."""
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, float):
@@ -98,7 +103,7 @@ def format_key(key: Value) -> str:
 
 
 class Message:
-    """A constructed message that has no CEL value of its own, such as `kubernetes.DRADevice{…}`."""
+    """A constructed message that is no CEL value of another type, such as `kubernetes.DRADevice{…}`."""
 
     def __init__(self, name: str, values: Mapping[str, Value], fields: Mapping[str, Type]) -> None:
         self.name = name
@@ -111,7 +116,7 @@ class Message:
     __hash__ = None  # type: ignore[assignment]
 
     def get(self, field: str) -> Value:
-        """A field, or its zero value."""
+        """Return the value of a field, or its zero value."""
         if field in self.values:
             return self.values[field]
         return {"string": "", "bool": False, "int": 0, "double": 0.0, "bytes": b""}.get(
@@ -120,6 +125,10 @@ class Message:
 
 
 def new_message(name: str, values: dict[str, Value], fields: Mapping[str, Type]) -> Value:
+    """Return the value of a message literal; the well-known messages become the CEL values that they stand for.
+
+    Raises `EvaluationError` for an unknown type.
+    """
     short = name.removeprefix("google.protobuf.")
     if short != name:
         if short in ("Duration", "Timestamp"):

@@ -1,8 +1,8 @@
-"""Evaluation: a checked tree becomes one Python closure per node, and the program is the outermost of them.
+"""The planner: turns a checked tree into a program, one Python closure for each node (`interpreter/planner.go`).
 
-Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` absorb an error on one side if the other side
-decides; so do `all` and `exists`, which are folds over them. A call whose overload the checker could not settle (an
-attribute may be of any type) chooses by the run-time types of its arguments.
+Errors are `EvaluationError`s with cel-go's texts. `&&` and `||` ignore an error on one side if the other side decides;
+so do `all` and `exists`, which are comprehensions made of them. Where the checker could not choose one overload,
+because an attribute may be of any type, the call chooses by the run-time types of its arguments.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "
 
 
 class PlanError(Exception):
-    """The expression is well-typed but cannot be turned into a program; the text is cel-go's."""
+    """The expression has no type errors but cannot be turned into a program; the text is cel-go's."""
 
 
 @cache
 def overload_bindings() -> Mapping[str, Callable[..., Value]]:
-    """What is behind every overload, by its id."""
+    """Return the functions behind all overloads, by overload id."""
     bindings: dict[str, Callable[..., Value]] = {}
     for name in _LIBRARIES:
         bindings |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
@@ -52,18 +52,23 @@ def overload_bindings() -> Mapping[str, Callable[..., Value]]:
 
 
 def plan(root: Node, declarations: Declarations) -> Program:
-    """The program of a checked tree. Raises `PlanError`, as upstream does for constants that cannot be converted."""
+    """Return the program of a checked tree. Raises `PlanError`, as for constants that cannot be converted."""
     return _Planner(declarations).plan(root)
 
 
 class _Planner:
+    """Plans one tree.
+
+    `_constants` has the values of nodes that do not change, `_accumulators` the names of accumulators.
+    """
+
     def __init__(self, declarations: Declarations) -> None:
         self._declarations = declarations
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
 
     def plan(self, node: Node) -> Program:
-        """The closure of a node."""
+        """Return the program of a node."""
         match node:
             case Const(value=value):
                 self._constants[node] = value
@@ -87,6 +92,7 @@ class _Planner:
     # names and fields
 
     def _ident(self, name: str, node: Node) -> Program:
+        """Return the program of a variable, or of a type used as a value."""
         name = name.removeprefix(".")
         declared = self._declarations.variables.get(name)
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
@@ -131,7 +137,7 @@ class _Planner:
         return lambda scope: call(*[part(scope) for part in parts])
 
     def _constant_conversion(self, node: Node, call: Callable[..., Value], argument: Value) -> Program:
-        """Conversions of constants happen at once, and their errors are errors of the program."""
+        """Return the program of a constant that is converted while planning. Raises `PlanError` if it cannot be."""
         try:
             value = call(argument)
         except EvaluationError as error:
@@ -140,7 +146,7 @@ class _Planner:
         return lambda _scope: value
 
     def _check_constant_pattern(self, node: Call) -> None:
-        """A constant pattern is compiled at once."""
+        """Compile a constant regular expression while planning. Raises `PlanError` if it is invalid."""
         if node.function not in ("matches", "find", "findAll"):
             return
         pattern = node.args[0] if node.target is not None else node.args[1]
@@ -151,6 +157,7 @@ class _Planner:
                 raise PlanError(str(error)) from None
 
     def _binding(self, node: Call) -> Callable[..., Value]:
+        """Return the function of a call: of its one overload, or one that chooses by the types of the arguments."""
         declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
         bindings = overload_bindings()
         chosen = [(_signature_guard(declared[id_]), bindings[id_]) for id_ in node.overloads if id_ in bindings]
@@ -218,6 +225,10 @@ class _Planner:
     # comprehensions
 
     def _comprehension(self, node: Comprehension) -> Program:
+        """Return the program of a comprehension.
+
+        Errors of a step are kept as values, since a later step may ignore them.
+        """
         range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
         self._accumulators.add(node.accu_var)
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
@@ -247,7 +258,7 @@ class _Planner:
         return run
 
 
-# Type names that upstream can check but has no run-time value for.
+# The names of types that cel-go declares but has no run-time value for.
 _UNDEFINED_TYPES = frozenset(
     ["duration", "timestamp", "google.protobuf.Struct.FieldsEntry"]
     + [
@@ -280,12 +291,12 @@ _GO_TYPES = {
 }
 
 
-# Kinds of types whose values are of that type at run time, whatever happens.
+# The kinds of types whose values always have that type at run time.
 _CHECKED_KINDS = frozenset(["bool", "bytes", "double", "int", "string", "uint", "struct", "opaque"])
 
 
 def _needs_no_guard(node: Call, overload: Overload) -> bool:
-    """Whether the checker has proved that the arguments fit, so that nothing is left to test at run time."""
+    """Report whether the checker has proved that the arguments match, so that nothing is left to test at run time."""
     arguments = ([node.target] if node.target else []) + node.args
     return all(
         type_guard(declared_type) is None or (arg.type is not None and arg.type.kind in _CHECKED_KINDS)
@@ -295,6 +306,7 @@ def _needs_no_guard(node: Call, overload: Overload) -> bool:
 
 @cache
 def _signature_guard(overload: Overload) -> Callable[..., bool]:
+    """Return the test that arguments match an overload (`matchesRuntimeSignature`)."""
     tests = [type_guard(arg) for arg in overload.args]
 
     def fits(*args: Value) -> bool:
@@ -304,7 +316,7 @@ def _signature_guard(overload: Overload) -> Callable[..., bool]:
 
 
 def no_such_overload(name: str, args: tuple[Value, ...]) -> str:
-    """Upstream's words for arguments of the wrong run-time types; they differ between its own and other functions."""
+    """Return cel-go's message for arguments of wrong run-time types; standard functions do not name the types."""
     if name == "size":
         return "no such overload: size"
     if hasattr(args[0], "cel_type") and name in ("_<_", "_<=_", "_>_", "_>=_"):

@@ -1,4 +1,4 @@
-"""Whether a value may be passed where a type is declared: the run-time half of overload resolution."""
+"""Type guards: tests at run time whether a value may be passed where a type is declared."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _EXACT: dict[str, type] = {
 
 
 def type_guard(declared: Type) -> Callable[[Value], bool] | None:
-    """A test for values of the type, None if everything passes."""
+    """Return a test for values of a type, None if every value passes."""
     if (exact := _EXACT.get(declared.kind)) is not None:
         return lambda value: type(value) is exact
     match declared.kind:
@@ -40,7 +40,7 @@ def type_guard(declared: Type) -> Callable[[Value], bool] | None:
 
 
 def _list_type_guard(element: Type) -> Callable[[Value], bool]:
-    """Upstream, too, looks only at the first element."""
+    """Return a test for lists of a type; like cel-go's, it looks only at the first element."""
     inner = type_guard(element)
     if inner is None:
         return lambda value: type(value) is list

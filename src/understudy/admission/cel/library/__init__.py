@@ -1,1 +1,1 @@
-"""The function libraries an environment is put together from: declarations, and the functions behind them."""
+"""The function libraries of CEL environments: `DECLARATIONS` for the checker, and `FUNCTIONS` by overload id."""

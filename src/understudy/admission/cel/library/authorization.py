@@ -1,4 +1,7 @@
-"""The authorizer of admission policies: declared everywhere, but only policies have a value to call it on."""
+"""The `authorizer` library of admission policies (`authz.go`).
+
+Every environment declares it, but only policies have a value to call it on.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The selector calls of the authorizer, behind a feature gate that 1.32 has on."""
+"""The selectors of the `authorizer` library (`authzSelectors`), behind a feature gate that is on in 1.32."""
 
 from __future__ import annotations
 

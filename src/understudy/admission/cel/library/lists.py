@@ -1,4 +1,4 @@
-"""Lists: `sum`, `min`, `max`, `isSorted`, `indexOf`."""
+"""The list library of Kubernetes: `sum`, `min`, `max`, `isSorted`, `indexOf`, `lastIndexOf`."""
 
 from __future__ import annotations
 
@@ -55,6 +55,8 @@ def _is_sorted(values: list[Value]) -> bool:
 
 
 def _extreme(name: str, better: Callable[[Value, Value], bool]) -> Callable[[list[Value]], Value]:
+    """Return the function that picks the smallest or the largest element; the first one if several are equal."""
+
     def pick(values: list[Value]) -> Value:
         if not values:
             raise EvaluationError(f"{name} called on empty list")
@@ -68,6 +70,8 @@ def _extreme(name: str, better: Callable[[Value, Value], bool]) -> Callable[[lis
 
 
 def _sum(add: str, zero: Value) -> Callable[[list[Value]], Value]:
+    """Return the function that adds up elements, given the overload of `+` and the sum of no elements."""
+
     def total(values: list[Value]) -> Value:
         result = zero
         for value in values:

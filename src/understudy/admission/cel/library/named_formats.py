@@ -1,4 +1,4 @@
-"""Named formats: `format.dns1123Label().validate(s)`."""
+"""Named formats, such as `format.dns1123Label().validate(s)` (`format.go` of the Kubernetes libraries)."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ validate
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A named format; `faults` tells what is wrong with a text."""
+    """A named format; `validate` returns the errors of a text, none for a valid one."""
 
     name: str
     validate: Callable[[str], list[str]] = field(compare=False)
@@ -59,6 +59,10 @@ class NamedFormat:
 
 
 def _matches_pattern(pattern: str, limit: int, message: str, *, prefix: bool = False) -> Callable[[str], list[str]]:
+    """Return the validation of texts that match a pattern and have at most `limit` bytes (0: any number).
+
+    A `prefix` may end with a dash, as in `generateName`.
+    """
     compiled = re.compile(pattern, re.ASCII)
 
     def validate(text: str) -> list[str]:
@@ -94,6 +98,7 @@ _LABEL_VALUE_MESSAGE = (
 
 
 def _qualified_name(text: str) -> list[str]:
+    """Return the errors of a name with an optional domain, such as `example.com/name`."""
     domain, slash, name = text.rpartition("/")
     valid = re.fullmatch(_NAME, name) and len(name) <= 63 and "/" not in domain
     if slash:
@@ -151,11 +156,13 @@ FORMATS: Mapping[str, NamedFormat] = {
 
 
 def _validate(named_format: NamedFormat, text: str) -> Optional:
+    """Return the errors of a text as an optional list; a valid text has none."""
     errors = named_format.validate(text)
     return Optional(errors) if errors else NONE
 
 
 def _named(name: str) -> Optional:
+    """Return the format with a name as an optional."""
     return Optional(FORMATS[name]) if name in FORMATS else NONE
 
 

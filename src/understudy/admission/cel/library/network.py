@@ -1,4 +1,4 @@
-"""IP addresses and CIDR blocks."""
+"""IP addresses and CIDR blocks (`ip.go` and `cidr.go` of the Kubernetes libraries)."""
 
 from __future__ import annotations
 
@@ -54,20 +54,20 @@ string
 
 @dataclass(frozen=True, slots=True)
 class IP:
-    """One address."""
+    """An IP address."""
 
     address: IPv4Address | IPv6Address
     cel_type: ClassVar[Type] = opaque("net.IP")
 
     @classmethod
     def parse(cls, text: str) -> IP:
-        """Read an address: no zone, no IPv4 in IPv6 clothing."""
+        """Return the address of a text. Raises `EvaluationError`, also for a zone or an IPv4-mapped IPv6 address."""
         return cls(_parse_address(text, f'IP Address "{text}" parse error during conversion from string: '))
 
 
 @dataclass(frozen=True, slots=True)
 class CIDR:
-    """An address with a prefix length; bits behind the prefix are kept."""
+    """An address with a prefix length; the bits after the prefix are kept."""
 
     address: IPv4Address | IPv6Address
     bits: int
@@ -75,7 +75,7 @@ class CIDR:
 
     @classmethod
     def parse(cls, text: str) -> CIDR:
-        """Read `10.0.0.0/8`."""
+        """Return the block of a text such as `10.0.0.0/8`. Raises `EvaluationError`."""
         message_prefix = (
             "network address parse error during conversion from string: " * 2 + f'netip.ParsePrefix("{text}"): '
         )
@@ -92,11 +92,11 @@ class CIDR:
         return cls(address, int(tail))
 
     def masked(self) -> CIDR:
-        """The block with the bits behind its prefix cleared."""
+        """Return the block with the bits after its prefix cleared."""
         return CIDR(ip_network((self.address, self.bits), strict=False).network_address, self.bits)
 
     def contains(self, address: IPv4Address | IPv6Address) -> bool:
-        """Whether an address lies in the block."""
+        """Report whether an address is in the block."""
         return address.version == self.address.version and address in ip_network(
             (self.address, self.bits), strict=False
         )
@@ -106,6 +106,7 @@ class CIDR:
 
 
 def _parse_address(text: str, message_prefix: str, mapped: str = "") -> IPv4Address | IPv6Address:
+    """Return the address of a text; `mapped` is the text to name if the address is IPv4-mapped."""
     if "%" in text and ":" in text:
         raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
     try:
@@ -118,7 +119,7 @@ def _parse_address(text: str, message_prefix: str, mapped: str = "") -> IPv4Addr
 
 
 def _parse_error(text: str) -> str:
-    """What Go finds wrong with an address."""
+    """Return the reason that Go's `netip.ParseAddr` gives for refusing a text."""
     first = next((char for char in text if char in ".:%"), "")
     if first == "%":
         return "missing IPv6 address"
@@ -126,6 +127,7 @@ def _parse_error(text: str) -> str:
 
 
 def _ipv4_parse_error(text: str) -> str:
+    """Return the reason that Go's `netip.ParseAddr` gives for refusing a text with a dot before any colon."""
     value = fields = digits = 0
     for index, char in enumerate(text):
         if char in "0123456789":

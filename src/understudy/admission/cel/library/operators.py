@@ -1,4 +1,4 @@
-"""Arithmetic, comparison and membership: what is behind the operators declared in `standard`."""
+"""Arithmetic, comparison and membership: the functions of the operators that `standard` declares."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ DECLARATIONS = ""
 
 
 def _divide(one: int, other: int) -> int:
+    """Return the quotient rounded towards zero, as Go does; Python rounds down."""
     if other == 0:
         raise EvaluationError("division by zero")
     quotient = abs(int(one)) // abs(int(other))
@@ -22,6 +23,7 @@ def _divide(one: int, other: int) -> int:
 
 
 def _modulo(one: int, other: int) -> int:
+    """Return the remainder with the sign of the dividend, as in Go."""
     if other == 0:
         raise EvaluationError("modulus by zero")
     return int(math.copysign(1, one)) * (abs(one) % abs(other))
@@ -40,6 +42,7 @@ def _modulo_unsigned(one: int, other: int) -> UnsignedInt:
 
 
 def _divide_double(one: float, other: float) -> float:
+    """Return the quotient; division by zero gives infinity or NaN, as IEEE 754 says."""
     if other != 0:
         return one / other
     if one == 0 or math.isnan(one):
@@ -59,6 +62,7 @@ def _in_map(key: Value, entries: dict[object, Value]) -> bool:
 
 
 def _unsigned(op: Callable[[int, int], int]) -> Callable[[int, int], UnsignedInt]:
+    """Return the unsigned form of an operation on integers, which checks for overflow."""
     return lambda one, other: unsigned_in_range(op(int(one), int(other)))
 
 

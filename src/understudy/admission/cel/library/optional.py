@@ -1,4 +1,4 @@
-"""Optional values: `a.?b`, `a[?b]`, `optional.of(x)`, `x.orValue(y)`."""
+"""Optional values: `a.?b`, `a[?b]`, `optional.of(x)`, `x.orValue(y)` (`OptionalTypes` in cel-go)."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ value
 
 
 def _of_non_zero(value: Value) -> Optional:
+    """Return a value as an optional, `NONE` for the zero value of its type."""
     if isinstance(value, Optional):
         return NONE if value is NONE else Optional(value)
     zero = value is None or value is False or (isinstance(value, (int, float, str, bytes, list, dict)) and not value)
@@ -43,6 +44,7 @@ def _of_non_zero(value: Value) -> Optional:
 
 
 def _value(optional: Optional) -> Value:
+    """Return the value of an optional. Raises `EvaluationError` if it has none."""
     if optional is NONE:
         raise EvaluationError("optional.none() dereference")
     return optional.value

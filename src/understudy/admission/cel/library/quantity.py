@@ -1,4 +1,4 @@
-"""Kubernetes quantities: `quantity("1Gi")` and what can be asked of one."""
+"""Kubernetes quantities, such as `quantity("1Gi")`, and their comparison and arithmetic."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LARGEST = Fraction(2**63 - 1)
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """A `resource.Quantity` by its value; two notations of one value are equal."""
+    """The value of a `resource.Quantity`; two notations of one value are equal."""
 
     value: Fraction
     cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
@@ -65,7 +65,10 @@ class Quantity:
     @classmethod
     @lru_cache(4096)
     def parse(cls, text: str) -> Quantity:
-        """Read `1500m`, `2Gi`, `1e3`, …: rounded up to nano, limited to 2^63-1."""
+        """Return the quantity of a text such as `1500m`, `2Gi` or `1e3`, rounded up to nano and limited to 2^63-1.
+
+        Raises `EvaluationError`.
+        """
         match = _SHAPE.fullmatch(text)
         if match is None or not text:
             raise EvaluationError(_MALFORMED)
@@ -85,11 +88,11 @@ class Quantity:
 
     @property
     def is_integer(self) -> bool:
-        """Whether it fits a signed 64-bit integer."""
+        """Report whether the value fits a signed 64-bit integer."""
         return self.value.denominator == 1 and INT_MIN <= self.value <= INT_MAX
 
     def as_integer(self) -> int:
-        """The integer it is, or the error."""
+        """Return the value as an integer. Raises `EvaluationError` if it is none."""
         if not self.is_integer:
             raise EvaluationError("cannot convert value to integer")
         return int(self.value)

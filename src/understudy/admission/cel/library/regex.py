@@ -1,4 +1,4 @@
-"""Regular expressions beyond `matches`: `find` and `findAll`."""
+"""The regular expressions `find` and `findAll`; `matches` is in `standard`."""
 
 from __future__ import annotations
 

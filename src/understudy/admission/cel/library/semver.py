@@ -1,4 +1,4 @@
-"""Semantic versions: `semver("1.2.3")` and what can be asked of one."""
+"""Semantic versions, such as `semver("1.2.3")`, and their comparison."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-") | 
 
 @dataclass(frozen=True, slots=True)
 class Semver:
-    """A semantic version; build metadata is kept but does not count in comparisons (semver.org, item 10)."""
+    """A semantic version; build metadata is kept but ignored in comparisons (semver.org, item 10)."""
 
     major: int
     minor: int
@@ -48,7 +48,10 @@ class Semver:
     @classmethod
     @lru_cache(4096)
     def parse(cls, text: str) -> Semver:
-        """Read `1.2.3-rc.1+build`, strictly. The errors are those of the library upstream uses."""
+        """Return the version of a text such as `1.2.3-rc.1+build`, strictly.
+
+        Raises `EvaluationError` with the texts of `github.com/blang/semver`, which Kubernetes uses.
+        """
         if not text:
             raise EvaluationError("Version string empty")
         parts = text.split(".", 2)
@@ -66,7 +69,7 @@ class Semver:
         )
 
     def precedence_key(self) -> Any:
-        """Sorts as versions do: a pre-release before the release, numbers before words."""
+        """Return a key that sorts as versions do: a pre-release before its release, numbers before words."""
         pre = [(0, part, "") if isinstance(part, int) else (1, 0, part) for part in self.pre]
         return self.major, self.minor, self.patch, not self.pre, pre
 
@@ -78,6 +81,7 @@ class Semver:
 
 
 def _parse_number(name: str, text: str) -> int:
+    """Return one of the three numbers of a version."""
     if not set(text) <= _DIGITS:
         raise EvaluationError(f'Invalid character(s) found in {name.lower()} number "{text}"')
     if len(text) > 1 and text[0] == "0":
@@ -90,6 +94,7 @@ def _parse_number(name: str, text: str) -> int:
 
 
 def _parse_prerelease(text: str) -> int | str:
+    """Return one part of a pre-release, numeric ones as integers."""
     if not text:
         raise EvaluationError("Prerelease is empty")
     if set(text) <= _DIGITS:
@@ -102,6 +107,7 @@ def _parse_prerelease(text: str) -> int | str:
 
 
 def _parse_build(text: str) -> str:
+    """Return one part of the build metadata."""
     if not text:
         raise EvaluationError("Build meta data is empty")
     if not set(text) <= _LETTERS:

@@ -1,4 +1,4 @@
-"""Lists seen as sets."""
+"""Lists compared as sets: `sets.contains`, `sets.equivalent`, `sets.intersects`."""
 
 from __future__ import annotations
 

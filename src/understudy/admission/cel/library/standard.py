@@ -1,4 +1,4 @@
-"""CEL's own operators and conversions (cel-spec, "List of Standard Definitions")."""
+"""The operators, conversions and functions of CEL itself (cel-spec, "List of Standard Definitions")."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def _string_to_uint(text: str) -> UnsignedInt:
 
 
 def _double_to_int(value: float) -> int:
-    # The bounds themselves are not exact in floating point, so upstream refuses them.
+    # The bounds are not exact in floating point, so cel-go refuses them, too.
     if math.isnan(value) or not -(2.0**63) < value < 2.0**63:
         raise EvaluationError("integer overflow")
     return int(value)
@@ -261,7 +261,7 @@ def _bytes_to_string(value: bytes) -> str:
 
 
 def _double_to_string(value: float) -> str:
-    """The shortest decimal that reads back as the value, as Go's `%g` prints it."""
+    """Return the shortest decimal that reads back as the same value, as Go's `%g` prints it."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,4 +1,4 @@
-"""The clauses of `"…".format([…])`: read by the check at compile time and by the evaluation alike."""
+"""The formatting of `"…".format([…])`, for the validator and for the evaluation (`ext/formatting.go`)."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ _CLAUSE_REQUIREMENTS = {
     "x": "only integers, byte buffers, and strings can be formatted as hex",
     "o": "octal clause can only be used on integers",
 }
-"""Per clause, what it wants; messages go on with `, was given <type>`."""
+"""The error message of each clause for arguments of another type; it continues with `, was given <type>`."""
 
 _PRECISION = re.compile(r"\.([0-9]*)", re.ASCII)
 FormatArgument = Callable[[str, int | None, Argument], str]
-"""(clause, precision, argument) → text; raises EvaluationError."""
+"""Formats one argument: (clause, precision or None, argument) → text. Raises `EvaluationError`."""
 
 
 def interpolate(text: str, args: Sequence[Argument], format_argument: FormatArgument[Argument]) -> tuple[str, int]:
-    """The text with its clauses rendered, and how many arguments it used."""
+    """Return the text with its clauses replaced by formatted arguments, and the number of arguments used.
+
+    Raises `EvaluationError` for a clause that is invalid or has no argument.
+    """
     out: list[str] = []
     used = pos = 0
     while (mark := text.find("%", pos)) >= 0:
@@ -59,6 +62,7 @@ def interpolate(text: str, args: Sequence[Argument], format_argument: FormatArgu
 
 
 def _parse_clause(text: str, pos: int) -> tuple[str, int | None, int]:
+    """Return the clause at an offset after a percent sign, its precision or None, and the offset after it."""
     precision: int | None = None
     match = _PRECISION.match(text, pos)
     if match is not None:
@@ -83,12 +87,12 @@ def _clause_error(reason: str) -> EvaluationError:
 
 
 def argument_type_error(clause: str, given_type: str) -> EvaluationError:
-    """The error for an argument a clause cannot show."""
+    """Return the error for an argument whose type a clause does not accept."""
     return EvaluationError(f"{_CLAUSE_REQUIREMENTS[clause.lower()]}, was given {given_type}")
 
 
 def format_string(text: str, args: list[Value]) -> str:
-    """`text.format(args)`."""
+    """Return the result of `text.format(args)`."""
     return interpolate(text, args, _format_argument)[0]
 
 
@@ -142,7 +146,7 @@ _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
 
 
 def format_value(value: Value) -> str:
-    """What `%s` makes of a value."""
+    """Return the text of a value for `%s`."""
     match value:
         case None:
             return "null"
@@ -175,7 +179,7 @@ _TO_STRING: dict[type, str] = {
 
 
 def _format_literal(value: Value) -> str:
-    """A value inside a list or map: as CEL would write it."""
+    """Return the text of a value inside a list or map, in CEL's notation."""
     match value:
         case str():
             return quote(value)
@@ -195,5 +199,5 @@ _ESCAPES |= {"\\": "\\\\", '"': '\\"'}
 
 
 def quote(text: str) -> str:
-    """Text in double quotes with its control characters escaped."""
+    """Return a text in double quotes with its control characters escaped (`strings.quote`)."""
     return f'"{"".join(_ESCAPES.get(char, char) for char in text)}"'

@@ -1,4 +1,4 @@
-"""Strings, version 2 of cel-go's extension: `charAt`, `split`, `format`, …"""
+"""The string functions of cel-go's extension, version 2: `charAt`, `split`, `format`, …."""
 
 from __future__ import annotations
 

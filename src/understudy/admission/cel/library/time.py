@@ -1,4 +1,4 @@
-"""Accessors of timestamps and durations."""
+"""Timestamps and durations: parsing, formatting, and accessors such as `getHours`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ getSeconds
 _UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
 _PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
-# The first and the last second of the years 1 to 9999.
+# The first second of the year 1 and the last one of the year 9999, in seconds since 1970.
 _EARLIEST, _LATEST = -62135596800, 253402300799
 _RFC3339 = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII
@@ -59,7 +59,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_duration(text: str) -> int | None:
-    """Nanoseconds of Go's notation for durations (`1h30m`, `-1.5s`), or None."""
+    """Return the nanoseconds of a duration in Go's notation (`1h30m`, `-1.5s`), None if it is invalid."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
     if rest == "0":
         return 0
@@ -78,7 +78,7 @@ def parse_duration(text: str) -> int | None:
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
-    """A point in time in the notation of RFC 3339, or None."""
+    """Return the point in time that a text in RFC 3339 notation gives, None if it is invalid."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         return None
@@ -97,7 +97,10 @@ def parse_timestamp(text: str) -> Timestamp | None:
 
 
 def to_duration(value: Value) -> Duration:
-    """`duration(x)` of a string. A number type-checks but cannot be converted, as upstream has it."""
+    """Return `duration(x)` of a string. Raises `EvaluationError` for an invalid one.
+
+    A number passes the type check but cannot be converted, as in cel-go.
+    """
     if isinstance(value, Duration):
         return value
     nanos = parse_duration(value) if isinstance(value, str) else None
@@ -107,7 +110,7 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_timestamp(value: Value) -> Timestamp:
-    """`timestamp(x)` of a string or a number of seconds."""
+    """Return `timestamp(x)` of a string or a number of seconds. Raises `EvaluationError`."""
     moment: Timestamp | None = None
     match value:
         case Timestamp():
@@ -122,28 +125,28 @@ def to_timestamp(value: Value) -> Timestamp:
 
 
 def timestamp_in_range(nanos: int) -> Timestamp:
-    """A result of arithmetic on timestamps, or the overflow error."""
+    """Return the timestamp that arithmetic results in. Raises `EvaluationError` if it overflows."""
     if _EARLIEST <= nanos // 10**9 <= _LATEST:
         return Timestamp(nanos)
     raise EvaluationError("timestamp overflow")
 
 
 def duration_in_range(nanos: int) -> Duration:
-    """A result of arithmetic on durations, or the overflow error."""
+    """Return the duration that arithmetic results in. Raises `EvaluationError` if it overflows."""
     if INT_MIN <= nanos <= INT_MAX:
         return Duration(nanos)
     raise EvaluationError("duration overflow")
 
 
 def format_duration(value: Duration) -> str:
-    """Seconds, as `string(duration)` prints them."""
+    """Return a duration in seconds, as `string(duration)` does."""
     seconds, rest = divmod(abs(value.nanos), 10**9)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' if value.nanos < 0 else ''}{seconds}{fraction}s"
 
 
 def format_timestamp(value: Timestamp) -> str:
-    """RFC 3339 in UTC with as many digits of the fraction as there are."""
+    """Return a timestamp in RFC 3339 notation in UTC, with the digits of the fraction that are needed."""
     seconds, rest = divmod(value.nanos, 10**9)
     moment = _EPOCH + timedelta(seconds=seconds)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
@@ -151,7 +154,7 @@ def format_timestamp(value: Timestamp) -> str:
 
 
 def new_well_known_message(name: str, values: Mapping[str, Value]) -> Value:
-    """`google.protobuf.Duration{…}` and `…Timestamp{…}`."""
+    """Return the value of a message `google.protobuf.Duration{…}` or `google.protobuf.Timestamp{…}`."""
     nanos = values.get("seconds", 0) * 10**9 + values.get("nanos", 0)
     return Duration(nanos) if name == "Duration" else Timestamp(nanos)
 
@@ -160,6 +163,10 @@ _OFFSET = re.compile(r"([+-]?)(\d{1,2}):(\d{2})", re.ASCII)
 
 
 def _in_time_zone(value: Timestamp, zone: str = "UTC") -> datetime:
+    """Return the date and time of a timestamp in a zone, given by name or as an offset such as `-02:00`.
+
+    Raises `EvaluationError` for an unknown zone.
+    """
     moment = _EPOCH + timedelta(seconds=value.nanos // 10**9)
     if zone in ("UTC", "", "Z"):
         return moment
@@ -174,15 +181,18 @@ def _in_time_zone(value: Timestamp, zone: str = "UTC") -> datetime:
 
 
 def _accessor(read: Callable[[datetime], int]) -> Callable[..., int]:
+    """Return the accessor of a timestamp that takes an optional time zone."""
     return lambda value, zone="UTC": read(_in_time_zone(value, zone))
 
 
 def _milliseconds(value: Timestamp, zone: str = "UTC") -> int:
+    """Return the milliseconds of the second; the zone makes no difference but must exist."""
     _in_time_zone(value, zone)
     return value.nanos // 10**6 % 1000
 
 
 def _duration_accessor(unit: int) -> Callable[[Duration], int]:
+    """Return the accessor of a duration that counts whole units, rounded towards zero."""
     return lambda value: abs(value.nanos) // unit * (-1 if value.nanos < 0 else 1)
 
 

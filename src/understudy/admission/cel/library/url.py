@@ -1,4 +1,4 @@
-"""URLs: `url("https://host/path").getHost()`."""
+"""URLs, such as `url("https://host/path").getHost()`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ url
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """An absolute URL or path, split as Go splits it."""
+    """An absolute URL or path, with the parts that Go splits it into."""
 
     text: str
     scheme: str
@@ -45,7 +45,7 @@ class URL:
 
     @classmethod
     def parse(cls, text: str) -> URL:
-        """Read a URL; it must have a scheme or be an absolute path."""
+        """Return the URL of a text, which must have a scheme or be an absolute path. Raises `EvaluationError`."""
         reason = parse_error(text)
         if reason:
             raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {reason}')
@@ -54,15 +54,16 @@ class URL:
         return cls(text, parts.scheme.lower(), host, parts.path, parts.query)
 
     def hostname(self) -> str:
-        """The host without port and brackets."""
+        """Return the host without port and brackets."""
         return self.host[1 : self.host.index("]")] if self.host.startswith("[") else self.host.partition(":")[0]
 
     def port(self) -> str:
-        """The digits behind the host's colon."""
+        """Return the digits after the host's colon, "" if there are none."""
         return self.host.rpartition("]")[2].partition(":")[2]
 
 
 def _escaped_path(url: URL) -> str:
+    """Return the path with special characters escaped; one that has escapes already is returned unchanged."""
     return url.path if "%" in url.path else quote(unquote(url.path), safe="/:@!$&'()*+,;=~-._")
 
 

@@ -1,1 +1,1 @@
-"""The parser of CEL: expressions to syntax trees, macros expanded, and upstream's words for syntax errors."""
+"""The parser of CEL expressions: syntax trees with macros expanded, and syntax errors in cel-go's words."""

@@ -1,9 +1,10 @@
-"""The parser that explains: like upstream's it goes on after an error, and says the same about it.
+"""The error-reporting parser: recovers from syntax errors as cel-go's ANTLR parser does, and reports the same errors.
 
-It is the second to be asked. An expression the default parser accepts never comes here; one it refuses is read again,
-with ANTLR's recovery: an extra token is dropped, a missing one imagined, otherwise everything up to a token that may
-follow is skipped. One mistake is thus reported once, and several in one expression are all reported. It is also the
-judge of very deep expressions, whose limits upstream counts in grammar rules.
+An expression that `lark_parser` accepts does not come here; one that it refuses is parsed again, with ANTLR's error
+recovery (`DefaultErrorStrategy`): an extra token is deleted, a missing one is put in, and otherwise tokens are skipped
+until one that may follow. One mistake is thus reported once, and several in one expression are all reported.
+
+Very deep expressions are parsed here, too, because cel-go's limits count applications of grammar rules.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ERROR_REPORTING_LIMIT = 100
 
 
 def surely_shallow(tokens: Sequence[Token]) -> bool:
-    """False if the expression might exceed a depth limit; a rough, safe measure."""
+    """Report whether an expression is certainly within cel-go's depth limits; a rough count, on the safe side."""
     depth = deepest = operators = 0
     for token in tokens:
         if token.text in ("(", "[", "{"):
@@ -43,7 +44,7 @@ _DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==
 
 
 def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:
-    """Read the tokens with recovery, report everything that is wrong, and give the tree if nothing was."""
+    """Return the tree of the tokens, or None if anything is wrong with them; all errors go to the builder's report."""
     report = builder.report
     parser = _Parser(tokens, unreadable, report.source)
     try:
@@ -52,7 +53,7 @@ def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], build
         tree = None
         if stop.message:
             report.add(NO_LOCATION, stop.message)
-        # Nothing behind the token looked at last was ever read.
+        # cel-go's lexer runs on demand: it never read anything after the last token that the parser looked at.
         unreadable = [piece for piece in unreadable if piece.pos < tokens[parser.furthest_index].pos]
     for piece in unreadable:
         report.add(piece.pos, _as_printed_by_fmt(f"Syntax error: {piece.message}"))
@@ -72,7 +73,10 @@ _VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
 
 
 def _as_printed_by_fmt(message: str) -> str:
-    """Upstream prints syntax errors through a format function without arguments: a percent sign eats what follows."""
+    """Return a message as Go's `fmt.Sprintf` prints it without arguments: a percent sign swallows what follows.
+
+    cel-go passes syntax errors through a format function.
+    """
 
     def verb(match: re.Match[str]) -> str:
         if match[1] is None:
@@ -83,7 +87,7 @@ def _as_printed_by_fmt(message: str) -> str:
 
 
 class _ParseCancelledError(Exception):
-    """Parsing cannot go on; the message, if any, concerns the whole expression."""
+    """Parsing cannot continue (`ParseCancellationException`); the message, if any, concerns the whole expression."""
 
     def __init__(self, message: str = "") -> None:
         super().__init__(message)
@@ -91,7 +95,7 @@ class _ParseCancelledError(Exception):
 
 
 class _RecognitionError(Exception):
-    """A rule cannot go on; it is reported and recovered from where the rule was called."""
+    """A rule cannot continue (`RecognitionException`); the caller of the rule reports the error and recovers."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
@@ -99,6 +103,11 @@ class _RecognitionError(Exception):
 
 
 class _Parser:
+    """Walks the rules of the network over the tokens and builds the parse tree, with ANTLR's error recovery.
+
+    `errors` holds the syntax errors as (offset, message), `furthest_index` the index of the last token looked at.
+    """
+
     def __init__(self, tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], source: str) -> None:
         self._tokens = tokens
         self._unreadable = unreadable
@@ -117,12 +126,13 @@ class _Parser:
         self._depths: dict[str, int] = {}
 
     def start(self) -> RuleContext:
-        """Read everything."""
+        """Return the parse tree of the whole source. Raises `_ParseCancelledError`."""
         return self._parse_rule("start", 0)
 
-    # walking the grammar
+    # rules and decisions
 
     def _parse_rule(self, rule: str, precedence: int) -> RuleContext:
+        """Return the parse tree of one application of a rule."""
         depth = self._depths.get(rule, 0) + 1
         if depth > MAX_RECURSION_DEPTH:
             raise _ParseCancelledError(f"expression recursion limit exceeded: {MAX_RECURSION_DEPTH}")
@@ -142,6 +152,7 @@ class _Parser:
         return context
 
     def _parse_element(self, element: Element, context: RuleContext) -> None:
+        """Parse one element of a rule and append what it matches to the rule's context."""
         match element.kind:
             case "token":
                 self._state = element.state
@@ -179,6 +190,7 @@ class _Parser:
                     self._sync(element.state_back)
 
     def _enters_block(self, element: Element, decision: ATNState) -> bool:
+        """Report whether the next tokens begin an optional element or another round of a loop."""
         if not element.adaptive:
             return self._lookahead(1) in element.first
         return self._adaptive_predict(decision) == 1
@@ -191,12 +203,13 @@ class _Parser:
             raise self._no_viable_alternative(none.index) from None
 
     def _no_viable_alternative(self, index: int) -> _RecognitionError:
+        """Return the error for a decision none of whose alternatives fits."""
         first, last = self._token(), self._tokens[index]
         if first.kind == EOF:
             return _RecognitionError(last.pos, "no viable alternative at input '<EOF>'")
         text = self._source_between(first.pos, last.pos + len(last.text))
         message = f"no viable alternative at input {_quoted(text)}"
-        # Upstream rewords a keyword used as a field name.
+        # cel-go changes the message if a keyword is used as a field name.
         message = re.sub(
             "no viable alternative at input '.(true|false|null)'",
             r"mismatched input '\1' expecting IDENTIFIER",
@@ -205,7 +218,7 @@ class _Parser:
         return _RecognitionError(last.pos, message)
 
     def _source_between(self, start: int, end: int) -> str:
-        """The source without what the lexer could not read."""
+        """Return the source between two offsets, without the text that the lexer did not recognize."""
         text = ""
         for piece in self._unreadable:
             if start <= piece.pos < end:
@@ -219,6 +232,7 @@ class _Parser:
         return self._tokens[self._index]
 
     def _lookahead(self, ahead: int) -> str:
+        """Return the kind of the token `ahead` places from here, the current one being 1 (`LA`)."""
         index = min(self._index + ahead - 1, len(self._tokens) - 1)
         self.furthest_index = max(self.furthest_index, index)
         return self._tokens[index].kind
@@ -229,6 +243,7 @@ class _Parser:
             self.furthest_index = max(self.furthest_index, self._index)
 
     def _match(self, element: Element) -> TerminalNode:
+        """Consume the token of an element, or recover if the current token is another."""
         token = self._token()
         if token.kind in element.tokens:
             self._error_recovery_mode = False
@@ -239,26 +254,28 @@ class _Parser:
     # errors
 
     def _report_error(self, pos: int, message: str) -> None:
+        """Keep an error. Raises `_ParseCancelledError` after too many of them."""
         if len(self.errors) >= _ERROR_REPORTING_LIMIT:
             self.errors.append((pos, f"More than {_ERROR_REPORTING_LIMIT} syntax errors"))
             raise _ParseCancelledError
         self.errors.append((pos, message))
 
     def _expected_tokens(self) -> set[str]:
-        """What may come in this state, given the call stack."""
+        """Return the tokens that may come in the current state, given the call stack."""
         return self._next_tokens_in_context(self._state)
 
     def _next_tokens_in_context(self, state: ATNState) -> set[str]:
-        found = set(state.next_tokens)
+        tokens = set(state.next_tokens)
         for follow in reversed(self._stack):
-            if EPSILON not in found:
+            if EPSILON not in tokens:
                 break
-            found = (found - {EPSILON}) | follow.next_tokens
-        if EPSILON in found:
-            found = (found - {EPSILON}) | {EOF}
-        return found
+            tokens = (tokens - {EPSILON}) | follow.next_tokens
+        if EPSILON in tokens:
+            tokens = (tokens - {EPSILON}) | {EOF}
+        return tokens
 
     def _error_recovery_set(self) -> set[str]:
+        """Return the tokens that may follow any of the rules on the call stack."""
         return set().union(*(follow.next_tokens for follow in self._stack)) - {EPSILON}
 
     def _input_mismatch(self) -> _RecognitionError:
@@ -276,7 +293,7 @@ class _Parser:
             )
 
     def _sync(self, state: ATNState) -> None:
-        """Before a decision: get rid of tokens that cannot be meant."""
+        """Delete or skip tokens that cannot begin any alternative, before a decision is taken (`sync`)."""
         self._state = state
         if self._error_recovery_mode or EPSILON in state.next_tokens or self._lookahead(1) in state.next_tokens:
             return
@@ -288,6 +305,7 @@ class _Parser:
             self._consume_until(self._expected_tokens() | self._error_recovery_set())
 
     def _single_token_deletion(self) -> bool:
+        """Delete the current token if the one after it is expected, and report whether that was so."""
         if self._lookahead(2) not in self._expected_tokens():
             return False
         self._report_unwanted_token()
@@ -296,6 +314,7 @@ class _Parser:
         return True
 
     def _recover_inline(self, element: Element) -> TerminalNode:
+        """Return the node of an expected token after deleting the one before it, or a missing one put in its place."""
         self._check_recovery_limit()
         if self._single_token_deletion():
             token = self._token()
@@ -313,6 +332,7 @@ class _Parser:
         raise self._input_mismatch()
 
     def _missing_symbol(self, current: Token) -> TerminalNode:
+        """Return the node of a token that is put in because it is missing (`getMissingSymbol`)."""
         kind = min(self._expected_tokens(), key=ORDER.__getitem__)
         if current.kind == EOF and self._index:
             current = self._tokens[self._index - 1]
@@ -320,13 +340,17 @@ class _Parser:
         return TerminalNode(Token(kind, text, current.pos), is_missing=True)
 
     def _recover(self) -> None:
+        """Skip tokens until one that may follow a rule on the call stack.
+
+        Where the last error was in the same place, at least one token is skipped.
+        """
         self._check_recovery_limit()
         index, states = self._last_error_states
         skipped = 0
         if index == self._index and self._state in states:
             self._consume()
             skipped = 1
-        # The states of earlier errors stay remembered, as upstream's do.
+        # ANTLR never clears the states of earlier errors, so neither does this.
         self._last_error_states = (self._index, states | {self._state})
         self._consume_until(self._error_recovery_set(), skipped)
 
@@ -340,6 +364,7 @@ class _Parser:
             self._consume()
 
     def _check_recovery_limit(self) -> None:
+        """Count an attempt to recover. Raises `_ParseCancelledError` above cel-go's limit."""
         if self._recovery_attempts == _ERROR_RECOVERY_LIMIT:
             self._report_error(self._token().pos, f"error recovery attempt limit exceeded: {_ERROR_RECOVERY_LIMIT}")
             raise _ParseCancelledError
@@ -356,5 +381,6 @@ def _quoted(text: str) -> str:
 
 
 def _token_set_text(kinds: set[str]) -> str:
+    """Return the names of token kinds for messages: one alone, several in braces."""
     names = sorted(kinds, key=ORDER.__getitem__)
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"

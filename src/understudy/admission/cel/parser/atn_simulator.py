@@ -1,9 +1,11 @@
-"""Adaptive prediction: which alternative of a decision the coming tokens belong to.
+"""Adaptive prediction: which alternative of a decision the next tokens belong to (`ParserATNSimulator` in ANTLR).
 
-All alternatives are simulated together, token by token. First without regard to where the rule was called from (a
-rule's end may be followed by whatever follows it anywhere); if that leaves a conflict, again with the real call
-stack, where the lowest alternative wins an ambiguity. The first simulation is more than a speed-up: what it takes for
-possible decides which errors are noticed here and which later.
+All alternatives are simulated together, token by token. The first simulation (SLL) does not regard where the rule was
+called from: after a rule's end it continues wherever any caller of the rule would. If that leaves a conflict, a second
+simulation (full LL) uses the real call stack; there the lowest alternative wins an ambiguity.
+
+The first simulation is not only faster. What it takes for possible also decides which errors are noticed during
+prediction and which later.
 """
 
 from __future__ import annotations
@@ -17,11 +19,14 @@ from understudy.admission.cel.parser.tokens import EOF, Token
 ReturnStates = tuple[ATNState, ...]
 ATNConfig = tuple[ATNState, int, ReturnStates]
 ATNConfigs = dict[ATNConfig, bool]
-"""Configurations (state, alternative, stack of states to return to); True once it has left the rule of the decision."""
+"""Configurations (state, alternative, stack of return states).
+
+The value is True if the configuration has left the rule of the decision (`reachesIntoOuterContext` in ANTLR).
+"""
 
 
 class NoViableAlternativeError(Exception):
-    """No alternative fits the tokens up to and including number `index`."""
+    """No alternative fits the tokens up to and including the one with number `index`."""
 
     def __init__(self, index: int) -> None:
         super().__init__(index)
@@ -29,7 +34,10 @@ class NoViableAlternativeError(Exception):
 
 
 class _DFAState:
-    """A point of a simulation without context: such simulations depend on nothing but the tokens, so they are kept."""
+    """One step of an SLL simulation, kept because such simulations depend only on the tokens (`DFAState` in ANTLR).
+
+    `prediction` is the alternative if it is decided, 0 for a conflict, None to look further.
+    """
 
     __slots__ = ("configs", "edges", "prediction")
 
@@ -43,7 +51,10 @@ _MAX_DFA_STATES = 20_000
 
 
 class ParserATNSimulator:
-    """Predictions in one network. Safe to share: what threads may lose to each other is only remembered work."""
+    """Predicts alternatives in one network.
+
+    It may be shared by threads: all they can lose to each other is cached states.
+    """
 
     def __init__(self, cel_atn: ATN) -> None:
         self._atn = cel_atn
@@ -53,13 +64,17 @@ class ParserATNSimulator:
     def adaptive_predict(
         self, tokens: Sequence[Token], decision: ATNState, index: int, stack: ReturnStates, precedence: int
     ) -> int:
-        """The number (from 1) of the alternative of `decision` for the tokens from `index`."""
+        """Return the number (from 1) of the alternative of `decision` that fits the tokens from `index` on.
+
+        `stack` holds the states to return to, `precedence` is that of the current rule. Raises
+        `NoViableAlternativeError`.
+        """
         return self._exec_atn(tokens, decision, index, precedence) or self._exec_atn_with_full_context(
             tokens, decision, index, stack, precedence
         )
 
     def _exec_atn(self, tokens: Sequence[Token], decision: ATNState, index: int, precedence: int) -> int:
-        """The alternative, or 0 for a conflict."""
+        """Return the alternative of an SLL simulation, or 0 for a conflict. Raises `NoViableAlternativeError`."""
         if self._state_count > _MAX_DFA_STATES:
             self._start_states, self._state_count = {}, 0
         dfa_state = self._start_states.get((decision, precedence))
@@ -91,11 +106,13 @@ class ParserATNSimulator:
     def _exec_atn_with_full_context(
         self, tokens: Sequence[Token], decision: ATNState, index: int, stack: ReturnStates, precedence: int
     ) -> int:
+        """Return the alternative of a full LL simulation."""
         configs = self._start_configs(decision, stack, precedence)
         while True:
             reached = self._reach_set(configs, tokens[index].kind, full=True)
             if not reached:
-                # Ambiguous up to here, and the tokens fail all alternatives alike: the fault is found inside.
+                # The alternatives are ambiguous up to here, and no token fits any of them: the chosen one will
+                # report the error.
                 return _finished_alternative(configs) or min(number for _, number, _ in configs)
             prediction = _resolved_alternative(reached, full=True)
             if prediction is not None:
@@ -106,6 +123,7 @@ class ParserATNSimulator:
             index += 1
 
     def _start_configs(self, decision: ATNState, stack: ReturnStates | None, precedence: int) -> ATNConfigs:
+        """Return the configurations before the first token (`computeStartState`)."""
         configs: ATNConfigs = {}
         for number, (needed, target) in enumerate(decision.epsilon_transitions, 1):
             if not needed or needed >= precedence:
@@ -113,6 +131,7 @@ class ParserATNSimulator:
         return configs
 
     def _reach_set(self, configs: ATNConfigs, kind: str, *, full: bool) -> ATNConfigs:
+        """Return the configurations after one token (`computeReachSet`)."""
         reached: ATNConfigs = {}
         for (state, number, returns), in_outer_context in configs.items():
             for kinds, target in state.tokens:
@@ -123,7 +142,10 @@ class ParserATNSimulator:
     def _add_closure(
         self, start: ATNConfig, in_outer_context: bool, into: ATNConfigs, full: bool, precedence: int
     ) -> None:
-        """Add all configurations reachable without a token. `precedence` counts only for predicates met at once."""
+        """Add all configurations that can be reached without a token (`closure`).
+
+        `precedence` only restricts predicates at the start of the decision.
+        """
         pending = [(start, in_outer_context, precedence)]
         while pending:
             config, in_outer_context, limit = pending.pop()
@@ -144,7 +166,7 @@ class ParserATNSimulator:
 
 
 def _finished_alternative(configs: ATNConfigs) -> int:
-    """The lowest alternative that had come to the end of its rule, or 0."""
+    """Return the lowest alternative that has reached the end of its rule, or 0."""
     return min(
         (number for (state, number, _), in_outer_context in configs.items() if in_outer_context or state.stop),
         default=0,
@@ -153,12 +175,12 @@ def _finished_alternative(configs: ATNConfigs) -> int:
 
 @cache
 def atn_simulator() -> ParserATNSimulator:
-    """The one predictor of CEL."""
+    """Return the simulator for CEL's grammar, built at the first call."""
     return ParserATNSimulator(cel_atn())
 
 
 def _resolved_alternative(configs: ATNConfigs, full: bool) -> int | None:
-    """The alternative if it is decided, 0 for a conflict (without context), None to look further."""
+    """Return the alternative if it is decided, 0 for a conflict (only without full context), None to look further."""
     relevant = [config for config in configs if config[0].tokens or config[0].stop]
     numbers = {number for _, number, _ in relevant}
     if len(numbers) == 1:

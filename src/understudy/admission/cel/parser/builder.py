@@ -1,6 +1,6 @@
-"""What every parser does once it knows the shape: literals, macros, balanced `&&`, reserved names.
+"""The rules that both parsers share: literals, macro expansion, balanced `&&` and `||`, reserved names.
 
-Parsers read the source in their own ways and call a `Builder`, so that these rules exist once.
+Each parser recognizes the source in its own way and calls a `NodeBuilder`, so that these rules exist once.
 """
 
 from __future__ import annotations
@@ -44,14 +44,17 @@ _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 
 
 class NodeBuilder:
-    """Makes nodes for one source text; what is wrong with a node goes to `report`."""
+    """Makes the nodes of one source text, and reports what is wrong with them to `report`."""
 
     def __init__(self, report: Report, macros: Mapping[MacroKey, Macro]) -> None:
         self.report = report
         self._macros = macros
 
     def call(self, pos: int, function: str, args: list[Node], target: Node | None = None) -> Node:
-        """A call, or what the macro of that name and arity makes of it. `pos` is the opening parenthesis."""
+        """Return a call, or the expansion of the macro with that name and number of arguments.
+
+        `pos` is the offset of the opening parenthesis; `target` is the object of a method call.
+        """
         macro = self._macros.get((function, len(args), target is not None))
         if macro is not None:
             try:
@@ -64,20 +67,23 @@ class NodeBuilder:
         return Call(pos, function, args, target)
 
     def ident(self, token: Token, *, leading_dot: int | None) -> Node:
-        """A name used as a variable."""
+        """Return a name used as a variable; `leading_dot` is the offset of a dot before it, or None."""
         if self.reserved(token, leading_dot):
             return Unspecified(token.pos)
         return Ident(token.pos, token.text if leading_dot is None else f".{token.text}")
 
     def reserved(self, token: Token, leading_dot: int | None) -> bool:
-        """Report a name that may not be a variable or function."""
+        """Report a name that may not be a variable or function, and return whether it is one."""
         if token.text not in RESERVED:
             return False
         self.report.add(token.pos if leading_dot is None else leading_dot, f"reserved identifier: {token.text}")
         return True
 
     def logical(self, function: str, terms: Sequence[Node], ops: Sequence[int]) -> Node:
-        """`a && b && c` as a balanced tree, which keeps long chains shallow."""
+        """Return `a && b && c` as a balanced tree, which keeps long chains shallow (`balancer` in cel-go).
+
+        `terms` has one node more than `ops`, the offsets of the operators.
+        """
 
         def tree(low: int, high: int) -> Node:
             middle = (low + high + 1) // 2
@@ -88,7 +94,7 @@ class NodeBuilder:
         return terms[0] if len(terms) == 1 else tree(0, len(ops) - 1)
 
     def literal(self, kind: str, text: str, pos: int, sign: str = "") -> Node:
-        """A literal token of the given kind; `pos` is that of the sign if there is one."""
+        """Return the node of a literal token; `pos` is the offset of the sign if there is one."""
         match kind:
             case "NUM_INT":
                 value = _integer(sign + text)
@@ -116,6 +122,7 @@ class NodeBuilder:
             return self._bad(pos, _UNESCAPE)
 
     def _bad(self, pos: int, message: str) -> Node:
+        """Report an error and return the node that stands for the invalid literal."""
         self.report.add(pos, message)
         return Unspecified(pos)
 
@@ -124,11 +131,12 @@ _UNESCAPE = "unable to unescape string"
 
 
 def _integer(text: str) -> int:
+    """Return the value of a decimal or hexadecimal literal; one far out of range keeps only enough digits to be so."""
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     if digits.startswith("0x"):
         return sign * int(digits[2:], 16)
     digits = digits.lstrip("0")
-    # Python refuses to read more than 4300 digits; anything beyond 20 is out of range anyway.
+    # Python refuses to read more than 4300 digits, and a number with more than 20 is out of range.
     return sign * int(digits[:21] or "0")
 
 
@@ -137,7 +145,7 @@ _ESCAPE = re.compile(r"\\([xX]..|u....|U........|[0-3]..|.)", re.DOTALL)
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """The characters between the quotes, newlines normalized, and whether backslashes are plain characters."""
+    """Return the text between the quotes with newlines normalized, and whether the literal is raw."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     text = text[1:] if raw else text
@@ -146,7 +154,7 @@ def _body(text: str) -> tuple[str, bool]:
 
 
 def unescape(text: str) -> str:
-    """The value of a string literal, quotes and prefix included. ValueError for a code point beyond Unicode."""
+    """Return the value of a string literal given with its quotes and prefix. ValueError for an invalid code point."""
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
@@ -154,20 +162,22 @@ def unescape(text: str) -> str:
 
 
 def _code_point(escape: str) -> str:
+    """Return the character of an escape sequence given without its backslash."""
     if len(escape) == 1:
         return _ESCAPES.get(escape, escape)
     code = int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)
-    # Upstream encodes a lone surrogate as U+FFFD.
+    # Go encodes a lone surrogate as U+FFFD.
     return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
 
 
 def _bytes_ok(text: str) -> bool:
+    """Report whether a bytes literal has no Unicode escapes, which are only for strings."""
     body, raw = _body(text[1:])
     return raw or not any(match[1][0] in "uU" for match in _ESCAPE.finditer(body) if len(match[1]) > 1)
 
 
 def unescape_bytes(text: str) -> bytes:
-    """The value of a bytes literal without its `b`; numeric escapes are single octets."""
+    """Return the value of a bytes literal given without its `b`; numeric escapes are single octets."""
     body, raw = _body(text)
     if raw:
         return body.encode()

@@ -1,8 +1,8 @@
-"""The default parser: cel-python's grammar, driven by lark, over the tokens of `tokens.py`.
+"""The default parser: cel-python's grammar, run by lark over the tokens of `tokens`.
 
-The grammar is patched in three respects before it is compiled: the optional syntax (`a.?b`, `a[?b]`, `[?x]`, `{?k: v}`)
-and trailing commas are added, signs are as upstream has them (`!-1` but not `!-x`), and tokens come from our own lexer,
-whose idea of strings and numbers is upstream's. Loading it takes a moment, hence only the first parse does.
+The grammar is changed in three respects before it is compiled: the optional syntax (`a.?b`, `a[?b]`, `[?x]`, `{?k: v}`)
+and trailing commas are added, signs follow cel-go (`!-1` is allowed, `!-x` is not), and tokens come from our own lexer,
+which reads strings and numbers as cel-go does. Loading the grammar takes a moment, so the first parse does it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 
 
 class SyntaxMismatchError(Exception):
-    """The source is not CEL; what exactly is wrong is for `syntax.py` to say."""
+    """The source is not CEL; `antlr_parser` says what is wrong with it."""
 
 
-# Rules of cel-python's grammar that are replaced; the others are used as they are.
+# Rules that replace those of cel-python's grammar; the other rules are used unchanged.
 _RULES = {
     "unary": "member | nots member | negs member",
     "member_dot": 'member "." IDENT',
@@ -58,7 +58,7 @@ listinit: expr | "?" expr
 fieldinit: IDENT ":" expr | "?" IDENT ":" expr
 mapinit: expr ":" expr | "?" expr ":" expr
 """
-# Rules that only order precedence: a node with a single child gives way to it.
+# Rules that only express precedence: lark puts a single child in place of its node.
 _TRANSPARENT = frozenset(
     ["expr", "conditionalor", "conditionaland", "relation", "addition", "multiplication", "unary", "member", "primary"]
 )
@@ -83,7 +83,7 @@ _KINDS = {
 
 
 def _patched(grammar: str) -> str:
-    """cel-python's grammar with our rules in place of its own."""
+    """Return cel-python's grammar with our rules in place of its own."""
     lines: list[str] = []
     replaced = False
     for line in grammar.splitlines():
@@ -102,6 +102,7 @@ def _patched(grammar: str) -> str:
 
 @cache
 def _lark() -> Lark:
+    """Return the compiled grammar."""
     from importlib.resources import files
 
     from lark import Lark
@@ -124,7 +125,7 @@ def _lark() -> Lark:
 
 
 def parse(tokens: list[Token], builder: NodeBuilder) -> Node:
-    """The tree of a token list that ends in EOF. Raises `SyntaxMismatchError` where the grammar does not fit."""
+    """Return the tree of a token list that ends in EOF. Raises `SyntaxMismatchError` if the grammar does not match."""
     from lark.exceptions import UnexpectedInput
 
     try:
@@ -139,7 +140,7 @@ _OPERAND_ENDS |= {"')'", "']'", "'}'", "'true'", "'false'", "'null'"}
 
 
 def _with_signs(tokens: list[Token]) -> Iterator[Token]:
-    """Join a lone minus to the number after it: upstream prefers the negative literal to the negation of a literal."""
+    """Join a single minus to the number after it: cel-go reads a negative literal, not the negation of a literal."""
     before, sign = "", None
     for token in tokens:
         if token.kind == EOF:
@@ -162,13 +163,13 @@ def _with_signs(tokens: list[Token]) -> Iterator[Token]:
 
 
 class _Adapter:
-    """Turns lark's tree into ours. Left-recursive chains are walked in loops: they may be thousands long."""
+    """Turns lark's tree into nodes; left-recursive chains are walked in loops, because they may be thousands long."""
 
     def __init__(self, builder: NodeBuilder) -> None:
         self._build = builder
 
     def node(self, tree: Any) -> Node:
-        """Any expression."""
+        """Return the node of any expression."""
         data: str = str(tree.data)
         if data in _BINARY_RULES:
             return self._binary(tree)
@@ -236,7 +237,10 @@ class _Adapter:
         return node
 
     def _message(self, head: Any, links: list[Any]) -> Node:
-        """`a.b.C{…}`: cel-python lets any operand stand before the brace, upstream only a dotted name."""
+        """Return the message of `a.b.C{…}`.
+
+        cel-python accepts any operand before the brace, cel-go only a dotted name.
+        """
         if head.data not in ("ident", "dot_ident") or any(link.data != "member_dot" for link in links[:-1]):
             raise SyntaxMismatchError
         name = "".join(token.value for token in head.children)
@@ -270,7 +274,7 @@ class _Adapter:
         return Call(parts[1].start_pos, "_[?_]", [node, self.node(parts[3])])
 
     def _items(self, tree: Any, rule: str) -> list[list[Any]]:
-        """The children of each element of a comma-separated list."""
+        """Return the children of each element of a comma-separated list."""
         items = []
         while getattr(tree, "data", None) == rule:
             items.append(tree.children[-1].children)

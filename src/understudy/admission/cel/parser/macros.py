@@ -1,7 +1,7 @@
-"""Macros: calls that are rewritten before checking (`has`, `all`, `map`, `cel.bind`, …).
+"""The macros: calls that the parser rewrites before the expression is checked (`has`, `all`, `map`, `cel.bind`, …).
 
-Everything a macro adds to the tree sits at the call's opening parenthesis, what the user wrote keeps its place; errors
-inside a rewritten call therefore point where upstream's do.
+Nodes that a macro adds have the offset of the call's opening parenthesis, and what the user wrote keeps its own. Errors
+inside an expanded macro therefore point to where cel-go's do.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from understudy.admission.cel.ast import (
 
 
 class MacroError(Exception):
-    """A macro was used wrongly: `pos` and the message."""
+    """A macro has an invalid argument at offset `pos`."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
@@ -34,10 +34,10 @@ class MacroError(Exception):
 
 
 Macro = Callable[[int, Node | None, list[Node]], Node | None]
-"""(position, target, arguments) → the rewritten tree, or None to leave the call alone."""
+"""Expands a macro: (offset, target, arguments) → the tree that replaces the call, or None to keep the call."""
 
 MacroKey = tuple[str, int, bool]
-"""(function name, number of arguments, is it a method)."""
+"""(function name, number of arguments, whether it is called as a method)."""
 
 
 def _accumulator(pos: int) -> Ident:
@@ -45,6 +45,7 @@ def _accumulator(pos: int) -> Ident:
 
 
 def _simple_name(arg: Node, message: str) -> str:
+    """Return the name that an argument must be. Raises `MacroError` with the message otherwise."""
     if not isinstance(arg, Ident):
         raise MacroError(arg.pos, message)
     return arg.name
@@ -105,7 +106,10 @@ _UNUSED = "#unused"
 
 
 def _bind_variable(pos: int, name: str, value: Node, body: Node) -> Comprehension:
-    """`let name = value in body`, as a fold over nothing."""
+    """Return the comprehension for `let name = value in body`.
+
+    It iterates over an empty list, with `name` as its accumulator.
+    """
     return Comprehension(pos, ListExpr(pos, []), _UNUSED, name, value, Const(pos, False), Ident(pos, name), body)
 
 
@@ -127,6 +131,7 @@ def _opt_flat_map(pos: int, target: Node | None, args: list[Node]) -> Node:
 
 
 def _optional_map(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
+    """Return the expansion of `optMap` and `optFlatMap`; `wrap` puts the result into an optional."""
     assert target is not None
     value = Call(pos, "value", [], _copy_tree(target, pos))
     bound: Node = _bind_variable(pos, name, value, body)
@@ -136,9 +141,9 @@ def _optional_map(pos: int, target: Node | None, name: str, body: Node, *, wrap:
 
 
 def _copy_tree(node: Node, pos: int) -> Node:
-    """A deep copy: the checker and the cost estimate write on nodes, so each must occur once in the tree.
+    """Return a deep copy of a tree: the checker and the cost estimate write on nodes, so each must occur only once.
 
-    Nodes keep their place, but entries of maps and messages move to `pos`; that is upstream's whim.
+    Nodes keep their offsets, but entries of maps and fields of messages get `pos`, as in cel-go.
     """
     duplicate = copy(node)
     match duplicate:

@@ -1,7 +1,7 @@
-"""What `syntax.py` read, and how it becomes the common tree.
+"""The parse tree that `antlr_parser` produces, and the visitor that turns it into the syntax tree of `ast`.
 
-A tree of a faulty source has holes. They become `Missing` nodes: reading goes on around them because upstream, too,
-reports reserved names, bad literals and misused macros next to the syntax errors.
+The parse tree of a faulty source has gaps, which become `Unspecified` nodes. The visitor continues around them because
+cel-go reports reserved names, invalid literals and misused macros together with the syntax errors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_RECURSION_DEPTH = 250
 
 
 class RecursionDepthError(Exception):
-    """Operators are nested deeper than upstream's limit."""
+    """The error for operators that are nested deeper than `MAX_RECURSION_DEPTH`, in cel-go's words."""
 
     def __init__(self) -> None:
         super().__init__("max recursion depth exceeded")
@@ -36,7 +36,7 @@ class RecursionDepthError(Exception):
 
 @dataclass(slots=True)
 class TerminalNode:
-    """One token, read or imagined."""
+    """One token of the source, or one that error recovery put in because it was missing (`ErrorNode` in ANTLR)."""
 
     token: Token
     is_missing: bool = False
@@ -44,7 +44,11 @@ class TerminalNode:
 
 @dataclass(slots=True)
 class RuleContext:
-    """One rule: its parts in order; `marks` tells where in them which alternative of a decision began."""
+    """One application of a grammar rule, with its children in source order (`ParserRuleContext` in ANTLR).
+
+    `alternatives` has one pair for each alternative taken in the rule: the index of its first child, and the number of
+    the alternative, which counts from 1. `failed` is true if the rule ended with a syntax error.
+    """
 
     rule: str
     pos: int
@@ -53,7 +57,7 @@ class RuleContext:
     failed: bool = False
 
     def alternative_parts(self) -> list[tuple[int, list[RuleContext | TerminalNode]]]:
-        """The parts after each mark, with the number of the alternative."""
+        """Return for each alternative taken its number and its children."""
         if not self.alternatives:
             return []
         ends = [start for start, _ in self.alternatives[1:]] + [len(self.parts)]
@@ -61,31 +65,37 @@ class RuleContext:
 
 
 def visit(tree: RuleContext, builder: NodeBuilder) -> Node:
-    """The common tree of a whole source. Raises `TooDeepError`."""
+    """Return the syntax tree of a whole source.
+
+    Literals, names and macros that are wrong are reported to the builder's `report`. Raises `RecursionDepthError`.
+    """
     return _Visitor(builder).node(tree.parts[0] if tree.parts else None)
 
 
 def _first_tokens(parts: list[RuleContext | TerminalNode]) -> dict[str, Token]:
-    """The first token of each kind among the parts."""
-    found: dict[str, Token] = {}
+    """Return the first token of each kind among the children."""
+    tokens: dict[str, Token] = {}
     for part in parts:
         if isinstance(part, TerminalNode):
-            found.setdefault(part.token.kind, part.token)
-    return found
+            tokens.setdefault(part.token.kind, part.token)
+    return tokens
 
 
 def _rule_contexts(parts: list[RuleContext | TerminalNode], rule: str = "") -> list[RuleContext]:
+    """Return the children that are rules, all of them or those of one rule."""
     return [part for part in parts if isinstance(part, RuleContext) and rule in ("", part.rule)]
 
 
 class _Visitor:
+    """Turns rule contexts into nodes; the method that handles a rule has the rule's name, after an underscore."""
+
     def __init__(self, builder: NodeBuilder) -> None:
         self._build = builder
         self._depth = 0
 
     def node(self, part: RuleContext | TerminalNode | None) -> Node:
-        """Any expression; a hole is `Missing`."""
-        # Rules that only order precedence are passed through without a stack frame each.
+        """Return the node of any expression; a gap becomes `Unspecified`."""
+        # Rules that only express precedence have one child; the loop descends without a stack frame for each.
         while (
             isinstance(part, RuleContext)
             and part.rule in _PRECEDENCE_RULES
@@ -96,10 +106,11 @@ class _Visitor:
         if not isinstance(part, RuleContext):
             return Unspecified(BEFORE_SOURCE)
         handler = getattr(self, f"_{part.rule}")
-        found: Node = handler(part)
-        return found
+        node: Node = handler(part)
+        return node
 
     def _increase_depth(self, by: int) -> None:
+        """Count nested operators. Raises `RecursionDepthError` above the limit."""
         self._depth += by
         if self._depth > MAX_RECURSION_DEPTH:
             raise RecursionDepthError
@@ -138,7 +149,7 @@ class _Visitor:
         return self._binary_operators(context)
 
     def _binary_operators(self, context: RuleContext) -> Node:
-        """Left-associative operators; each lies one level above those to its left."""
+        """Return the node of left-associative operators; each is nested one level above those to its left."""
         operands = _rule_contexts(context.parts)
         ops = [part.token for part in context.parts if isinstance(part, TerminalNode)]
         self._increase_depth(len(ops))
@@ -151,7 +162,7 @@ class _Visitor:
 
     def _unary(self, context: RuleContext) -> Node:
         if not context.alternatives:
-            # Upstream puts a string in the place of an operand it could not read at all.
+            # cel-go puts this string in place of an operand that it could not parse at all.
             return Const(context.pos, "<<error>>")
         signs = [part.token for part in context.parts if isinstance(part, TerminalNode)]
         members = _rule_contexts(context.parts)
@@ -270,7 +281,7 @@ _PRECEDENCE_RULES = frozenset(["expr", "conditionalOr", "conditionalAnd", "relat
 
 
 def _key_values(parts: list[RuleContext | TerminalNode]) -> list[tuple[RuleContext, Token, RuleContext]]:
-    """The complete `key : value` groups of an initializer list."""
+    """Return the complete `key : value` groups of an initializer list."""
     contexts = _rule_contexts(parts)
     colons = [part.token for part in parts if isinstance(part, TerminalNode) and part.token.kind == "':'"]
     keys, values = contexts[::2], contexts[1::2]

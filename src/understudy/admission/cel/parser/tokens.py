@@ -1,7 +1,7 @@
-"""The tokens of CEL, split exactly as upstream's lexer splits them, errors included.
+"""The lexer of CEL: splits an expression into the same tokens as cel-go's ANTLR lexer, and reports the same errors.
 
-A lexer error names the text it could not make sense of up to and including the character that ended the attempt;
-scanning goes on behind that character. Hence `a & b` complains about `'& '`.
+An error quotes the text that is no token, up to and including the character at which the lexer gave up; scanning goes
+on after that character. For example, `a & b` is reported with `'& '`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,11 @@ EOF: Final = "<EOF>"
 
 
 class Token(NamedTuple):
-    """`kind` is the quoted text of punctuation and keywords, else IDENTIFIER, NUM_INT, STRING, …; EOF has no text."""
+    """One token: its kind, its text, and its offset in code points.
+
+    `kind` is the quoted text of punctuation and keywords (`'+'`, `'in'`), else IDENTIFIER, NUM_INT, STRING, …; EOF has
+    no text.
+    """
 
     kind: str
     text: str
@@ -50,7 +54,7 @@ _TOKEN = re.compile(
 )
 _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
-# How far an unterminated string literal is understood: escapes and plain characters, then at most a half-read escape.
+# The start of a string literal that is not closed: escapes and plain characters, then at most an incomplete escape.
 _HALF_ESCAPE = r"\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?"
 _OPEN_STRING = {
     quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*(?:{_HALF_ESCAPE})?") for quote in ('"', "'")
@@ -65,12 +69,12 @@ class UnrecognizedText(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What is said about it."""
+        """Return the lexer's error message for the piece."""
         return f"token recognition error at: '{self.text}'"
 
 
 def scan(source: str) -> tuple[list[Token], list[UnrecognizedText]]:
-    """All tokens, closed by one EOF token, and what stood between them that is none."""
+    """Return all tokens, ended by one EOF token, and the pieces of the source that are no token."""
     tokens: list[Token] = []
     errors: list[UnrecognizedText] = []
     pos, end, match_at = 0, len(source), _TOKEN.match
@@ -92,7 +96,7 @@ def scan(source: str) -> tuple[list[Token], list[UnrecognizedText]]:
 
 
 def _error_end(source: str, pos: int) -> int:
-    """Where scanning resumes: behind the character at which the longest attempt failed."""
+    """Return the offset at which scanning resumes: after the character at which the longest attempt failed."""
     char = source[pos]
     if char in _OPEN_STRING:
         match = _OPEN_STRING[char].match(source, pos)
