@@ -36,10 +36,11 @@ class Answer(NamedTuple):
 
 @dataclass
 class Server:
-    """An API server, asked over a connection that each thread keeps. Its certificate is not verified."""
+    """An API server, asked over a connection that each thread keeps. `ca`: the file that verifies its certificate."""
 
     url: str
     token: str = ""
+    ca: str = ""
     _own: threading.local = field(default_factory=threading.local)
 
     def exchange(self, method: str, path: str, headers: Obj | None = None, body: bytes | None = None) -> Answer:
@@ -64,8 +65,8 @@ class Server:
                 self._own.connection.close()
             parts = urllib.parse.urlsplit(self.url)
             if parts.scheme == "https":
-                unverified = ssl._create_unverified_context()
-                self._own.connection = http.client.HTTPSConnection(parts.netloc, timeout=PATIENCE, context=unverified)
+                verified = ssl.create_default_context(cafile=self.ca) if self.ca else ssl._create_unverified_context()
+                self._own.connection = http.client.HTTPSConnection(parts.netloc, timeout=PATIENCE, context=verified)
             else:
                 self._own.connection = http.client.HTTPConnection(parts.netloc, timeout=PATIENCE)
         connection: http.client.HTTPConnection = self._own.connection

@@ -24,6 +24,7 @@ SERVERS: dict[str, tuple[str, dict[str, bool]]] = {
     "machinery/1.31": ("1.31", {}),
     "machinery/1.32": ("1.32", ALL_OF_132),
     "machinery/1.32-compacted": ("1.32", ALL_OF_132),
+    "scenarios/1.32": ("1.32", {}),
     "validation/1.31": ("1.31", {}),
     "validation/1.31-classic": ("1.31", CLASSIC),
     "validation/1.32": ("1.32", ALL_OF_132),

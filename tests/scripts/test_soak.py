@@ -1,4 +1,4 @@
-"""scripts/soak.py, for a few seconds."""
+"""Run scripts/soak.py for a few seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-SCRIPT = Path(__file__).parent.parent / "scripts" / "soak.py"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "soak.py"
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads its memory from /proc")
