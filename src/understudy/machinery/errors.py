@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.releases.version import Version
 
 if TYPE_CHECKING:
     from understudy.machinery.types import Obj
@@ -126,10 +127,10 @@ def admission_forbidden(group: str, resource: str, metadata: Obj, why: str) -> S
     return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), why)
 
 
-def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422 with one cause per error; equal texts are said once in the message."""
-    texts = list(dict.fromkeys(str(e) for e in errors))
-    causes = [{"reason": e.reason, "message": e.message, "field": e.field} for e in errors]
+def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], release: Version) -> StatusError:
+    """Return 422 with one cause per error, in the words of a release. Equal texts are said once in the message."""
+    texts = list(dict.fromkeys(error.text(release) for error in errors))
+    causes = [{"reason": e.type.reason, "message": e.body(release), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
     if texts:
         message += f": {aggregate(texts)}"

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from understudy.machinery import errors
-from understudy.machinery.golang.text import Printed, go_quote, parse_int
+from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.patch.apply.managed_fields import validate_field_manager
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 META = "meta.k8s.io"
@@ -60,7 +61,7 @@ class ListOptions:
     initial_events: bool | None
 
 
-def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
+def list_options(query: Query, release: Version, *, watch: bool, watch_list: bool) -> ListOptions:
     """`watch_list`: whether the gate WatchList is on. Raises 400 and 422."""
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
@@ -84,7 +85,7 @@ def list_options(query: Query, *, watch: bool, watch_list: bool) -> ListOptions:
         options.initial_events, options.match = True, NOT_OLDER_THAN
     found = _watch_errors(options, watch_list) if watch else _list_errors(options)
     if found:
-        raise errors.invalid(META, "ListOptions", "", found)
+        raise errors.invalid(META, "ListOptions", "", found, release)
     return options
 
 
@@ -157,21 +158,20 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
             found.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
         if apply and not options.field_manager:
             found.append(required(Path("fieldManager"), "is required for apply patch"))
-    found += validate_field_manager(options.field_manager, Path("fieldManager"), release)
+    found += validate_field_manager(options.field_manager, Path("fieldManager"))
     found += dry_run_errors(query.all("dryRun"))
     if options.field_validation not in (STRICT, WARN, IGNORE):
         allowed = ["", IGNORE, STRICT, WARN]
         found.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
     if found:
-        raise errors.invalid(META, _KIND[method], "", found)
+        raise errors.invalid(META, _KIND[method], "", found, release)
     return options
 
 
 def dry_run_errors(values: list[str]) -> Errors:
     if all(value == "All" for value in values):
         return []
-    shown = ", ".join(go_quote(value) for value in values)
-    return [not_supported(Path("dryRun"), Printed(f"[]string{{{shown}}}"), ["All"])]
+    return [not_supported(Path("dryRun"), Typed(values, "[]string"), ["All"])]
 
 
 @dataclass(slots=True)
@@ -184,7 +184,7 @@ class DeleteOptions:
     version: str | None = None  # resourceVersion precondition
 
 
-def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> DeleteOptions:
+def validated_delete_options(options: DeleteOptions, dry_run: list[str], release: Version) -> DeleteOptions:
     """Raises 422."""
     found: Errors = []
     if options.propagation is not None and options.orphan_dependents is not None:
@@ -195,7 +195,7 @@ def validated_delete_options(options: DeleteOptions, dry_run: list[str]) -> Dele
         found.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
     found += dry_run_errors(dry_run)
     if found:
-        raise errors.invalid(META, "DeleteOptions", "", found)
+        raise errors.invalid(META, "DeleteOptions", "", found, release)
     return options
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from understudy.machinery.golang.text import aggregate, parse_int
+from understudy.machinery.golang.text import aggregate, go_quote, parse_int
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import FieldError, Path, invalid
+from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_value_texts, qualified_name_texts
 
 _WORDS = re.compile(r"==|!=|[=!(),<>]|[^=!(),<>\s]+")
@@ -160,26 +160,31 @@ class _Parser:
                     raise SelectorError(f"found '{following}', expected: ',' or ')'")
 
 
-def _key_errors(key: str) -> list[FieldError]:
+def _key_errors(key: str) -> list[str]:
     texts = qualified_name_texts(key)
-    return [invalid(Path(), key, "; ".join(texts))] if texts else []
+    return [_invalid(Path(), key, "; ".join(texts))] if texts else []
 
 
-def _check(errors: list[FieldError]) -> None:
+def _invalid(path: Path, value: str, detail: str) -> str:
+    """Return the text of a field error, which is the same in every release."""
+    return f"{path}: Invalid value: {go_quote(value)}: {detail}"
+
+
+def _check(errors: list[str]) -> None:
     if errors:
-        raise SelectorError(aggregate([str(error) for error in errors]))
+        raise SelectorError(aggregate(errors))
 
 
 def _requirement(key: str, operator: str, values: list[str]) -> Requirement:
-    errors: list[FieldError] = []
+    errors: list[str] = []
     if operator in (">", "<"):
         for i, value in enumerate(values):
             if _integer(value) is None:
                 text = "for 'Gt', 'Lt' operators, the value must be an integer"
-                errors.append(invalid(Path("values").index(i), value, text))
+                errors.append(_invalid(Path("values").index(i), value, text))
     for i, value in enumerate(values):
         if texts := label_value_texts(value):
-            errors.append(invalid(Path("values").index(i).key(key), value, "; ".join(texts)))
+            errors.append(_invalid(Path("values").index(i).key(key), value, "; ".join(texts)))
     _check(errors)
     names = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
     return Requirement(key, names.get(operator, operator), frozenset(values))

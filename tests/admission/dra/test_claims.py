@@ -55,7 +55,7 @@ class World:
     def _written(self, strategy: Any, new: Obj) -> list[str]:
         new["metadata"] = copy.deepcopy(self.claim["metadata"])
         strategy.prepare_for_update(new, self.claim, self.ctx)
-        errors = [str(error) for error in strategy.validate_update(new, self.claim, self.ctx)]
+        errors = [error.text(self.ctx.release) for error in strategy.validate_update(new, self.claim, self.ctx)]
         if not errors:
             self.claim = new
         return errors

@@ -39,7 +39,7 @@ def update(kind: Kind, ctx: Context, old: Obj, **spec: Any) -> tuple[Obj, list[s
     new = copy.deepcopy(old)
     new["spec"] |= spec
     kind.rules.strategy.prepare_for_update(new, old, ctx)
-    return new, [str(error) for error in kind.rules.strategy.validate_update(new, old, ctx)]
+    return new, [error.text(ctx.release) for error in kind.rules.strategy.validate_update(new, old, ctx)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,8 @@ def test_a_slice_stays_where_it_is(field: str, value: Any, error: str) -> None:
 )
 def test_a_slice_is_for_nodes_named_in_one_way(spec: Obj, error: str) -> None:
     kind, ctx, slice_ = stored("ResourceSlice", **spec)
-    assert str(kind.rules.strategy.validate(slice_, ctx)[0]).startswith(error)
+    errors = kind.rules.strategy.validate(slice_, ctx)
+    assert errors[0].text(ctx.release).startswith(error)
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: 
     ctx, strategy = validator.context(version), kind.rules.strategy
     strategy.prepare_for_update(new, old, ctx)
     assert new == old
-    assert objectmeta.validate_update(new["metadata"], old["metadata"], release=ctx.release) == []
+    assert objectmeta.validate_update(new["metadata"], old["metadata"]) == []
     errors = strategy.validate_update(new, old, ctx)
     assert [error for error in errors if not error.field.startswith("metadata.n")] == []
 

@@ -66,7 +66,7 @@ def test_creations_are_decided_as_recorded(folder: str) -> None:
         obj, _ = decode_json(body, kind.struct(path["version"]))
         obj.setdefault("metadata", {})["namespace"] = path["namespace"] or ""
         found = Counter(
-            (error.reason, error.field, POINTER.sub("<pointer>", error.message))
+            (error.type.reason, error.field, POINTER.sub("<pointer>", error.body(kind.release)))
             for error in validator.errors(kind, path["version"], obj)
         )
         if found != wanted:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.admission.validation import label_selectors
-from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import SelectorError, parse_fields, parse_labels
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 
 SELF, LOCAL = "SelfSubjectAccessReview", "LocalSubjectAccessReview"
@@ -16,15 +15,15 @@ SPEC = Path("spec")
 RESOURCE, PATH = "resourceAttributes", "nonResourceAttributes"
 
 
-def validate(review: Obj, kind: str, release: Version) -> Errors:
+def validate(review: Obj, kind: str) -> Errors:
     """A review of any of the kinds; its metadata holds nothing of the server's but managed fields."""
     spec = review.get("spec") or {}
-    errors = _attributes(spec, release)
+    errors = _attributes(spec)
     if kind != SELF and not spec.get("user") and not spec.get("groups"):
         errors.append(invalid(SPEC.child("user"), "", "at least one of user or group must be specified"))
     errors += _selectors(spec.get(RESOURCE) or {})
-    errors += _metadata(review["metadata"], local=kind == LOCAL, release=release)
-    return errors + (_local(review["metadata"], spec, release) if kind == LOCAL else [])
+    errors += _metadata(review["metadata"], local=kind == LOCAL)
+    return errors + (_local(review["metadata"], spec) if kind == LOCAL else [])
 
 
 def drop_selectors(review: Obj) -> None:
@@ -75,34 +74,34 @@ _SELECTORS: dict[str, tuple[Callable[[str], object], Callable[[Obj], bool]]] = {
 }
 
 
-def _attributes(spec: Obj, release: Version) -> Errors:
+def _attributes(spec: Obj) -> Errors:
     resource, path = spec.get(RESOURCE), spec.get(PATH)
     if resource is not None and path is not None:
         text = f"cannot be specified in combination with {RESOURCE}"
-        return [invalid(SPEC.child(PATH), _shown(path, release), text)]
+        return [invalid(SPEC.child(PATH), _shown(path), text)]
     if resource is None and path is None:
         return [invalid(SPEC.child(RESOURCE), None, f"exactly one of {PATH} or {RESOURCE} must be specified")]
     return []
 
 
-def _shown(path: Obj, release: Version) -> object:
-    return bad_values.struct(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes", release)
+def _shown(path: Obj) -> object:
+    return Typed(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes")
 
 
-def _metadata(found: Obj, *, local: bool, release: Version) -> Errors:
+def _metadata(found: Obj, *, local: bool) -> Errors:
     given = {name for name, value in found.items() if value} - {"managedFields", *(("namespace",) if local else ())}
     text = "must be empty except for namespace" if local else "must be empty"
-    shown = bad_values.struct(found, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta", release) if given else None
+    shown = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta") if given else None
     return [invalid(Path("metadata"), shown, text)] if given else []
 
 
-def _local(found: Obj, spec: Obj, release: Version) -> Errors:
+def _local(found: Obj, spec: Obj) -> Errors:
     errors: Errors = []
     namespace = (spec.get(RESOURCE) or {}).get("namespace", "")
     if spec.get(RESOURCE) is not None and namespace != found.get("namespace", ""):
         errors.append(invalid(SPEC.child(RESOURCE, "namespace"), namespace, "must match metadata.namespace"))
     if spec.get(PATH) is not None:
-        errors.append(invalid(SPEC.child(PATH), _shown(spec[PATH], release), "disallowed on this kind of request"))
+        errors.append(invalid(SPEC.child(PATH), _shown(spec[PATH]), "disallowed on this kind of request"))
     return errors
 
 

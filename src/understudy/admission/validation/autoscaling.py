@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import SPEC, counters
-from understudy.admission.validation.core.containers.resources import container_name, printed
+from understudy.admission.validation.core.containers.resources import as_quantity, container_name
 from understudy.admission.validation.formats import choice, each, label
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name
@@ -31,19 +30,19 @@ _POLICIES = ("Percent", "Pods")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
-    return _spec(obj["spec"], 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] else 1, ctx.release)
+    return _spec(obj["spec"], 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] else 1)
 
 
 def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     zero = ctx.gates[features.HPA_SCALE_TO_ZERO] or old["spec"].get("minReplicas") == 0
-    return _spec(obj["spec"], 0 if zero else 1, ctx.release)
+    return _spec(obj["spec"], 0 if zero else 1)
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return counters(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"))
 
 
-def _spec(spec: Obj, lowest: int, release: Version) -> Errors:
+def _spec(spec: Obj, lowest: int) -> Errors:
     low, high, where = spec.get("minReplicas"), spec.get("maxReplicas", 0), SPEC.child("maxReplicas")
     errors: Errors = []
     if low is not None and low < lowest:
@@ -55,7 +54,7 @@ def _spec(spec: Obj, lowest: int, release: Version) -> Errors:
     errors += _reference(spec.get("scaleTargetRef") or {}, SPEC.child("scaleTargetRef"))
     metrics = spec.get("metrics") or []
     for i, metric in enumerate(metrics):
-        errors += _metric(metric, SPEC.child("metrics").index(i), release)
+        errors += _metric(metric, SPEC.child("metrics").index(i))
     if low == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = "must specify at least one Object or External metric to support scaling to zero replicas"
         errors.append(forbidden(SPEC.child("metrics"), text))
@@ -102,7 +101,7 @@ def _policy(policy: Obj, path: Path) -> Errors:
     return errors
 
 
-def _metric(metric: Obj, path: Path, release: Version) -> Errors:
+def _metric(metric: Obj, path: Path) -> Errors:
     kind, where = metric.get("type", ""), path.child("type")
     listed = sorted(_TYPES)
     errors = [] if kind else [required(where, "must specify a metric source type")]
@@ -110,7 +109,7 @@ def _metric(metric: Obj, path: Path, release: Version) -> Errors:
         errors.append(not_supported(where, kind, listed))
     given = [name for name in _TYPES.values() if metric.get(name) is not None]
     if given:
-        errors += _SOURCES[given[0]](metric[given[0]], path.child(given[0]), release)
+        errors += _SOURCES[given[0]](metric[given[0]], path.child(given[0]))
     expected = _TYPES.get(kind, "")
     if not expected:
         errors.append(not_supported(where, kind, listed))
@@ -147,14 +146,14 @@ _EXTERNAL = Target(
 _PODS = Target(("averageValue", "averageValue"), "must specify a positive target averageValue", "averageValue")
 
 
-def _target(target: Obj, rule: Target, path: Path, release: Version) -> Errors:
+def _target(target: Obj, rule: Target, path: Path) -> Errors:
     kind = target.get("type", "")
     errors = [] if kind else [required(path.child("type"), "must specify a metric target type")]
     if kind not in _TARGETS:
         errors.append(invalid(path.child("type"), kind, "must be either Utilization, Value, or AverageValue"))
     quantities = ((name, target.get(name)) for name in ("value", "averageValue"))
     errors += [
-        invalid(path.child(name), printed(text, release), "must be positive")
+        invalid(path.child(name), as_quantity(text), "must be positive")
         for name, text in quantities
         if text is not None and parse(text) <= parse("0")
     ]
@@ -169,23 +168,23 @@ def _target(target: Obj, rule: Target, path: Path, release: Version) -> Errors:
     return errors
 
 
-def _named(source: Obj, rule: Target, path: Path, release: Version) -> Errors:
+def _named(source: Obj, rule: Target, path: Path) -> Errors:
     name = (source.get("metric") or {}).get("name", "")
     errors = _segment(name, path.child("metric", "name"), "must specify a metric name")
-    return errors + _target(source.get("target") or {}, rule, path.child("target"), release)
+    return errors + _target(source.get("target") or {}, rule, path.child("target"))
 
 
-def _object(source: Obj, path: Path, release: Version) -> Errors:
+def _object(source: Obj, path: Path) -> Errors:
     errors = _reference(source.get("describedObject") or {}, path.child("describedObject"))
-    return errors + _named(source, _OBJECT, path, release)
+    return errors + _named(source, _OBJECT, path)
 
 
-def _resource(source: Obj, path: Path, release: Version) -> Errors:
+def _resource(source: Obj, path: Path) -> Errors:
     errors = [] if source.get("name") else [required(path.child("name"), "must specify a resource name")]
-    return errors + _target(source.get("target") or {}, _RAW, path.child("target"), release)
+    return errors + _target(source.get("target") or {}, _RAW, path.child("target"))
 
 
-def _of_container(source: Obj, path: Path, release: Version) -> Errors:
+def _of_container(source: Obj, path: Path) -> Errors:
     errors: Errors = []
     if source.get("name"):
         errors += container_name(source["name"], path.child("name"))
@@ -193,13 +192,13 @@ def _of_container(source: Obj, path: Path, release: Version) -> Errors:
         errors.append(required(path.child("name"), "must specify a resource name"))
     container, where = source.get("container", ""), path.child("container")
     errors += label(container, where) if container else [required(where, "must specify a container")]
-    return errors + _target(source.get("target") or {}, _RAW, path.child("target"), release)
+    return errors + _target(source.get("target") or {}, _RAW, path.child("target"))
 
 
-_SOURCES: dict[str, Callable[[Obj, Path, Version], Errors]] = {
+_SOURCES: dict[str, Callable[[Obj, Path], Errors]] = {
     "object": _object,
-    "external": lambda source, path, release: _named(source, _EXTERNAL, path, release),
-    "pods": lambda source, path, release: _named(source, _PODS, path, release),
+    "external": lambda source, path: _named(source, _EXTERNAL, path),
+    "pods": lambda source, path: _named(source, _PODS, path),
     "resource": _resource,
     "containerResource": _of_container,
 }

@@ -12,10 +12,9 @@ from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem, x509
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.users import MASTERS
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Octets
 from understudy.machinery.validation.field import (
     Errors,
     Path,
@@ -71,7 +70,7 @@ _DECIDED = (APPROVED, DENIED)
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
-    return _whole(obj, None, ctx.release)
+    return _whole(obj, None)
 
 
 def update(*, approves: bool = False, signs: bool = False) -> Update:
@@ -79,7 +78,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
 
     def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors = METADATA.created(obj, ctx)
-        errors += _whole(obj, old, ctx.release) + _removed(obj, old)
+        errors += _whole(obj, old) + _removed(obj, old)
         if not approves:
             errors += _decided(obj, old)
         return errors + _certificate_changed(obj, old, signs) + METADATA.updated(obj, old, ctx)
@@ -87,7 +86,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
     return validate
 
 
-def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
+def _whole(obj: Obj, old: Obj | None) -> Errors:
     """What is wrong with `obj`. Much of what `old` had wrong already may stay."""
     spec, before = obj["spec"], old["spec"] if old else {}
     errors = _request(spec.get("request"))
@@ -96,7 +95,7 @@ def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
     if signer == LEGACY_SIGNER != before.get("signerName"):
         errors.append(invalid(_SIGNER, signer, "the legacy signerName is not allowed via this API version"))
     else:
-        errors += _signer(signer, release)
+        errors += _signer(signer)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST:
         text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
@@ -123,7 +122,7 @@ def _request(text: str | None) -> Errors:
     try:
         x509.check_signature(parsed(request))
     except ValueError as why:
-        shown = bad_values.octets(None if text is None else request)
+        shown = Octets(None if text is None else request)
         return [invalid(_SPEC.child("request"), shown, str(why))]
     return []
 
@@ -140,7 +139,7 @@ def _usages(usages: Sequence[str], before: Sequence[str]) -> Errors:
     return errors
 
 
-def _signer(name: str, release: Version) -> Errors:
+def _signer(name: str) -> Errors:
     """DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
     if not name:
         return [required(_SIGNER)]
@@ -148,12 +147,12 @@ def _signer(name: str, release: Version) -> Errors:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
         return [invalid(_SIGNER, name, text)]
     domain, _, path = name.partition("/")
-    errors = [too_long(_SIGNER, SUBDOMAIN_LENGTH, release, in_bytes=True)] if size(domain) > SUBDOMAIN_LENGTH else []
+    errors = [too_long(_SIGNER, SUBDOMAIN_LENGTH, in_bytes=True)] if size(domain) > SUBDOMAIN_LENGTH else []
     errors += _labels(domain, dns_label_texts)
     if "." not in domain:
         errors.append(invalid(_SIGNER, domain, "should be a domain with at least two segments separated by dots"))
     errors += _labels(path, dns_subdomain_texts)
-    return errors + ([too_long(_SIGNER, _SIGNER_LENGTH, release, in_bytes=True)] if size(name) > _SIGNER_LENGTH else [])
+    return errors + ([too_long(_SIGNER, _SIGNER_LENGTH, in_bytes=True)] if size(name) > _SIGNER_LENGTH else [])
 
 
 def _labels(segment: str, rule: Callable[[str], list[str]]) -> Errors:

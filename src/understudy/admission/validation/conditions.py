@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import condition_reason_texts, qualified_name_texts, size
@@ -14,7 +13,7 @@ REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
 
 
-def validate(conditions: Sequence[Obj], path: Path, release: Version) -> Errors:
+def validate(conditions: Sequence[Obj], path: Path) -> Errors:
     """Each condition, and that each is of another type."""
     errors: Errors = []
     seen: set[str] = set()
@@ -23,11 +22,11 @@ def validate(conditions: Sequence[Obj], path: Path, release: Version) -> Errors:
         if kind in seen:
             errors.append(duplicate(here.child("type"), kind))
         seen.add(kind)
-        errors += _condition(condition, here, release)
+        errors += _condition(condition, here)
     return errors
 
 
-def _condition(condition: Obj, path: Path, release: Version) -> Errors:
+def _condition(condition: Obj, path: Path) -> Errors:
     kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
     errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
     if status not in STATUSES:
@@ -36,16 +35,16 @@ def _condition(condition: Obj, path: Path, release: Version) -> Errors:
         errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
         errors.append(required(path.child("lastTransitionTime"), "must be set"))
-    errors += _reason(condition.get("reason", ""), path.child("reason"), release)
+    errors += _reason(condition.get("reason", ""), path.child("reason"))
     if size(condition.get("message", "")) > MESSAGE_LENGTH:
-        errors.append(too_long(path.child("message"), MESSAGE_LENGTH, release, in_bytes=True))
+        errors.append(too_long(path.child("message"), MESSAGE_LENGTH, in_bytes=True))
     return errors
 
 
-def _reason(reason: str, path: Path, release: Version) -> Errors:
+def _reason(reason: str, path: Path) -> Errors:
     if not reason:
         return [required(path, "must be set")]
     errors = [invalid(path, reason, text) for text in condition_reason_texts(reason)]
     if size(reason) > REASON_LENGTH:
-        errors.append(too_long(path, REASON_LENGTH, release, in_bytes=True))
+        errors.append(too_long(path, REASON_LENGTH, in_bytes=True))
     return errors

@@ -8,10 +8,8 @@ from collections.abc import Mapping, Sequence
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check
 from understudy.admission.validation.formats import each
-from understudy.machinery.golang.text import Printed
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import label_name, subdomain_name
 
@@ -34,9 +32,9 @@ def schema(mandatory: Mapping[str, Obj]) -> Check:
 
     def validate(obj: Obj, ctx: Context) -> Errors:
         name, spec = obj["metadata"].get("name", ""), obj["spec"]
-        errors = _schema(name, spec, ctx.release)
+        errors = _schema(name, spec)
         if name in mandatory and _without_empty(spec) != _without_empty(mandatory[name]):
-            shown = bad_values.struct(spec, f"{_GO}.FlowSchemaSpec", ctx.release)
+            shown = Typed(spec, f"{_GO}.FlowSchemaSpec")
             errors.append(invalid(_SPEC, shown, f"spec of '{name}' must equal the fixed value"))
         return errors + conditions(obj, ctx)
 
@@ -63,7 +61,7 @@ def conditions(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _schema(name: str, spec: Obj, release: Version) -> Errors:
+def _schema(name: str, spec: Obj) -> Errors:
     errors: Errors = []
     precedence, path = spec.get("matchingPrecedence", 0), _SPEC.child("matchingPrecedence")
     checks = (
@@ -74,7 +72,7 @@ def _schema(name: str, spec: Obj, release: Version) -> Errors:
     errors += [invalid(path, precedence, text) for wrong, text in checks if wrong]
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in _METHODS:
-        shown = bad_values.struct(method, f"{_GO}.FlowDistinguisherMethod", release)
+        shown = Typed(method, f"{_GO}.FlowDistinguisherMethod")
         errors.append(not_supported(_SPEC.child("distinguisherMethod", "type"), shown, _METHODS))
     level, path = (spec.get("priorityLevelConfiguration") or {}).get("name"), _SPEC.child("priorityLevelConfiguration")
     if level:
@@ -127,15 +125,11 @@ def _named(found: Obj | None, kind: str, path: Path) -> Errors:
     return errors + each(label_name(namespace, False), namespace, path.child("namespace"))
 
 
-def _strings(values: Sequence[str]) -> Printed:
-    return Printed(bad_values.strings(values))
-
-
 def _alone(values: Sequence[str], what: str, path: Path) -> Errors:
     """ "*" means all, and stands for itself."""
     if "*" not in values or len(values) == 1:
         return []
-    return [invalid(path, _strings(values), f"if '*' is present, must not specify other {what}")]
+    return [invalid(path, Typed(values, "[]string"), f"if '*' is present, must not specify other {what}")]
 
 
 def _verbs(rule: Obj, path: Path) -> Errors:
@@ -144,7 +138,7 @@ def _verbs(rule: Obj, path: Path) -> Errors:
         return [required(path, "verbs must contain at least one value")]
     if "*" in verbs:
         return _alone(verbs, "verbs", path)
-    return [] if set(verbs) <= set(_VERBS) else [not_supported(path, _strings(verbs), _VERBS)]
+    return [] if set(verbs) <= set(_VERBS) else [not_supported(path, Typed(verbs, "[]string"), _VERBS)]
 
 
 def _resources(rule: Obj, path: Path) -> Errors:
@@ -200,7 +194,7 @@ def level(mandatory: Mapping[str, Obj]) -> Check:
         errors += _level(name, spec)
         if name in mandatory and not _same_level(name, spec, mandatory[name]):
             but = " except the 'spec.exempt' field" if name == EXEMPT else ""
-            shown = bad_values.struct(spec, f"{_GO}.PriorityLevelConfigurationSpec", ctx.release)
+            shown = Typed(spec, f"{_GO}.PriorityLevelConfigurationSpec")
             errors.append(invalid(_SPEC, shown, f"spec of '{name}'{but} must equal the fixed value"))
         return errors + conditions(obj, ctx)
 

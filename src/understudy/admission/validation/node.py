@@ -9,7 +9,7 @@ from understudy.admission.validation.formats import label, labels
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid
 
 
@@ -18,7 +18,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
     overhead, placed = obj.get("overhead"), obj.get("scheduling")
     if overhead is not None:
         limits = {"limits": overhead.get("podFixed")}
-        errors += resources.requirements(limits, (), Path("overhead"), ctx.release)
+        errors += resources.requirements(limits, (), Path("overhead"))
     if placed is not None:
         path = Path("scheduling")
         errors += labels(placed.get("nodeSelector"), path.child("nodeSelector"))
@@ -32,7 +32,7 @@ def _tolerations(found: list[Obj], path: Path, release: Version) -> Errors:
     for i, toleration in enumerate(found):
         same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]
         if same in seen:
-            shown = bad_values.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
+            shown = Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
             errors.append(duplicate(path.index(i), shown))
         seen.append(same)
     return errors

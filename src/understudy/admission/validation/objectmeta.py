@@ -13,11 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Printed, Typed, strings
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import (
     go_lower,
@@ -43,22 +41,20 @@ _STANDARD_FINALIZERS = frozenset(("kubernetes", _ORPHAN, _FOREGROUND))
 NameRule = Callable[[str, bool], list[str]]
 
 
-def validate(
-    meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, release: Version, path: Path = METADATA
-) -> Errors:
+def validate(meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, path: Path = METADATA) -> Errors:
     """The metadata of an object that has its name. `name` is the kind's rule for names."""
     return [
         *_names(meta, namespaced, name, path),
         *_generation(meta, path.child("generation")),
         *label_errors(meta.get("labels"), path.child("labels")),
-        *annotation_errors(meta.get("annotations"), path.child("annotations"), release),
-        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences"), release),
-        *_finalizers(meta.get("finalizers") or (), path.child("finalizers"), release),
-        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields"), release),
+        *annotation_errors(meta.get("annotations"), path.child("annotations")),
+        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences")),
+        *_finalizers(meta.get("finalizers") or (), path.child("finalizers")),
+        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields")),
     ]
 
 
-def validate_update(meta: Obj, old: Obj, *, release: Version, path: Path = METADATA) -> Errors:
+def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
     """The metadata of an object that replaces another one."""
     errors: Errors = []
     if old.get("deletionTimestamp"):
@@ -74,9 +70,9 @@ def validate_update(meta: Obj, old: Obj, *, release: Version, path: Path = METAD
     return [
         *errors,
         *label_errors(meta.get("labels"), path.child("labels")),
-        *annotation_errors(meta.get("annotations"), path.child("annotations"), release),
-        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences"), release),
-        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields"), release),
+        *annotation_errors(meta.get("annotations"), path.child("annotations")),
+        *_owners(meta.get("ownerReferences") or (), path.child("ownerReferences")),
+        *_managed_fields(meta.get("managedFields") or (), path.child("managedFields")),
     ]
 
 
@@ -107,13 +103,13 @@ class Metadata:
         if ctx.sound_metadata:
             errors = _names(fields, namespaced, self.name, METADATA)
         else:
-            errors = validate(fields, namespaced=namespaced, name=self.name, release=ctx.release)
+            errors = validate(fields, namespaced=namespaced, name=self.name)
         return errors + finalizer_names(fields) if self.domains else errors
 
     def updated(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
         """What is wrong with the metadata of an object that replaces another one."""
         fields = obj["metadata"]
-        errors = [] if ctx.sound_metadata else validate_update(fields, old["metadata"], release=ctx.release)
+        errors = [] if ctx.sound_metadata else validate_update(fields, old["metadata"])
         return errors + finalizer_names(fields) if self.domains else errors
 
 
@@ -141,9 +137,9 @@ _NOT_IN_TEMPLATES = {
 }
 
 
-def validate_template(meta: Obj, path: Path, release: Version) -> Errors:
+def validate_template(meta: Obj, path: Path) -> Errors:
     """The metadata of a template: labels and annotations, nothing else."""
-    errors = annotation_errors(meta.get("annotations"), path.child("annotations"), release)
+    errors = annotation_errors(meta.get("annotations"), path.child("annotations"))
     errors += label_errors(meta.get("labels"), path.child("labels"))
     for name, told in _NOT_IN_TEMPLATES.items():
         # A pointer counts when it points to zero.
@@ -160,11 +156,11 @@ def label_errors(values: Obj | None, path: Path) -> Errors:
     return errors
 
 
-def annotation_errors(values: Obj | None, path: Path, release: Version) -> Errors:
+def annotation_errors(values: Obj | None, path: Path) -> Errors:
     values = values or {}
     errors = [invalid(path, key, text) for key in values for text in qualified_name_texts(go_lower(key))]
     if sum(size(key) + size(value) for key, value in values.items()) > ANNOTATIONS_SIZE:
-        errors.append(too_long(path, ANNOTATIONS_SIZE, release, in_bytes=True))
+        errors.append(too_long(path, ANNOTATIONS_SIZE, in_bytes=True))
     return errors
 
 
@@ -196,7 +192,7 @@ def _generation(meta: Obj, path: Path) -> Errors:
 _OWNER_FIELDS = {"kind": "kind must not be empty", "name": "name must not be empty", "uid": "uid must not be empty"}
 
 
-def _owner(owner: Obj, path: Path, release: Version) -> Errors:
+def _owner(owner: Obj, path: Path) -> Errors:
     errors: Errors = []
     api_version = owner.get("apiVersion", "")
     group, version = split_api_version(api_version) if api_version.count("/") < 2 else ("", "")
@@ -204,31 +200,31 @@ def _owner(owner: Obj, path: Path, release: Version) -> Errors:
         errors.append(invalid(path.child("apiVersion"), api_version, "version must not be empty"))
     errors += [invalid(path.child(name), "", text) for name, text in _OWNER_FIELDS.items() if not owner.get(name)]
     if (group, version, owner.get("kind")) == ("", "v1", "Event"):
-        shown = bad_values.struct(owner, bad_values.OWNER_REFERENCE, release)
+        shown = Typed(owner, OWNER_REFERENCE)
         errors.append(invalid(path, shown, "/v1, Kind=Event is disallowed from being an owner"))
     return errors
 
 
-def _owners(owners: Sequence[Obj], path: Path, release: Version) -> Errors:
+def _owners(owners: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
     first = ""
     for owner in owners:
-        errors += _owner(owner, path, release)
+        errors += _owner(owner, path)
         if owner.get("controller"):
             controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
                 text = 'Only one reference can have Controller set to true. Found "true" in references for'
-                shown = bad_values.struct(owners, f"[]{bad_values.OWNER_REFERENCE}", release)
+                shown = Typed(owners, f"[]{OWNER_REFERENCE}")
                 errors.append(invalid(path, shown, f"{text} {first} and {controller}"))
             else:
                 first = controller
     return errors
 
 
-def _finalizers(finalizers: Sequence[str], path: Path, release: Version) -> Errors:
+def _finalizers(finalizers: Sequence[str], path: Path) -> Errors:
     errors = [invalid(path, name, text) for name in finalizers for text in qualified_name_texts(name)]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
-        shown = bad_values.struct(finalizers, "[]string", release)
+        shown = Typed(finalizers, "[]string")
         errors.append(invalid(path, shown, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors
 
@@ -236,10 +232,10 @@ def _finalizers(finalizers: Sequence[str], path: Path, release: Version) -> Erro
 def _no_new_finalizers(meta: Obj, old: Obj, path: Path) -> Errors:
     extra = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
     text = "no new finalizers can be added if the object is being deleted, found new finalizers"
-    return [forbidden(path, f"{text} {bad_values.strings(extra)}")] if extra else []
+    return [forbidden(path, f"{text} {strings(extra)}")] if extra else []
 
 
-def _managed_fields(entries: Sequence[Obj], path: Path, release: Version) -> Errors:
+def _managed_fields(entries: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
     for i, entry in enumerate(entries):
         here = path.index(i)
@@ -248,9 +244,9 @@ def _managed_fields(entries: Sequence[Obj], path: Path, release: Version) -> Err
             errors.append(invalid(here.child("operation"), operation, "must be `Apply` or `Update`"))
         if fields not in ("", "FieldsV1"):
             errors.append(invalid(here.child("fieldsType"), fields, "must be `FieldsV1`"))
-        errors += validate_field_manager(entry.get("manager", ""), here.child("manager"), release)
+        errors += validate_field_manager(entry.get("manager", ""), here.child("manager"))
         if size(entry.get("subresource", "")) > SUBRESOURCE_LENGTH:
-            errors.append(too_long(here.child("subresource"), SUBRESOURCE_LENGTH, release, in_bytes=True))
+            errors.append(too_long(here.child("subresource"), SUBRESOURCE_LENGTH, in_bytes=True))
     return errors
 
 

@@ -7,7 +7,7 @@ from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.apps.common import SPEC, STATUS, count_or_percent, counters, not_more_than_all
 from understudy.admission.validation.formats import choice
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, invalid
 
 _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
@@ -18,11 +18,11 @@ def create(obj: Obj, ctx: Context) -> Errors:
     limits = {n: spec[n] for n in ("minAvailable", "maxUnavailable") if spec.get(n) is not None}
     errors: Errors = []
     if len(limits) > 1:
-        shown = bad_values.struct(spec, "k8s.io/kubernetes/pkg/apis/policy.PodDisruptionBudgetSpec", ctx.release)
+        shown = Typed(spec, "k8s.io/kubernetes/pkg/apis/policy.PodDisruptionBudgetSpec")
         errors.append(invalid(SPEC, shown, "minAvailable and maxUnavailable cannot be both set"))
     for name, limit in limits.items():
-        errors += count_or_percent(limit, SPEC.child(name), ctx.release)
-        errors += not_more_than_all(limit, SPEC.child(name), ctx.release)
+        errors += count_or_percent(limit, SPEC.child(name))
+        errors += not_more_than_all(limit, SPEC.child(name))
     errors += label_selectors.validate(spec.get("selector"), SPEC.child("selector"))
     policy = spec.get("unhealthyPodEvictionPolicy")
     return errors + ([] if policy is None else choice(policy, _POLICIES, SPEC.child("unhealthyPodEvictionPolicy")))
@@ -30,6 +30,6 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     status = obj.get("status") or {}
-    errors = conditions.validate(status.get("conditions") or [], STATUS.child("conditions"), ctx.release)
+    errors = conditions.validate(status.get("conditions") or [], STATUS.child("conditions"))
     numbers = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     return errors + counters(status, numbers)

@@ -8,9 +8,8 @@ from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.compose import Check
 from understudy.admission.validation.formats import each
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name, subdomain_name
 
@@ -44,16 +43,16 @@ def cluster_role(obj: Obj, ctx: Context) -> Errors:
 
 def _rules(obj: Obj, ctx: Context, *, namespaced: bool) -> Errors:
     rules = enumerate(obj.get("rules") or ())
-    return [error for i, rule in rules for error in _rule(rule, namespaced, Path("rules").index(i), ctx.release)]
+    return [error for i, rule in rules for error in _rule(rule, namespaced, Path("rules").index(i))]
 
 
-def _rule(rule: Obj, namespaced: bool, path: Path, release: Version) -> Errors:
+def _rule(rule: Obj, namespaced: bool, path: Path) -> Errors:
     errors = [] if rule.get("verbs") else [required(path.child("verbs"), "verbs must contain at least one value")]
     urls, where = rule.get("nonResourceURLs"), path.child("nonResourceURLs")
     if not urls:
         needed = _RESOURCE_FIELDS.items()
         return errors + [required(path.child(name), text) for name, text in needed if not rule.get(name)]
-    shown = bad_values.struct(urls, "[]string", release)
+    shown = Typed(urls, "[]string")
     if namespaced:
         errors.append(invalid(where, shown, "namespaced rules cannot apply to non-resource URLs"))
     if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
@@ -103,7 +102,7 @@ def _subject(subject: Obj, namespaced: bool, path: Path) -> Errors:
 def same_role(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if obj.get("roleRef") == old.get("roleRef"):
         return []
-    shown = bad_values.struct(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef", ctx.release)
+    shown = Typed(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef")
     return [invalid(Path("roleRef"), shown, "cannot change roleRef")]
 
 

@@ -11,9 +11,8 @@ from understudy.admission.validation.formats import choice, each, nonnegative, q
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import dns_subdomain_texts, go_lower, size
 
@@ -31,7 +30,7 @@ _SPEC, _STATUS = Path("spec"), Path("status")
 def storage_class(obj: Obj, ctx: Context) -> Errors:
     name, where = obj.get("provisioner", ""), Path("provisioner")
     errors = qualified_lower(name, where) if name else [required(where)]
-    errors += _parameters(obj.get("parameters") or {}, Path("parameters"), ctx.release)
+    errors += _parameters(obj.get("parameters") or {}, Path("parameters"))
     errors += choice(obj.get("reclaimPolicy") or "Delete", ("Delete", "Retain"), Path("reclaimPolicy"))
     modes = ("Immediate", "WaitForFirstConsumer")
     errors += choice(obj.get("volumeBindingMode", ""), modes, Path("volumeBindingMode"))
@@ -42,12 +41,12 @@ def qualified_lower(value: str, path: Path) -> Errors:
     return qualified(go_lower(value), path)
 
 
-def _parameters(found: dict[str, str], path: Path, release: Version) -> Errors:
+def _parameters(found: dict[str, str], path: Path) -> Errors:
     if len(found) > MOST_PARAMETERS:
-        return [too_long(path, MOST_PARAMETERS, release, in_bytes=True)]
+        return [too_long(path, MOST_PARAMETERS, in_bytes=True)]
     errors = [invalid(path, key, "field can not be empty.") for key in found if not key]
     if sum(size(key) + size(value) for key, value in found.items()) > PARAMETERS_SIZE:
-        errors.append(too_long(path, PARAMETERS_SIZE, release, in_bytes=True))
+        errors.append(too_long(path, PARAMETERS_SIZE, in_bytes=True))
     return errors
 
 
@@ -129,7 +128,7 @@ def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors.append(invalid(_SPEC.child("attachedRequired"), spec.get("attachRequired"), IMMUTABLE))
     modes = spec.get("volumeLifecycleModes")
     if modes != before.get("volumeLifecycleModes"):
-        shown = bad_values.struct(modes, f"[]{_STORAGE}.VolumeLifecycleMode", ctx.release)
+        shown = Typed(modes, f"[]{_STORAGE}.VolumeLifecycleMode")
         errors.append(invalid(_SPEC.child("volumeLifecycleModes"), shown, IMMUTABLE))
     return errors
 
@@ -139,7 +138,7 @@ def csi_node(obj: Obj, ctx: Context) -> Errors:
     seen: set[str] = set()
     for i, found in enumerate(obj["spec"].get("drivers") or ()):
         path, name = _SPEC.child("drivers").index(i), found.get("name", "")
-        errors += csi_driver(name, path.child("name"), ctx.release)
+        errors += csi_driver(name, path.child("name"))
         node = found.get("nodeID", "")
         if not node:
             errors.append(required(path.child("nodeID")))
@@ -167,7 +166,7 @@ def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     for found in obj["spec"].get("drivers") or ():
         if before.get(found.get("name"), found) != found:
-            shown = bad_values.struct(found, f"{_STORAGE}.CSINodeDriver", ctx.release)
+            shown = Typed(found, f"{_STORAGE}.CSINodeDriver")
             errors.append(invalid(Path("CSINodeDriver"), shown, IMMUTABLE))
     return errors
 
@@ -185,7 +184,7 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     found = obj.get("nodeTopology")
     if found != old.get("nodeTopology"):
-        shown = bad_values.struct(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector", ctx.release)
+        shown = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
         errors.append(invalid(Path("nodeTopology"), shown, IMMUTABLE))
     return errors + _same(obj, old, Path(), "storageClassName")
 
@@ -193,7 +192,7 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def attachment(obj: Obj, ctx: Context) -> Errors:
     """A new attachment: names are checked more strictly than in stored ones."""
     spec = obj["spec"]
-    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"), ctx.release)
+    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"))
     volume = (spec.get("source") or {}).get("persistentVolumeName")
     if volume is not None:
         errors += each(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))
@@ -208,10 +207,10 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     errors += each(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
     metadata = status.get("attachmentMetadata") or {}
     if sum(size(key) + size(value) for key, value in metadata.items()) > ATTACHMENT_SIZE:
-        errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
+        errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, in_bytes=True))
     for name in ("attachError", "detachError"):
         if size((status.get(name) or {}).get("message", "")) > MESSAGE_SIZE:
-            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, ctx.release, in_bytes=True))
+            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, in_bytes=True))
     return errors
 
 
@@ -230,5 +229,5 @@ def _source(source: Obj, path: Path) -> Errors:
 def attachment_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if obj["spec"] == old["spec"]:
         return []
-    shown = bad_values.struct(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec", ctx.release)
+    shown = Typed(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec")
     return [invalid(_SPEC, shown, IMMUTABLE)]

@@ -99,7 +99,7 @@ class Validator:
         for text in strict:
             yield Finding(*who, "BadRequest", _field_in(text), text)
         for wrong in self.errors(kind, version, decoded):
-            yield Finding(*who, wrong.reason, wrong.field, wrong.message)
+            yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
 
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Kind, version, decoded object, and what strict decoding says of it. Raises _UnusableError."""

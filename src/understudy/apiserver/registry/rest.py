@@ -14,8 +14,9 @@ from understudy.apiserver.registry import creation
 from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
-from understudy.machinery.golang.text import Printed, parse_int
+from understudy.machinery.golang.text import parse_int
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import path_segment_name
 
@@ -83,8 +84,8 @@ def before_update(write: Write, obj: Obj, old: Obj) -> None:
         fields["namespace"] = write.namespace
     else:
         fields.pop("namespace", None)
-    found = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name, release=ctx.release)
-    found += objectmeta.validate_update(fields, before, release=ctx.release)
+    found = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
+    found += objectmeta.validate_update(fields, before)
     ctx.sound_metadata = not found
     found += strategy.validate_update(obj, old, ctx)
     _raise_invalid(kind, obj, found)
@@ -96,7 +97,7 @@ def before_update(write: Write, obj: Obj, old: Obj) -> None:
 def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
     if found:
         stored = kind.stored
-        raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found)
+        raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found, kind.release)
 
 
 def check_version(write: Write, obj: Obj, current: Entry) -> None:
@@ -104,8 +105,8 @@ def check_version(write: Write, obj: Obj, current: Entry) -> None:
     version, kind = sent_version(obj), write.kind
     if version == 0:
         if not write.strategy.unconditional_update:
-            error = invalid(Path("metadata", "resourceVersion"), Printed("0x0"), "must be specified for an update")
-            raise errors.invalid(kind.group, kind.resource, write.name, [error])
+            error = invalid(Path("metadata", "resourceVersion"), Unsigned(0), "must be specified for an update")
+            raise errors.invalid(kind.group, kind.resource, write.name, [error], kind.release)
         obj["metadata"]["resourceVersion"] = str(current.revision)
     elif version != current.revision:
         raise errors.optimistic_lock_conflict(kind.group, kind.resource, write.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
@@ -62,16 +61,6 @@ def parse_int(text: str, *, signed: bool = True) -> int:
     else:
         why = "value out of range"
     raise ValueError(f"strconv.Parse{'Int' if signed else 'Uint'}: parsing {go_quote(text)}: {why}")
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    """A value that is printed as `text`: a dumped struct, a Stringer."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def go_float(value: float, digits: int = 21) -> str:

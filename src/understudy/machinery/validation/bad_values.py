@@ -1,66 +1,148 @@
-"""Values in error texts, printed as the real server prints its internal Go values (see `apiserver.godump`)."""
+"""Values and details of field errors that a release prints in its own way.
+
+A validator says what it has seen; nothing is printed before the error is worded for a client. The value is printed as
+it is at that time: do not edit it once an error holds it.
+"""
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from understudy.machinery.golang.text import Printed, go_quote, go_value
-from understudy.machinery.releases.version import Version
+from understudy.machinery.golang.text import go_quote, go_value
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
 
 
-def struct(value: Any, name: str, release: Version) -> Printed:
-    """A value of a Go type by its full name: a struct, a list of structs ("[]…")."""
-    from understudy.machinery.typeinfo.schema import Schemas
-    from understudy.machinery.validation.dump import dump  # here, since only errors need it
+class Worded(ABC):
+    """A value or a detail of a field error whose text is made when the release is known."""
 
-    return dump(value, name, Schemas.of(release))
+    __slots__ = ()
 
-
-def field(obj: Obj, key: str, name: str, release: Version) -> Printed:
-    """A list in a decoded object: what was sent as an empty one is no nil."""
-    value = obj.get(key)
-    if value is None and key in getattr(obj, "empty", ()):
-        value = []
-    return struct(value, name, release)
+    @abstractmethod
+    def text(self, release: Version) -> str:
+        """Return the text that the release prints."""
 
 
-def difference(before: Any, found: Any, name: str, release: Version) -> str:
-    """How a stored value of a Go type is about to change (see `apiserver.godiff`)."""
-    from understudy.machinery.golang.json_writer import encode
-    from understudy.machinery.typeinfo.schema import Schemas
-    from understudy.machinery.validation.diff import diff
+@dataclass(frozen=True, slots=True)
+class Typed(Worded):
+    """A value of a Go type, as JSON: `go_type` is the full name of a struct, or of a list ("[]…") or map of them."""
 
-    stored = json.loads(encode(before))  # of empty lists, those that are stored are nil
-    return diff(stored, found, name, Schemas.of(release))
+    value: Any
+    go_type: str
+
+    @classmethod
+    def of_field(cls, obj: Obj, key: str, go_type: str) -> Typed:
+        """Return the list at `key` of a decoded object. A list that was sent empty is not nil in Go."""
+        value = obj.get(key)
+        if value is None and key in getattr(obj, "empty", ()):
+            value = []
+        return cls(value, go_type)
+
+    def text(self, release: Version) -> str:
+        """Print the value in Go syntax or, from 1.34 on, as JSON."""
+        from understudy.machinery.typeinfo.schema import Schemas
+        from understudy.machinery.validation.dump import dump  # here, since only errors need it
+
+        return dump(self.value, self.go_type, Schemas.of(release))
 
 
-def untyped(value: Any) -> Any:
-    """A JSON value that has no Go type."""
-    match value:
-        case dict():
-            fields = (f"{go_quote(key)}:{_inside(item)}" for key, item in sorted(value.items()))
-            return Printed(f"map[string]interface {{}}{{{', '.join(fields)}}}")
-        case list():
-            return Printed(f"[]interface {{}}{{{', '.join(map(_inside, value))}}}")
-        case int() if not -(2**63) <= value < 2**63:  # no int64, so Go takes it for a float64
-            return float(value)
-    return value
+@dataclass(frozen=True, slots=True)
+class Untyped(Worded):
+    """A JSON value that has no Go type: Go decodes it into maps and lists of `interface{}`."""
+
+    value: Any
+
+    def text(self, release: Version) -> str:
+        """Print the value in Go syntax."""
+        match self.value:
+            case dict():
+                fields = (f"{go_quote(key)}:{_item(item, release)}" for key, item in sorted(self.value.items()))
+                return f"map[string]interface {{}}{{{', '.join(fields)}}}"
+            case list():
+                return f"[]interface {{}}{{{', '.join(_item(item, release) for item in self.value)}}}"
+            case int() if not -(2**63) <= self.value < 2**63:  # does not fit an int64, so Go takes it for a float64
+                return go_value(float(self.value))
+        return go_value(self.value)
 
 
-def _inside(value: Any) -> str:
-    return "interface {}(nil)" if value is None else go_value(untyped(value))
+def _item(value: Any, release: Version) -> str:
+    return "interface {}(nil)" if value is None else Untyped(value).text(release)
+
+
+@dataclass(frozen=True, slots=True)
+class Octets(Worded):
+    """A list of bytes; None for nil."""
+
+    value: bytes | None
+
+    def text(self, release: Version) -> str:
+        """Print the bytes in Go syntax."""
+        if self.value is None:
+            return "[]byte(nil)"
+        return f"[]byte{{{', '.join(f'0x{byte:x}' for byte in self.value)}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unsigned(Worded):
+    """An unsigned integer."""
+
+    value: int
+
+    def text(self, release: Version) -> str:
+        """Print the integer in Go syntax, which is hexadecimal."""
+        return f"{self.value:#x}"
+
+
+@dataclass(frozen=True, slots=True)
+class Printed(Worded):
+    """A value whose text the validator knows: that of a Go type with a `String` method, such as a time."""
+
+    printed: str
+
+    def text(self, release: Version) -> str:
+        """Return the text, without quotes."""
+        return self.printed
+
+
+@dataclass(frozen=True, slots=True)
+class Difference(Worded):
+    """A detail that ends in how a stored value of a Go type is about to change (upstream: `cmp.Diff`)."""
+
+    detail: str
+    before: Any
+    after: Any
+    go_type: str
+
+    def text(self, release: Version) -> str:
+        """Return the detail and the difference below it."""
+        from understudy.machinery.golang.json_writer import encode
+        from understudy.machinery.typeinfo.schema import Schemas
+        from understudy.machinery.validation.diff import diff  # here, since only errors need it
+
+        stored = json.loads(encode(self.before))  # a stored list that is empty is nil in Go
+        return self.detail + diff(stored, self.after, self.go_type, Schemas.of(release))
+
+
+@dataclass(frozen=True, slots=True)
+class LengthLimit(Worded):
+    """A limit of a text's length in bytes. 1.31 words it in two ways: `in_bytes` for drivers' names and metadata."""
+
+    limit: int
+    in_bytes: bool
+
+    def text(self, release: Version) -> str:
+        """Say how long the text may be."""
+        if release >= V1_32:
+            return f"may not be more than {self.limit} bytes"
+        return f"must have at most {self.limit} bytes" if self.in_bytes else f"may not be longer than {self.limit}"
 
 
 def strings(values: Sequence[str]) -> str:
-    """A list of strings in Go syntax."""
+    """Return a list of strings in Go syntax, for details; a bad value is `Typed(values, "[]string")`."""
     return f"[]string{{{', '.join(go_quote(value) for value in values)}}}"
-
-
-def octets(value: bytes | None) -> Printed:
-    """A list of bytes in Go syntax."""
-    return Printed("[]byte(nil)" if value is None else f"[]byte{{{', '.join(f'0x{byte:x}' for byte in value)}}}")

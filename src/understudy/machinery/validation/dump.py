@@ -19,7 +19,7 @@ from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import Raw, encode
-from understudy.machinery.golang.text import Printed, go_float, go_quote
+from understudy.machinery.golang.text import go_float, go_quote
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.serializer.json_fast import WithEmptyFields, zero_value_of
 from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
@@ -30,16 +30,16 @@ _ZERO_TIME = "time.Date(1, time.January, 1, 0, 0, 0, 0, time.UTC)"
 _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
 
-def dump(value: Any, name: str, schemas: Schemas) -> Printed:
+def dump(value: Any, name: str, schemas: Schemas) -> str:
     """`value`, JSON of the type `name` (its full Go name, as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim")."""
     if schemas.release < V1_34:
-        return Printed(_go(value, schemas.shape(name)))
+        return _go(value, schemas.shape(name))
     return dump_json(value, name, schemas)
 
 
-def dump_json(value: Any, name: str, schemas: Schemas) -> Printed:
+def dump_json(value: Any, name: str, schemas: Schemas) -> str:
     """The same as JSON, the form of 1.34 and later."""
-    return Printed(encode(_json(value, schemas.shape(name))).decode())
+    return encode(_json(value, schemas.shape(name))).decode()
 
 
 # --- the fields of an internal type, and where they stand in JSON

@@ -1,17 +1,19 @@
-"""Field paths and the errors that validation reports about them.
+"""Field paths and the errors that validation reports about fields (upstream: `apimachinery/pkg/util/validation/field`).
 
-The texts are part of the API: clients show and match them. An error's `message` is what stands in the causes of an
-Invalid status; `str(error)` has the path in front, as in the status' own message.
+An error says what is wrong as data; `FieldError.body` words it for a release. The texts are part of the API: clients
+show and match them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import Version
+from understudy.machinery.validation.bad_values import LengthLimit, Worded
 
 
 class Path:
@@ -42,74 +44,115 @@ class Path:
         return f"Path({self.text!r})"
 
 
+class ErrorType(Enum):
+    """A way to be wrong: its `reason` in the causes of a Status, and its text (upstream: `field.ErrorType`)."""
+
+    NOT_FOUND = ("FieldValueNotFound", "Not found")
+    REQUIRED = ("FieldValueRequired", "Required value")
+    DUPLICATE = ("FieldValueDuplicate", "Duplicate value")
+    INVALID = ("FieldValueInvalid", "Invalid value")
+    NOT_SUPPORTED = ("FieldValueNotSupported", "Unsupported value")
+    FORBIDDEN = ("FieldValueForbidden", "Forbidden")
+    TOO_LONG = ("FieldValueTooLong", "Too long")
+    TOO_MANY = ("FieldValueTooMany", "Too many")
+    INTERNAL = ("InternalError", "Internal error")
+    TYPE_INVALID = ("FieldValueTypeInvalid", "Invalid value")
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        self.text = text
+
+
+class _Omitted(Enum):
+    OMITTED = "omitted"
+
+
+OMITTED = _Omitted.OMITTED  # in the place of a bad value that is not shown (upstream: `field.OmitValueType`)
+
+
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One thing that is wrong with an object: `reason` as in the causes of a Status, `field` the path's text."""
+    """One thing that is wrong with an object (upstream: `field.Error`).
 
-    reason: str
+    type       the way in which it is wrong
+    field      the path's text
+    bad_value  the value, a JSON scalar or one that a release prints in its own way; OMITTED for none
+    detail     more about it, "" for nothing
+    origin     the rule that found it ("format=dns-label"), "" for none; not shown to clients
+    """
+
+    type: ErrorType
     field: str
-    message: str
+    bad_value: Any = OMITTED
+    detail: str | Worded = ""
+    origin: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.field}: {self.message}"
+    def body(self, release: Version) -> str:
+        """Return the error without its path, the message of a cause in a Status (upstream: `Error.ErrorBody`)."""
+        text = self.type.text
+        if self.bad_value is not OMITTED:
+            text += f": {_text(self.bad_value, release)}"
+        detail = self.detail.text(release) if isinstance(self.detail, Worded) else self.detail
+        return f"{text}: {detail}" if detail else text
+
+    def text(self, release: Version) -> str:
+        """Return the error with its path, part of the message of a Status (upstream: `Error.Error`)."""
+        return f"{self.field}: {self.body(release)}"
 
 
 Errors = list[FieldError]
 
 
-def _with(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text
-
-
-def _about(reason: str, what: str, path: Path, value: Any, detail: str) -> FieldError:
-    return FieldError(reason, str(path), _with(f"{what}: {go_value(value)}", detail))
+def _text(value: Any, release: Version) -> str:
+    return value.text(release) if isinstance(value, Worded) else go_value(value)
 
 
 def not_found(path: Path, value: Any) -> FieldError:
-    return _about("FieldValueNotFound", "Not found", path, value, "")
+    """Return the error of a value that refers to nothing."""
+    return FieldError(ErrorType.NOT_FOUND, str(path), value)
 
 
 def required(path: Path, detail: str = "") -> FieldError:
-    return FieldError("FieldValueRequired", str(path), _with("Required value", detail))
+    """Return the error of a missing value."""
+    return FieldError(ErrorType.REQUIRED, str(path), detail=detail)
 
 
 def duplicate(path: Path, value: Any) -> FieldError:
-    return _about("FieldValueDuplicate", "Duplicate value", path, value, "")
+    """Return the error of a value that was there before."""
+    return FieldError(ErrorType.DUPLICATE, str(path), value)
 
 
-def invalid(path: Path, value: Any, detail: str) -> FieldError:
-    """`value` is printed as Go prints it: pass a `gotext.Printed` for what is not a JSON scalar."""
-    return _about("FieldValueInvalid", "Invalid value", path, value, detail)
+def invalid(path: Path, value: Any, detail: str | Worded) -> FieldError:
+    """Return the error of a value that breaks a rule. Pass a `Worded` for a value that is not a JSON scalar."""
+    return FieldError(ErrorType.INVALID, str(path), value, detail)
 
 
 def type_invalid(path: Path, value: Any, detail: str) -> FieldError:
-    return _about("FieldValueTypeInvalid", "Invalid value", path, value, detail)
+    """Return the error of a value of a wrong type."""
+    return FieldError(ErrorType.TYPE_INVALID, str(path), value, detail)
 
 
 def not_supported(path: Path, value: Any, supported: Iterable[str]) -> FieldError:
-    """`supported` in the order in which the real server lists it (it sorts most of them)."""
+    """Return the error of a value that is none of `supported`, given in the real server's order (mostly sorted)."""
     listed = ", ".join(go_quote(s) for s in supported)
-    return _about(
-        "FieldValueNotSupported", "Unsupported value", path, value, f"supported values: {listed}" if listed else ""
-    )
+    return FieldError(ErrorType.NOT_SUPPORTED, str(path), value, f"supported values: {listed}" if listed else "")
 
 
-def forbidden(path: Path, detail: str) -> FieldError:
-    return FieldError("FieldValueForbidden", str(path), _with("Forbidden", detail))
+def forbidden(path: Path, detail: str | Worded) -> FieldError:
+    """Return the error of a value that is not allowed here."""
+    return FieldError(ErrorType.FORBIDDEN, str(path), detail=detail)
 
 
-def too_long(path: Path, limit: int, release: Version = V1_32, *, in_bytes: bool = False) -> FieldError:
-    """`limit` in bytes. 1.31 words it differently, and in two ways: `in_bytes` for drivers' names and metadata."""
-    if release >= V1_32:
-        detail = f"may not be more than {limit} bytes"
-    else:
-        detail = f"must have at most {limit} bytes" if in_bytes else f"may not be longer than {limit}"
-    return FieldError("FieldValueTooLong", str(path), _with("Too long", detail))
+def too_long(path: Path, limit: int, *, in_bytes: bool = False) -> FieldError:
+    """Return the error of a text of more than `limit` bytes. `in_bytes` picks one of 1.31's two wordings."""
+    return FieldError(ErrorType.TOO_LONG, str(path), detail=LengthLimit(limit, in_bytes))
 
 
 def too_many(path: Path, actual: int, limit: int) -> FieldError:
-    return FieldError("FieldValueTooMany", str(path), f"Too many: {actual}: must have at most {limit} items")
+    """Return the error of a list or map of more than `limit` items."""
+    return FieldError(ErrorType.TOO_MANY, str(path), actual, f"must have at most {limit} items")
 
 
 def internal(path: Path, text: str) -> FieldError:
-    return FieldError("InternalError", str(path), _with("Internal error", text))
+    """Return the error of a check that could not be made."""
+    return FieldError(ErrorType.INTERNAL, str(path), detail=text)

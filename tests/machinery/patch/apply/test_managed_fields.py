@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.machinery.patch.apply.managed_fields import ignore_timestamps, manager_name, validate_field_manager
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
@@ -298,4 +299,4 @@ REFUSED = [
 
 @pytest.mark.parametrize(("name", "messages"), REFUSED)
 def test_names_that_are_refused(name: str, messages: list[str]) -> None:
-    assert list(map(str, validate_field_manager(name, Path("fieldManager")))) == messages
+    assert [error.text(V1_32) for error in validate_field_manager(name, Path("fieldManager"))] == messages

@@ -80,7 +80,7 @@ def _detail(found: Iterable[Violation]) -> str:
 
 def check_namespace(namespace: Obj, ctx: Context) -> None:
     """Raises StatusError (422) for labels that make no sense."""
-    _refuse(namespace, policy(namespace["metadata"].get("labels"))[1])
+    _refuse(namespace, policy(namespace["metadata"].get("labels"))[1], ctx)
 
 
 def check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
@@ -90,15 +90,15 @@ def check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
         return
     (found, wrong), (was, was_wrong) = policy(labels), policy(before)
     if wrong != was_wrong:
-        _refuse(namespace, wrong)
+        _refuse(namespace, wrong, ctx)
     now, then = found.enforce, was.enforce
     if now.level != PRIVILEGED and (now.minor != then.minor or now.stricter(then)):
         _warn_of_pods(namespace["metadata"]["name"], now, ctx)
 
 
-def _refuse(namespace: Obj, wrong: Errors) -> None:
+def _refuse(namespace: Obj, wrong: Errors, ctx: Context) -> None:
     if wrong:
-        raise errors.invalid("", "Namespace", namespace["metadata"]["name"], wrong)
+        raise errors.invalid("", "Namespace", namespace["metadata"]["name"], wrong, ctx.release)
 
 
 def _warn_of_pods(namespace: str, standard: Standard, ctx: Context) -> None:

@@ -15,11 +15,10 @@ from understudy.admission.plugins.resource_quota.amounts import Amounts
 from understudy.admission.validation.core.containers.resources import HUGE_PAGES, is_extended, is_native
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
 from understudy.admission.validation.core.volumes.persistent_volumes import class_of
-from understudy.machinery.golang.text import aggregate
+from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.quantity import DECIMAL_SI, Quantity, parse
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
-from understudy.machinery.validation.field import Path, invalid
 from understudy.machinery.validation.names import label_value_texts
 
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
@@ -156,7 +155,7 @@ def _pod_in_scope(selector: Obj, pod: Obj) -> bool:
 def _of_priority(selector: Obj, name: str) -> bool:
     values: list[str] = selector.get("values") or []
     wrong = [
-        str(invalid(Path("values").index(i).key(selector["scopeName"]), value, text))
+        f"values[{i}][{selector['scopeName']}]: Invalid value: {go_quote(value)}: {text}"
         for i, value in enumerate(values)
         for text in label_value_texts(value)
     ]

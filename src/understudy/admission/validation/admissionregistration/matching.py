@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, each, qualified
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import path_segment_name
 
@@ -21,7 +20,7 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
 
 
-def resources(found: Obj | None, path: Path, release: Version) -> Errors:
+def resources(found: Obj | None, path: Path) -> Errors:
     """Which requests a policy or a binding is about."""
     if found is None:
         return []
@@ -30,11 +29,11 @@ def resources(found: Obj | None, path: Path, release: Version) -> Errors:
         errors += label_selectors.validate(found.get(name), path.child(name))
     for name in ("resourceRules", "excludeResourceRules"):
         for i, item in enumerate(found.get(name) or ()):
-            errors += _named(item, path.child(name).index(i), release)
+            errors += _named(item, path.child(name).index(i))
     return errors
 
 
-def _named(item: Obj, path: Path, release: Version) -> Errors:
+def _named(item: Obj, path: Path) -> Errors:
     """A rule that may name objects."""
     names, where = item.get("resourceNames") or [], path.child("resourceNames")
     errors: Errors = []
@@ -42,15 +41,15 @@ def _named(item: Obj, path: Path, release: Version) -> Errors:
         errors += each(path_segment_name(name, False), name, where.index(i))
         if name in names[:i]:
             errors.append(duplicate(where.index(i), name))
-    return errors + rule(item, path, release)
+    return errors + rule(item, path)
 
 
-def rule(rule: Obj, path: Path, release: Version) -> Errors:
+def rule(rule: Obj, path: Path) -> Errors:
     """Operations on resources."""
     found, where = rule.get("operations") or [], path.child("operations")
     errors = [] if found else [required(where)]
     if len(found) > 1 and "*" in found:
-        shown = bad_values.struct(found, f"[]{_OPERATION}", release)
+        shown = Typed(found, f"[]{_OPERATION}")
         errors.append(invalid(where, shown, "if '*' is present, must not specify other operations"))
     for i, operation in enumerate(found):
         errors += choice(operation, _OPERATIONS, where.index(i))
@@ -58,15 +57,15 @@ def rule(rule: Obj, path: Path, release: Version) -> Errors:
         values, where = rule.get(name) or [], path.child(name)
         errors += [] if values else [required(where)]
         if len(values) > 1 and "*" in values:
-            shown = bad_values.struct(values, "[]string", release)
+            shown = Typed(values, "[]string")
             errors.append(invalid(where, shown, f"if '*' is present, must not specify other {what}"))
     versions = enumerate(rule.get("apiVersions") or ())
     errors += [required(path.child("apiVersions").index(i)) for i, version in versions if not version]
-    errors += _resources(rule.get("resources") or [], path.child("resources"), release)
+    errors += _resources(rule.get("resources") or [], path.child("resources"))
     return errors + ([] if rule.get("scope") is None else choice(rule["scope"], _SCOPES, path.child("scope")))
 
 
-def _resources(found: Sequence[str], path: Path, release: Version) -> Errors:
+def _resources(found: Sequence[str], path: Path) -> Errors:
     errors = [] if found else [required(path)]
     whole: set[str] = set()  # resources all of whose subresources are meant
     everywhere: set[str] = set()  # subresources of all resources
@@ -84,7 +83,7 @@ def _resources(found: Sequence[str], path: Path, release: Version) -> Errors:
                 errors.append(invalid(path.index(i), text, f"if '{present}' is present, must not specify {text}"))
         whole |= {resource} if sub == "*" else set()
         everywhere |= {sub} if resource == "*" else set()
-    shown = bad_values.struct(found, "[]string", release)
+    shown = Typed(found, "[]string")
     if len(found) > 1 and "*/*" in found:
         errors.append(invalid(path, shown, "if '*/*' is present, must not specify other resources"))
     if "*" in found and plain:

@@ -10,9 +10,9 @@ from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, each, kind, message, qualified, together
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import (
     dns_1035_label_texts,
@@ -47,7 +47,7 @@ def policy(obj: Obj, ctx: Context) -> Errors:
     if spec.get("matchConstraints") is None:
         errors.append(required(where))
     else:
-        errors += matching.resources(spec["matchConstraints"], where, release)
+        errors += matching.resources(spec["matchConstraints"], where)
         if not spec["matchConstraints"].get("resourceRules"):
             errors.append(required(where.child("resourceRules")))
     expressions = Expressions(release, params=spec.get("paramKind") is not None)
@@ -55,7 +55,7 @@ def policy(obj: Obj, ctx: Context) -> Errors:
     for i, variable in enumerate(spec.get("variables") or ()):
         expressions, wrong = _variable(variable, _SPEC.child("variables").index(i), expressions)
         errors += wrong
-    return errors + _decisions(obj, expressions, release)
+    return errors + _decisions(obj, expressions)
 
 
 def _param_kind(found: Obj, path: Path) -> Errors:
@@ -90,7 +90,7 @@ def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expr
     return expressions.with_variable(name, expression), errors
 
 
-def _decisions(obj: Obj, expressions: Expressions, release: Version) -> Errors:
+def _decisions(obj: Obj, expressions: Expressions) -> Errors:
     """What a policy says of a request: validations and audit annotations."""
     validations, annotations = (obj["spec"].get(name) or [] for name in ("validations", "auditAnnotations"))
     if not validations and not annotations:
@@ -101,7 +101,7 @@ def _decisions(obj: Obj, expressions: Expressions, release: Version) -> Errors:
         errors += _validation(validation, _SPEC.child("validations").index(i), expressions)
     path = _SPEC.child("auditAnnotations")
     if len(annotations) > MOST_ANNOTATIONS:
-        shown = bad_values.struct(annotations, f"[]{_GO}.AuditAnnotation", release)
+        shown = Typed(annotations, f"[]{_GO}.AuditAnnotation")
         errors.append(invalid(path, shown, f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"))
     keys = [annotation.get("key", "") for annotation in annotations]
     for i, annotation in enumerate(annotations):
@@ -151,7 +151,7 @@ def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
         where = path.child("typeChecking", "expressionWarnings").index(i)
         errors += [] if warning.get("warning") else [required(where.child("warning"))]
         errors += [] if warning.get("fieldRef", "").strip() else [required(where.child("fieldRef"))]
-    return errors + conditions.validate(found.get("conditions") or [], path.child("conditions"), ctx.release)
+    return errors + conditions.validate(found.get("conditions") or [], path.child("conditions"))
 
 
 def binding(obj: Obj, ctx: Context) -> Errors:
@@ -163,8 +163,8 @@ def binding(obj: Obj, ctx: Context) -> Errors:
         errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
     misspelt = ctx.release < V1_32  # so it stands in the release
     where = _SPEC.child("matchResouces" if misspelt else "matchResources")
-    errors += matching.resources(spec.get("matchResources"), where, ctx.release)
-    return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"), ctx.release)
+    errors += matching.resources(spec.get("matchResources"), where)
+    return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"))
 
 
 def _param_ref(ref: Obj, path: Path) -> Errors:
@@ -183,7 +183,7 @@ def _param_ref(ref: Obj, path: Path) -> Errors:
     return [*errors, not_supported(path.child("parameterNotFoundAction"), action, _NOT_FOUND_ACTIONS)]
 
 
-def _actions(actions: list[str], path: Path, release: Version) -> Errors:
+def _actions(actions: list[str], path: Path) -> Errors:
     errors: Errors = []
     for i, action in enumerate(actions):
         errors += choice(action, _ACTIONS, path.index(i))
@@ -194,5 +194,5 @@ def _actions(actions: list[str], path: Path, release: Version) -> Errors:
             "must not contain both Deny and Warn (repeating the same validation failure information in the API "
             "response and headers serves no purpose)"
         )
-        errors.append(invalid(path, bad_values.struct(actions, f"[]{_GO}.ValidationAction", release), text))
+        errors.append(invalid(path, Typed(actions, f"[]{_GO}.ValidationAction"), text))
     return errors if actions else [*errors, required(path, "at least one validation action is required")]

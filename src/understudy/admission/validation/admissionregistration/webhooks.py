@@ -14,7 +14,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
 from understudy.machinery.validation.names import dns_1035_label_texts, dns_subdomain_texts
 
@@ -31,7 +31,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
     for i, hook in enumerate(obj.get("webhooks") or ()):
         path, name = Path("webhooks").index(i), hook.get("name", "")
         errors += _hook(hook, path, ctx.release)
-        errors += reviews(hook.get("admissionReviewVersions") or [], path.child("admissionReviewVersions"), ctx.release)
+        errors += reviews(hook.get("admissionReviewVersions") or [], path.child("admissionReviewVersions"))
         if name in names:
             errors.append(duplicate(path.child("name"), name))
         if name:
@@ -42,7 +42,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
 def _hook(hook: Obj, path: Path, release: Version) -> Errors:
     errors = domain(hook.get("name", ""), path.child("name"), dots=2, told="three segments separated by dots")
     for i, rule in enumerate(hook.get("rules") or ()):
-        errors += matching.rule(rule, path.child("rules").index(i), release)
+        errors += matching.rule(rule, path.child("rules").index(i))
     for name, allowed in matching.POLICIES.items():
         if hook.get(name) is not None:
             errors += choice(hook[name], allowed, path.child(name))
@@ -64,7 +64,7 @@ def _hook(hook: Obj, path: Path, release: Version) -> Errors:
     return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
 
 
-def reviews(versions: Sequence[str], path: Path, release: Version) -> Errors:
+def reviews(versions: Sequence[str], path: Path) -> Errors:
     """The versions of reviews that a webhook reads."""
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEWS)}")]
@@ -75,7 +75,7 @@ def reviews(versions: Sequence[str], path: Path, release: Version) -> Errors:
         else:
             errors += each(dns_1035_label_texts(version), version, path.index(i))
     if not set(versions) & set(REVIEWS):
-        shown = bad_values.struct(versions, "[]string", release)
+        shown = Typed(versions, "[]string")
         errors.append(invalid(path, shown, f"must include at least one of {', '.join(REVIEWS)}"))
     return errors
 

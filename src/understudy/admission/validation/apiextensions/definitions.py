@@ -21,9 +21,8 @@ from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadat
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Octets, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 from understudy.machinery.validation.names import subdomain_name
 
@@ -76,10 +75,10 @@ def _accepted_names(obj: Obj) -> Errors:
 
 def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = internal(obj["spec"])
-    errors = _spec(spec, old, ctx.release)
+    errors = _spec(spec, old)
     if old is not None:
         errors += _unchanged(spec, old)
-    errors += _accepted_names(obj) + _stored(obj, ctx.release) + _approval(obj, old)
+    errors += _accepted_names(obj) + _stored(obj) + _approval(obj, old)
     if spec.get("preserveUnknownFields"):
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, text))
@@ -100,7 +99,7 @@ def internal(spec: Obj) -> Obj:
     return {**out, "versions": versions}
 
 
-def _spec(spec: Obj, old: Obj | None, release: Version) -> Errors:
+def _spec(spec: Obj, old: Obj | None) -> Errors:
     errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, told="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
@@ -112,16 +111,16 @@ def _spec(spec: Obj, old: Obj | None, release: Version) -> Errors:
         text = "must be false in order to use defaults in the schema"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, text))
     for i, version in enumerate(versions):
-        errors += definition_versions.validate(version, spec, where.index(i), release)
-    errors += _versions(spec, where, release)
+        errors += definition_versions.validate(version, spec, where.index(i))
+    errors += _versions(spec, where)
     if spec.get("version"):
         errors += label_1035(spec["version"], _SPEC.child("version"))
     names = spec.get("names") or {}
     errors += [required(_SPEC.child("names", name)) for name in _NAMES if not names.get(name)]
     errors += _names(names, _SPEC.child("names"))
     has_status = any(definition_versions.has_status(part) for part in (spec, *versions))
-    errors += definition_versions.part(spec, "validation", has_status, _SPEC, release)
-    return errors + _conversion(spec, old, _SPEC.child("conversion"), release)
+    errors += definition_versions.part(spec, "validation", has_status, _SPEC)
+    return errors + _conversion(spec, old, _SPEC.child("conversion"))
 
 
 def _schemas(spec: Obj) -> list[Obj]:
@@ -132,7 +131,7 @@ def _schemas(spec: Obj) -> list[Obj]:
     return [schema for schema in found if schema is not None]
 
 
-def _versions(spec: Obj, path: Path, release: Version) -> Errors:
+def _versions(spec: Obj, path: Path) -> Errors:
     versions = spec.get("versions") or []
     names = [version.get("name", "") for version in versions]
     stored = sum(bool(version.get("storage")) for version in versions)
@@ -143,7 +142,7 @@ def _versions(spec: Obj, path: Path, release: Version) -> Errors:
     texts = [text for wrong, text in checks if wrong]
     if not texts:
         return []
-    return each(texts, bad_values.field(spec, "versions", f"[]{_GO}.CustomResourceDefinitionVersion", release), path)
+    return each(texts, Typed.of_field(spec, "versions", f"[]{_GO}.CustomResourceDefinitionVersion"), path)
 
 
 def _names(names: Obj, path: Path) -> Errors:
@@ -158,7 +157,7 @@ def _names(names: Obj, path: Path) -> Errors:
     return errors + indexed(names.get("categories"), path.child("categories"), label_1035)
 
 
-def _conversion(spec: Obj, old: Obj | None, path: Path, release: Version) -> Errors:
+def _conversion(spec: Obj, old: Obj | None, path: Path) -> Errors:
     found = spec.get("conversion")
     if found is None:
         return []
@@ -174,7 +173,7 @@ def _conversion(spec: Obj, old: Obj | None, path: Path, release: Version) -> Err
     if strategy == "Webhook":
         needed = [required(where, "required when strategy is set to Webhook")]
         errors += needed if config is None else webhooks.client(config, where) + _bundle(spec, old)
-        return errors + (webhooks.reviews(versions, reviews, release) if versions else [required(reviews)])
+        return errors + (webhooks.reviews(versions, reviews) if versions else [required(reviews)])
     text = "should not be set when strategy is not set to Webhook"
     errors += [forbidden(where, text)] if config is not None else []
     return errors + ([forbidden(reviews, text)] if versions else [])
@@ -200,7 +199,7 @@ def _bundle(spec: Obj, old: Obj | None) -> Errors:
     if not wrong or (before and x509.ca_bundle_error(before)):
         return []
     path = _SPEC.child("conversion", "webhookClientConfig", "caBundle")
-    return [invalid(path, bad_values.octets(bundle), f"unable to load root certificates: {wrong}")]
+    return [invalid(path, Octets(bundle), f"unable to load root certificates: {wrong}")]
 
 
 def _unchanged(spec: Obj, old: Obj) -> Errors:
@@ -219,9 +218,9 @@ def _at(obj: Any, names: tuple[str, ...]) -> Any:
     return obj or ""
 
 
-def _stored(obj: Obj, release: Version) -> Errors:
+def _stored(obj: Obj) -> Errors:
     status = obj.get("status") or {}
-    stored, shown = status.get("storedVersions") or [], bad_values.field(status, "storedVersions", "[]string", release)
+    stored, shown = status.get("storedVersions") or [], Typed.of_field(status, "storedVersions", "[]string")
     if not stored:
         return [invalid(_STORED, shown, "must have at least one stored version")]
     left = {name: i for i, name in enumerate(stored)}

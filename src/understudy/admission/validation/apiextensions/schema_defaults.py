@@ -5,26 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.validation.apiextensions import schema_values
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 
 _META = ("apiVersion", "kind", "metadata")
 
 
-def validate(schema: Obj, path: Path, release: Version, *, root: bool = True) -> Errors:
+def validate(schema: Obj, path: Path, *, root: bool = True) -> Errors:
     """Of a whole schema, which is structural."""
     errors, default = [], schema.get("default")
     if default is not None:
         where = path.child("default")
         if _pruned(default, schema) != default:
-            errors.append(invalid(where, bad_values.untyped(default), "must not have unknown fields"))
-        errors += _embedded(default, schema, where, root) or schema_values.validate(default, schema, where, release)
+            errors.append(invalid(where, Untyped(default), "must not have unknown fields"))
+        errors += _embedded(default, schema, where, root) or schema_values.validate(default, schema, where)
     if isinstance(schema.get("items"), dict):
-        errors += validate(schema["items"], path.child("items"), release, root=False)
+        errors += validate(schema["items"], path.child("items"), root=False)
     for name, part in (schema.get("properties") or {}).items():
-        errors += validate(part, path.child("properties").key(name), release, root=False)
+        errors += validate(part, path.child("properties").key(name), root=False)
     return errors
 
 

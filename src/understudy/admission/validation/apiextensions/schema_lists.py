@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
 
-def validate(schema: Obj, path: Path, release: Version) -> Errors:
+def validate(schema: Obj, path: Path) -> Errors:
     """Of one schema, without those inside of it."""
     errors = _typed(schema, "x-kubernetes-map-type", "object", ("atomic", "granular"), path)
     errors += _typed(schema, "x-kubernetes-list-type", "array", ("atomic", "set", "map"), path, _set_items)
-    return errors + _map_keys(schema, path, release) + _key_properties(schema, path)
+    return errors + _map_keys(schema, path) + _key_properties(schema, path)
 
 
 def _typed(
@@ -53,7 +52,7 @@ def _set_items(schema: Obj, path: Path) -> Errors:
     return []
 
 
-def _map_keys(schema: Obj, path: Path, release: Version) -> Errors:
+def _map_keys(schema: Obj, path: Path) -> Errors:
     kind, keys = schema.get("x-kubernetes-list-type"), schema.get("x-kubernetes-list-map-keys") or []
     where, own = path.child("x-kubernetes-list-map-keys"), path.child("x-kubernetes-list-type")
     text = "must be map if x-kubernetes-list-map-keys is non-empty"
@@ -66,18 +65,18 @@ def _map_keys(schema: Obj, path: Path, release: Version) -> Errors:
     if items is None:
         return [*errors, required(inside, "must have a schema if x-kubernetes-list-type is map")]
     if isinstance(items, list):
-        shown = bad_values.struct({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray", release)
+        shown = Typed({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray")
         text = "must only have a single schema if x-kubernetes-list-type is map"
         return [*errors, invalid(inside, shown, text)]
     if items.get("type", "") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
         return [*errors, invalid(inside.child("type"), items.get("type", ""), text)]
-    return errors + _keys(keys, items, inside, where, release)
+    return errors + _keys(keys, items, inside, where)
 
 
-def _keys(keys: list[str], items: Obj, path: Path, where: Path, release: Version) -> Errors:
+def _keys(keys: list[str], items: Obj, path: Path, where: Path) -> Errors:
     errors: Errors = []
-    shown = bad_values.struct(keys, "[]string", release)
+    shown = Typed(keys, "[]string")
     for i, key in enumerate(keys):
         found = (items.get("properties") or {}).get(key)
         if found is None:

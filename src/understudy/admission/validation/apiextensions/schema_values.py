@@ -10,9 +10,8 @@ import orjson
 
 from understudy.admission.validation.apiextensions import schema_formats
 from understudy.machinery.golang.text import go_quote, go_scalar
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import (
     Errors,
     FieldError,
@@ -28,9 +27,13 @@ from understudy.machinery.validation.field import (
 _KINDS = {bool: "boolean", str: "string", int: "integer", float: "number", list: "array", dict: "object"}
 
 
-def validate(value: Any, schema: Obj, path: Path, release: Version) -> Errors:
-    """Each error once."""
-    return list(dict.fromkeys(_Validator(path, release).check(value, schema, "")))
+def validate(value: Any, schema: Obj, path: Path) -> Errors:
+    """Return what is wrong with a value that a schema describes, each error once."""
+    errors: Errors = []
+    for error in _Validator(path).check(value, schema, ""):
+        if error not in errors:
+            errors.append(error)
+    return errors
 
 
 def _kind(value: Any) -> str:
@@ -55,9 +58,8 @@ def _is_multiple(value: float, step: float) -> bool:
 class _Validator:
     """`path`: of the whole value; places inside of it are texts such as `.a.b[0]`."""
 
-    def __init__(self, path: Path, release: Version) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._release = release
 
     def _at(self, place: str) -> Path:
         inside = place.removeprefix(".")
@@ -118,7 +120,7 @@ class _Validator:
         """Only the first thing that is wrong is told, and the format."""
         most, least, pattern = (schema.get(name) for name in ("maxLength", "minLength", "pattern"))
         if most is not None and len(value) > most:
-            yield too_long(self._at(place), most, self._release)
+            yield too_long(self._at(place), most)
         elif least is not None and len(value) < least:
             yield self._wrong(value, f"should be at least {least} chars long", place)
         elif pattern and not _matches(value, pattern):
@@ -164,7 +166,7 @@ class _Validator:
         allowed = schema.get("enum")
         if allowed and value not in allowed:
             texts = [item if isinstance(item, str) else orjson.dumps(item).decode() for item in allowed]
-            yield not_supported(self._at(place), bad_values.untyped(value), texts)
+            yield not_supported(self._at(place), Untyped(value), texts)
 
     def _object(self, value: Obj, schema: Obj, place: str) -> Iterator[FieldError]:
         yield from self._size(value, schema, "Properties", place)

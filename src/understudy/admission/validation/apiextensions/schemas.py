@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 from understudy.admission.validation.apiextensions import schema_defaults, schema_lists, structural_schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import choice, message
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
@@ -50,20 +49,20 @@ _ROOT = {
 _BEFORE_TYPE = ("id", "$schema", "$ref")
 
 
-def validate(schema: Obj, path: Path, has_status: bool, release: Version) -> Errors:
+def validate(schema: Obj, path: Path, has_status: bool) -> Errors:
     """The whole schema of a version; `path` is that of what holds it."""
     where = path.child("openAPIV3Schema")
-    errors = _root(schema, where, release) if has_status else []
+    errors = _root(schema, where) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(where.child("nullable"), "nullable cannot be true at the root"))
     unfit = structural_schemas.unfit(schema)
     if not unfit:
-        errors += structural_schemas.validate(schema, where) or schema_defaults.validate(schema, where, release)
-    errors += _Checker(release).check(schema, where, _Place(root=True))
+        errors += structural_schemas.validate(schema, where) or schema_defaults.validate(schema, where)
+    errors += _Checker().check(schema, where, _Place(root=True))
     return errors or ([invalid(where, "", unfit)] if unfit else [])
 
 
-def _root(schema: Obj, path: Path, release: Version) -> Errors:
+def _root(schema: Obj, path: Path) -> Errors:
     """Only the first thing that is wrong is told."""
     early = any(schema.get(name) for name in _BEFORE_TYPE)
     kind = schema.get("type")
@@ -74,7 +73,7 @@ def _root(schema: Obj, path: Path, release: Version) -> Errors:
         return []
     listed = " ".join(_ROOT.values())
     text = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
-    return [invalid(path, bad_values.struct(schema, f"{_GO}.JSONSchemaProps", release), text)]
+    return [invalid(path, Typed(schema, f"{_GO}.JSONSchemaProps"), text)]
 
 
 def within(schema: Obj) -> Iterator[Obj]:
@@ -119,11 +118,8 @@ class _Place:
         return _Place(meta=self.meta, no_defaults=why)
 
 
-@dataclass(frozen=True)
 class _Checker:
     """Everything but structure, of a schema and those inside of it."""
-
-    release: Version
 
     def check(self, schema: Obj | None, path: Path, place: _Place) -> Errors:
         """A schema and those inside of it; None has nothing wrong."""
@@ -171,7 +167,7 @@ class _Checker:
         if schema.get("x-kubernetes-preserve-unknown-fields") is False:
             where = path.child("x-kubernetes-preserve-unknown-fields")
             errors.append(invalid(where, False, "must be true or undefined"))
-        errors += schema_lists.validate(schema, path, self.release)
+        errors += schema_lists.validate(schema, path)
         for i, rule in enumerate(schema.get("x-kubernetes-validations") or ()):
             errors += _rule(rule, schema, path.child("x-kubernetes-validations").index(i))
         return errors

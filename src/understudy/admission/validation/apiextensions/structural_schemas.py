@@ -59,9 +59,9 @@ def _inside(schema: Obj) -> list[Obj]:
 
 
 def validate(schema: Obj, path: Path) -> Errors:
-    """Sorted by their texts, as the real server sorts them."""
+    """Return what keeps a schema from being structural, sorted by text as the real server sorts it."""
     errors = _structure(schema, _ROOT, path) + _complete(schema, schema, path, path)
-    return sorted(errors, key=str)
+    return sorted(errors, key=lambda e: f"{e.field}: {e.type.text}: {e.detail}")  # all at one field show one value
 
 
 def _structure(schema: Obj, level: str, path: Path) -> Errors:

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import each, label_1035
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import size
@@ -38,12 +37,12 @@ def has_status(part: Obj) -> bool:
     return (part.get("subresources") or {}).get("status") is not None
 
 
-def validate(version: Obj, spec: Obj, path: Path, release: Version) -> Errors:
+def validate(version: Obj, spec: Obj, path: Path) -> Errors:
     """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += each(_warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning"))
-    return errors + part(version, "schema", has_status(version) or has_status(spec), path, release)
+    return errors + part(version, "schema", has_status(version) or has_status(spec), path)
 
 
 def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
@@ -60,12 +59,12 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
     return texts
 
 
-def part(part: Obj, schema: str, has_status: bool, path: Path, release: Version) -> Errors:
+def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
     """What a version, or the spec for all of them, says of schema, subresources, columns and selectable fields."""
     found = schema_of(part, schema)
     errors: Errors = []
     if found is not None:
-        errors += schemas.validate(found, path.child(schema), has_status, release)
+        errors += schemas.validate(found, path.child(schema), has_status)
     errors += _subresources(part.get("subresources") or {}, path.child("subresources"))
     for i, column in enumerate(part.get("additionalPrinterColumns") or ()):
         errors += _column(column, path.child("additionalPrinterColumns").index(i))

@@ -11,9 +11,8 @@ from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.formats import each, nonnegative, percent_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 SPEC, STATUS = Path("spec"), Path("status")
@@ -23,18 +22,18 @@ _SELECTOR = "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"
 _INT_OR_STRING = "k8s.io/apimachinery/pkg/util/intstr.IntOrString"
 
 
-def selector_shown(selector: Obj | None, release: Version) -> Any:
-    return None if selector is None else bad_values.struct(selector, _SELECTOR, release)
+def selector_shown(selector: Obj | None) -> Any:
+    return None if selector is None else Typed(selector, _SELECTOR)
 
 
-def selector(found: Obj | None, kind: str, release: Version) -> Errors:
+def selector(found: Obj | None, kind: str) -> Errors:
     """The selector of a workload: needed, and choosing something."""
     path = SPEC.child("selector")
     if found is None:
         return [required(path)]
     errors = label_selectors.validate(found, path)
     if label_selectors.empty(found):
-        errors.append(invalid(path, selector_shown(found, release), f"empty selector is invalid for {kind}"))
+        errors.append(invalid(path, selector_shown(found), f"empty selector is invalid for {kind}"))
     return errors
 
 
@@ -47,13 +46,13 @@ def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
     found = obj["spec"].get("selector")
     if found == old["spec"].get("selector"):
         return []
-    return [invalid(SPEC.child("selector"), selector_shown(found, ctx.release), IMMUTABLE)]
+    return [invalid(SPEC.child("selector"), selector_shown(found), IMMUTABLE)]
 
 
-def mismatch(template: Obj | None, path: Path, release: Version) -> Errors:
+def mismatch(template: Obj | None, path: Path) -> Errors:
     """The error for a template whose labels are not what the selector asks for."""
     labels = at(template, "metadata", "labels")
-    shown = bad_values.struct(labels, "map[string]string", release)
+    shown = Typed(labels, "map[string]string")
     return [invalid(path.child("metadata", "labels"), shown, "`selector` does not match template `labels`")]
 
 
@@ -93,14 +92,14 @@ def warn_of_hostname(workload: Obj, ctx: Context) -> None:
     pod_warnings.hostname(workload, ctx, "this is used in Pod names and hostnames")
 
 
-def int_or_string(value: int | str, release: Version) -> Any:
-    return bad_values.struct(value, _INT_OR_STRING, release)
+def int_or_string(value: int | str) -> Any:
+    return Typed(value, _INT_OR_STRING)
 
 
-def count_or_percent(value: int | str, path: Path, release: Version) -> Errors:
+def count_or_percent(value: int | str, path: Path) -> Errors:
     """A number of pods, or their share: "25%"."""
     if isinstance(value, str):
-        return each(percent_texts(value), int_or_string(value, release), path)
+        return each(percent_texts(value), int_or_string(value), path)
     return nonnegative(value, path)
 
 
@@ -112,10 +111,10 @@ def amount(value: int | str) -> int:
     return int(digits.lstrip("0")[:20] or 0) if digits.isdecimal() else 0  # Python refuses to read thousands
 
 
-def not_more_than_all(value: int | str, path: Path, release: Version) -> Errors:
+def not_more_than_all(value: int | str, path: Path) -> Errors:
     if isinstance(value, int) or percent_texts(value) or amount(value) <= 100:
         return []
-    return [invalid(path, int_or_string(value, release), "must not be greater than 100%")]
+    return [invalid(path, int_or_string(value), "must not be greater than 100%")]
 
 
 def counters(status: Obj, names: Iterable[str]) -> Errors:

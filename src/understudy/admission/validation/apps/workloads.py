@@ -13,9 +13,8 @@ from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, 
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.formats import choice, nonnegative
 from understudy.admission.validation.objectmeta import CORE
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 # The annotation that is a field, spec.templateGeneration, inside the real server.
@@ -94,7 +93,7 @@ def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:
 def _deployment(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors = nonnegative(spec.get("replicas"), SPEC.child("replicas"))
     errors += _chosen_template(spec, old, ctx)
-    errors += _deployment_strategy(spec.get("strategy") or {}, SPEC.child("strategy"), ctx.release)
+    errors += _deployment_strategy(spec.get("strategy") or {}, SPEC.child("strategy"))
     for name in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         errors += nonnegative(spec.get(name), SPEC.child(name))
     deadline = spec.get("progressDeadlineSeconds")
@@ -111,9 +110,9 @@ def _replica_set(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
 def _chosen_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     """Selector and template of deployments and replica sets."""
     chosen = spec.get("selector")
-    errors = common.selector(chosen, "deployment", ctx.release)
+    errors = common.selector(chosen, "deployment")
     if common.unreadable(chosen):
-        shown = common.selector_shown(chosen, ctx.release)
+        shown = common.selector_shown(chosen)
         return [*errors, invalid(SPEC.child("selector"), shown, "invalid label selector")]
     return errors + _template(spec, old, ctx, "ReplicaSet")
 
@@ -126,7 +125,7 @@ def _template(spec: Obj, old: Obj | None, ctx: Context, kind: str) -> Errors:
     # No selector at all selects nothing: the template cannot match it.
     matching = chosen is not None and label_selectors.matches(chosen, at(found, "metadata", "labels", default={}))
     if not matching:
-        errors += common.mismatch(found, TEMPLATE, ctx.release)
+        errors += common.mismatch(found, TEMPLATE)
     errors += common.template(found, (old or {}).get("template"), ctx)
     return errors + common.always_restarts(found, TEMPLATE.child("spec"), kind)
 
@@ -140,7 +139,7 @@ def _controller(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     return errors + _template({**spec, "selector": {"matchLabels": chosen}}, old, ctx, "ReplicationController")
 
 
-def _deployment_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
+def _deployment_strategy(strategy: Obj, path: Path) -> Errors:
     rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
     match strategy.get("type", ""):
         case "Recreate":
@@ -148,19 +147,19 @@ def _deployment_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
                 return [forbidden(where, "may not be specified when strategy `type` is 'Recreate'")]
             return []
         case "RollingUpdate":
-            return _rolling_deployment(rolling or {}, where, release)
-    shown = bad_values.struct(strategy, f"{_APPS}.DeploymentStrategy", release)
+            return _rolling_deployment(rolling or {}, where)
+    shown = Typed(strategy, f"{_APPS}.DeploymentStrategy")
     return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
 
 
-def _rolling_deployment(rolling: Obj, path: Path, release: Version) -> Errors:
+def _rolling_deployment(rolling: Obj, path: Path) -> Errors:
     unavailable, surge = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     where = path.child("maxUnavailable")
-    errors = count_or_percent(unavailable, where, release) + count_or_percent(surge, path.child("maxSurge"), release)
+    errors = count_or_percent(unavailable, where) + count_or_percent(surge, path.child("maxSurge"))
     if amount(unavailable) == 0 and amount(surge) == 0:
-        shown = common.int_or_string(unavailable, release)
+        shown = common.int_or_string(unavailable)
         errors.append(invalid(where, shown, "may not be 0 when `maxSurge` is 0"))
-    return errors + not_more_than_all(unavailable, where, release)
+    return errors + not_more_than_all(unavailable, where)
 
 
 def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
@@ -168,36 +167,36 @@ def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     chosen, found = spec.get("selector"), spec.get("template")
     errors = label_selectors.validate(chosen, SPEC.child("selector"))
     if not errors and not label_selectors.matches(chosen, at(found, "metadata", "labels", default={})):
-        errors += common.mismatch(found, TEMPLATE, ctx.release)
+        errors += common.mismatch(found, TEMPLATE)
     if chosen is not None and label_selectors.empty(chosen):
-        shown = common.selector_shown(chosen, ctx.release)
+        shown = common.selector_shown(chosen)
         errors.append(invalid(SPEC.child("selector"), shown, "empty selector is invalid for daemonset"))
     errors += common.template(found, (old or {}).get("template"), ctx)
     errors += common.always_restarts(found, TEMPLATE.child("spec"), "DaemonSet")
     errors += nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
     generation = int(at(obj, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, 0))
     errors += nonnegative(generation, SPEC.child("templateGeneration"))
-    errors += _daemon_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"), ctx.release)
+    errors += _daemon_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"))
     return errors + nonnegative(spec.get("revisionHistoryLimit"), SPEC.child("revisionHistoryLimit"))
 
 
-def _daemon_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
+def _daemon_strategy(strategy: Obj, path: Path) -> Errors:
     match strategy.get("type", ""):
         case "OnDelete":
             return []
         case "RollingUpdate":
-            return _rolling_daemons(strategy.get("rollingUpdate") or {}, path.child("rollingUpdate"), release)
-    shown = bad_values.struct(strategy, f"{_APPS}.DaemonSetUpdateStrategy", release)
+            return _rolling_daemons(strategy.get("rollingUpdate") or {}, path.child("rollingUpdate"))
+    shown = Typed(strategy, f"{_APPS}.DaemonSetUpdateStrategy")
     return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
 
 
-def _rolling_daemons(rolling: Obj, path: Path, release: Version) -> Errors:
+def _rolling_daemons(rolling: Obj, path: Path) -> Errors:
     values = {name: rolling.get(name, 0) for name in ("maxUnavailable", "maxSurge")}
-    errors = [e for n, value in values.items() for e in count_or_percent(value, path.child(n), release)]
-    errors += [e for n, value in values.items() for e in not_more_than_all(value, path.child(n), release)]
+    errors = [e for n, value in values.items() for e in count_or_percent(value, path.child(n))]
+    errors += [e for n, value in values.items() for e in not_more_than_all(value, path.child(n))]
     some = [amount(value) != 0 for value in values.values()]
     if all(some):
-        shown = common.int_or_string(values["maxSurge"], release)
+        shown = common.int_or_string(values["maxSurge"])
         errors.append(invalid(path.child("maxSurge"), shown, "may not be set when maxUnavailable is non-zero"))
     elif not any(some):
         errors.append(required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
@@ -210,7 +209,7 @@ def _stateful_set(spec: Obj, ctx: Context) -> Errors:
     if policy not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         errors.append(invalid(SPEC.child("podManagementPolicy"), policy, text))
-    errors += _stateful_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"), ctx.release)
+    errors += _stateful_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"))
     retention = spec.get("persistentVolumeClaimRetentionPolicy")
     if retention is not None:
         for name in ("whenDeleted", "whenScaled"):
@@ -220,48 +219,48 @@ def _stateful_set(spec: Obj, ctx: Context) -> Errors:
         errors += nonnegative(spec.get(name), SPEC.child(name))
     if spec.get("ordinals") is not None:
         errors += nonnegative(spec["ordinals"].get("start"), SPEC.child("ordinals.start"))
-    errors += common.selector(spec.get("selector"), "statefulset", ctx.release)
-    errors += _stateful_template(spec, ctx.release)
+    errors += common.selector(spec.get("selector"), "statefulset")
+    errors += _stateful_template(spec)
     return errors + common.always_restarts(spec.get("template"), TEMPLATE.child("spec"), "StatefulSet")
 
 
-def _stateful_strategy(strategy: Obj, path: Path, release: Version) -> Errors:
+def _stateful_strategy(strategy: Obj, path: Path) -> Errors:
     rolling, where = strategy.get("rollingUpdate"), path.child("rollingUpdate")
     match strategy.get("type", ""):
         case "OnDelete":
             if rolling is None:
                 return []
-            shown = bad_values.struct(rolling, f"{_APPS}.RollingUpdateStatefulSetStrategy", release)
+            shown = Typed(rolling, f"{_APPS}.RollingUpdateStatefulSetStrategy")
             return [invalid(where, shown, "only allowed for updateStrategy 'RollingUpdate'")]
         case "RollingUpdate":
-            return _rolling_stateful(rolling, where, release) if rolling is not None else []
-    shown = bad_values.struct(strategy, f"{_APPS}.StatefulSetUpdateStrategy", release)
+            return _rolling_stateful(rolling, where) if rolling is not None else []
+    shown = Typed(strategy, f"{_APPS}.StatefulSetUpdateStrategy")
     return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
-def _rolling_stateful(rolling: Obj, path: Path, release: Version) -> Errors:
+def _rolling_stateful(rolling: Obj, path: Path) -> Errors:
     errors = nonnegative(rolling.get("partition"), path.child("partition"))
     most, where = rolling.get("maxUnavailable"), path.child("maxUnavailable")
     if most is None:
         return errors
-    errors += count_or_percent(most, where, release)
+    errors += count_or_percent(most, where)
     if amount(most) == 0:
-        errors.append(invalid(where, common.int_or_string(most, release), "cannot be 0"))
-    return errors + not_more_than_all(most, where, release)
+        errors.append(invalid(where, common.int_or_string(most), "cannot be 0"))
+    return errors + not_more_than_all(most, where)
 
 
-def _stateful_template(spec: Obj, release: Version) -> Errors:
+def _stateful_template(spec: Obj) -> Errors:
     """Less is checked than elsewhere: the volumes of the pods come from the claim templates, too."""
     chosen, found = spec.get("selector"), spec.get("template") or {}
     if common.unreadable(chosen):
-        return [invalid(SPEC.child("selector"), common.selector_shown(chosen, release), "")]
+        return [invalid(SPEC.child("selector"), common.selector_shown(chosen), "")]
     metadata = found.get("metadata") or {}
     errors: Errors = []
     if not label_selectors.matches(chosen, metadata.get("labels") or {}):
-        errors += common.mismatch(found, TEMPLATE, release)
+        errors += common.mismatch(found, TEMPLATE)
     errors += objectmeta.label_errors(metadata.get("labels"), TEMPLATE.child("labels"))
     annotations, where = metadata.get("annotations") or {}, TEMPLATE.child("annotations")
-    errors += objectmeta.annotation_errors(annotations, where, release)
+    errors += objectmeta.annotation_errors(annotations, where)
     return errors + pod_annotations.validate(annotations, found.get("spec") or {}, where)
 
 
@@ -276,7 +275,7 @@ def revision(obj: Obj, ctx: Context) -> Errors:
 def revision_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors = CORE.updated(obj, old, ctx) + CORE.created(obj, ctx) + _revision_number(obj)
     if obj.get("data") != old.get("data"):
-        shown = bad_values.struct(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension", ctx.release)
+        shown = Typed(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension")
         errors.append(invalid(Path("data"), shown, objectmeta.IMMUTABLE))
     return errors
 

@@ -8,7 +8,6 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import SPEC, selector_shown
 from understudy.admission.validation.batch import cron, jobs
 from understudy.admission.validation.formats import choice, nonnegative
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 
@@ -39,10 +38,10 @@ def _validate(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     job = at(spec, "jobTemplate", "spec", default={})
     errors += jobs.validate_spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
     if job.get("selector") is not None:
-        shown = selector_shown(job["selector"], ctx.release)
+        shown = selector_shown(job["selector"])
         errors.append(invalid(_JOB_PATH.child("selector"), shown, "`selector` will be auto-generated"))
     if job.get("manualSelector"):
-        errors.append(not_supported(_JOB_PATH.child("manualSelector"), Printed("true"), ["nil", "false"]))
+        errors.append(not_supported(_JOB_PATH.child("manualSelector"), True, ["nil", "false"]))
     for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
         errors += nonnegative(spec.get(name), SPEC.child(name))
     return errors

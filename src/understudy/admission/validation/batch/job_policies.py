@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from understudy.admission.validation.formats import choice, nonnegative, qualified
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import (
+    OMITTED,
     Errors,
     FieldError,
     Path,
@@ -35,8 +35,8 @@ class IndexesError(ValueError):
 
 
 def without_value(path: Path, detail: str) -> FieldError:
-    """An error about a value that is not shown."""
-    return FieldError("FieldValueInvalid", str(path), f"Invalid value: {detail}")
+    """Return the error of an invalid value that is not shown."""
+    return invalid(path, OMITTED, detail)
 
 
 def _named(value: str, allowed: Sequence[str], path: Path) -> Errors:
@@ -46,18 +46,18 @@ def _named(value: str, allowed: Sequence[str], path: Path) -> Errors:
     return choice(value, allowed, path)
 
 
-def failure(spec: Obj, path: Path, release: Version) -> Errors:
+def failure(spec: Obj, path: Path) -> Errors:
     """`podFailurePolicy`"""
     rules, where = spec["podFailurePolicy"].get("rules") or [], path.child("rules")
     errors = [too_many(where, len(rules), MOST_RULES)] if len(rules) > MOST_RULES else []
     pod = (spec.get("template") or {}).get("spec") or {}
     names = {c.get("name") for kind in ("containers", "initContainers") for c in pod.get(kind) or ()}
     for i, rule in enumerate(rules):
-        errors += _failure_rule(rule, spec, where.index(i), names, release)
+        errors += _failure_rule(rule, spec, where.index(i), names)
     return errors
 
 
-def _failure_rule(rule: Obj, spec: Obj, path: Path, names: set[str], release: Version) -> Errors:
+def _failure_rule(rule: Obj, spec: Obj, path: Path, names: set[str]) -> Errors:
     action, where = rule.get("action", ""), path.child("action")
     errors: Errors = []
     if action != "FailIndex":
@@ -66,7 +66,7 @@ def _failure_rule(rule: Obj, spec: Obj, path: Path, names: set[str], release: Ve
         errors.append(invalid(where, action, "requires the backoffLimitPerIndex to be set"))
     codes, patterns = rule.get("onExitCodes"), rule.get("onPodConditions") or []
     if codes is not None:
-        errors += _exit_codes(codes, path.child("onExitCodes"), names, release)
+        errors += _exit_codes(codes, path.child("onExitCodes"), names)
     errors += _patterns(patterns, path.child("onPodConditions"))
     if codes is not None and patterns:
         errors.append(without_value(path, "specifying both OnExitCodes and OnPodConditions is not supported"))
@@ -83,7 +83,7 @@ def _patterns(patterns: Sequence[Obj], path: Path) -> Errors:
     return errors
 
 
-def _exit_codes(codes: Obj, path: Path, names: set[str], release: Version) -> Errors:
+def _exit_codes(codes: Obj, path: Path, names: set[str]) -> Errors:
     operator = codes.get("operator", "")
     errors = _named(operator, _OPERATORS, path.child("operator"))
     container = codes.get("containerName")
@@ -91,7 +91,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str], release: Version) -> Er
         text = "must be one of the container or initContainer names in the pod template"
         errors.append(invalid(path.child("containerName"), container, text))
     values, where = codes.get("values") or [], path.child("values")
-    shown = bad_values.struct(values, "[]int32", release)
+    shown = Typed(values, "[]int32")
     if not values:
         errors.append(invalid(where, shown, "at least one value is required"))
     elif len(values) > MOST_EXIT_CODES:
@@ -106,7 +106,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str], release: Version) -> Er
     return errors
 
 
-def success(spec: Obj, path: Path, release: Version) -> Errors:
+def success(spec: Obj, path: Path) -> Errors:
     """`successPolicy` of an indexed job."""
     rules, where = spec["successPolicy"].get("rules") or [], path.child("rules")
     errors: Errors = []
@@ -116,11 +116,11 @@ def success(spec: Obj, path: Path, release: Version) -> Errors:
     if len(rules) > MOST_RULES:
         errors.append(too_many(where, len(rules), MOST_RULES))
     for i, rule in enumerate(rules):
-        errors += _success_rule(rule, spec.get("completions") or 0, where.index(i), release)
+        errors += _success_rule(rule, spec.get("completions") or 0, where.index(i))
     return errors
 
 
-def _success_rule(rule: Obj, completions: int, path: Path, release: Version) -> Errors:
+def _success_rule(rule: Obj, completions: int, path: Path) -> Errors:
     count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
     errors: Errors = []
     if count is None and indexes is None:
@@ -130,7 +130,7 @@ def _success_rule(rule: Obj, completions: int, path: Path, release: Version) -> 
     if indexes is not None:
         where = path.child("succeededIndexes")
         if len(indexes) > MOST_SUCCEEDED:
-            errors.append(too_long(where, MOST_SUCCEEDED, release, in_bytes=True))
+            errors.append(too_long(where, MOST_SUCCEEDED, in_bytes=True))
         try:
             total = count_indexes(indexes, completions)
         except IndexesError as error:

@@ -13,9 +13,9 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import STATUS
 from understudy.admission.validation.batch.job_policies import IndexesError, count_indexes, overlap, without_value
 from understudy.admission.validation.formats import nonnegative
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 
 _CONDITIONS = STATUS.child("conditions")
@@ -136,17 +136,9 @@ def _all_counted(new: _Status) -> Errors:
     pods = new.found.get("uncountedTerminatedPods") or {}
     if not new.finished or not (pods.get("failed") or pods.get("succeeded")):
         return []
-    lists = ", ".join(f"{n.title()}:{_uids(pods.get(n))}" for n in ("succeeded", "failed"))
     text = "uncountedTerminatedPods needs to be empty for finished job"
-    shown = Printed(f"batch.UncountedTerminatedPods{{{lists}}}")
-    return [invalid(STATUS.child("uncountedTerminatedPods"), shown, text)]
-
-
-def _uids(values: list[str] | None) -> str:
-    if not values:
-        return "[]types.UID(nil)"
-    listed = ", ".join(f'"{value}"' for value in values)
-    return f"[]types.UID{{{listed}}}"
+    value = Typed(pods, "k8s.io/kubernetes/pkg/apis/batch.UncountedTerminatedPods")
+    return [invalid(STATUS.child("uncountedTerminatedPods"), value, text)]
 
 
 def _indexes(name: str, *needed: str) -> Callable[[_Status], Errors]:

@@ -13,9 +13,8 @@ from understudy.admission.validation.batch import job_policies
 from understudy.admission.validation.core.pods import pod_warnings
 from understudy.admission.validation.formats import choice, domain_path, nonnegative
 from understudy.admission.validation.objectmeta import CORE
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_label_texts
 
@@ -51,37 +50,37 @@ def update(job: Obj, old: Obj, ctx: Context) -> Errors:
     completions = spec.get("completions")
     if completions != before.get("completions"):
         if spec.get("completionMode") != "Indexed":
-            errors += _immutable(spec, before, "completions", "", ctx.release)
+            errors += _immutable(spec, before, "completions", "")
         elif completions is not None and completions != spec.get("parallelism"):
             text = "can only be modified in tandem with spec.parallelism"
             errors.append(invalid(SPEC.child("completions"), completions, text))
-    errors += _immutable(spec, before, "selector", "", ctx.release)
-    errors += _same_template(job, old, ctx.release)
+    errors += _immutable(spec, before, "selector", "")
+    errors += _same_template(job, old)
     kinds = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
-        errors += _immutable(spec, before, name, kinds.get(name, ""), ctx.release)
+        errors += _immutable(spec, before, name, kinds.get(name, ""))
     return [*CORE.created(job, ctx), *_job(job, old, ctx), *CORE.updated(job, old, ctx), *errors]
 
 
-def _immutable(spec: Obj, old: Obj, name: str, kind: str, release: Version) -> Errors:
+def _immutable(spec: Obj, old: Obj, name: str, kind: str) -> Errors:
     value: Any = spec.get(name)
     if value == old.get(name):
         return []
     if name == "selector":
-        value = common.selector_shown(value, release)
+        value = common.selector_shown(value)
     elif kind and value is not None:
-        value = bad_values.struct(value, f"{_BATCH}.{kind}", release)
+        value = Typed(value, f"{_BATCH}.{kind}")
     return [invalid(SPEC.child(name), value, objectmeta.IMMUTABLE)]
 
 
-def _same_template(job: Obj, old: Obj, release: Version) -> Errors:
+def _same_template(job: Obj, old: Obj) -> Errors:
     """The template cannot change, except for where the pods of a suspended job will run once it starts."""
     template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
     if old["spec"].get("suspend") and not at(old, "status", "startTime"):
         _take_scheduling(before, template)
     if _cleaned(template) == _cleaned(before):
         return []
-    shown = bad_values.struct(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec", release)
+    shown = Typed(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec")
     return [invalid(SPEC.child("template"), shown, objectmeta.IMMUTABLE)]
 
 
@@ -133,10 +132,10 @@ def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
         if key not in labels:
             errors.append(required(where, f"must be '{value}'"))
         elif labels[key] != value:
-            shown = bad_values.struct(labels, "map[string]string", ctx.release)
+            shown = Typed(labels, "map[string]string")
             errors.append(invalid(where, shown, f"must be '{value}'"))
     if not common.unreadable(chosen) and not label_selectors.matches(chosen, expected):
-        shown = common.selector_shown(chosen, ctx.release)
+        shown = common.selector_shown(chosen)
         errors.append(invalid(SPEC.child("selector"), shown, "`selector` not auto-generated"))
     return errors
 
@@ -147,7 +146,7 @@ def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors += label_selectors.validate(chosen, where) if chosen is not None else [required(where)]
     labels = at(spec, "template", "metadata", "labels", default={})
     if not common.unreadable(chosen) and not label_selectors.matches(chosen, labels):
-        errors += common.mismatch(spec.get("template"), common.TEMPLATE, ctx.release)
+        errors += common.mismatch(spec.get("template"), common.TEMPLATE)
     return errors
 
 
@@ -156,7 +155,7 @@ def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Error
     errors = [error for name in _NUMBERS for error in nonnegative(spec.get(name), path.child(name))]
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         errors.append(required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
-    errors += _manager(spec.get("managedBy"), path.child("managedBy"), ctx.release)
+    errors += _manager(spec.get("managedBy"), path.child("managedBy"))
     mode = spec.get("completionMode")
     if mode is not None:
         errors += choice(mode, _MODES, path.child("completionMode"))
@@ -166,16 +165,16 @@ def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Error
         for name in ("backoffLimitPerIndex", "maxFailedIndexes"):
             if spec.get(name) is not None:
                 errors.append(invalid(path.child(name), spec[name], _INDEXED_ONLY))
-    errors += _policies(spec, path, ctx.release)
+    errors += _policies(spec, path)
     errors += common.template(spec.get("template"), (old or {}).get("template"), ctx, path.child("template"))
     return errors + _restarts(spec, path.child("template", "spec", "restartPolicy"))
 
 
-def _manager(value: str | None, path: Path, release: Version) -> Errors:
+def _manager(value: str | None, path: Path) -> Errors:
     if value is None:
         return []
     errors = domain_path(value, path)
-    return errors + ([too_long(path, MANAGER_LENGTH, release)] if len(value) > MANAGER_LENGTH else [])
+    return errors + ([too_long(path, MANAGER_LENGTH)] if len(value) > MANAGER_LENGTH else [])
 
 
 def _indexed(spec: Obj, path: Path) -> Errors:
@@ -203,15 +202,15 @@ def _indexed(spec: Obj, path: Path) -> Errors:
     return errors
 
 
-def _policies(spec: Obj, path: Path, release: Version) -> Errors:
+def _policies(spec: Obj, path: Path) -> Errors:
     errors: Errors = []
     if spec.get("podFailurePolicy") is not None:
-        errors += job_policies.failure(spec, path.child("podFailurePolicy"), release)
+        errors += job_policies.failure(spec, path.child("podFailurePolicy"))
     found, where = spec.get("successPolicy"), path.child("successPolicy")
     if found is not None and spec.get("completionMode") == "Indexed":
-        errors += job_policies.success(spec, where, release)
+        errors += job_policies.success(spec, where)
     elif found is not None:
-        errors.append(invalid(where, bad_values.struct(found, f"{_BATCH}.SuccessPolicy", release), _INDEXED_ONLY))
+        errors.append(invalid(where, Typed(found, f"{_BATCH}.SuccessPolicy"), _INDEXED_ONLY))
     replacement = spec.get("podReplacementPolicy")
     if replacement is not None:
         allowed = ["Failed"] if spec.get("podFailurePolicy") is not None else ["Failed", "TerminatingOrFailed"]

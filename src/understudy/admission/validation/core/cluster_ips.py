@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.admission.validation.formats import choice, ip
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
 
 SPEC = Path("spec")
@@ -20,12 +19,12 @@ def headless(spec: Obj) -> bool:
     return bool(spec.get("clusterIPs") == ["None"])
 
 
-def validate(spec: Obj, release: Version) -> Errors:
+def validate(spec: Obj) -> Errors:
     """Addresses, families and the policy between them."""
     if spec.get("type") == "ExternalName":
         return []
     path, ips = SPEC.child("clusterIPs"), spec.get("clusterIPs") or []
-    shown = bad_values.struct(ips or None, "[]string", release)
+    shown = Typed(ips or None, "[]string")
     errors: Errors = []
     if spec.get("clusterIP"):
         if not ips:

@@ -48,7 +48,7 @@ def config_map(obj: Obj, ctx: Context) -> Errors:
             errors.append(invalid(path.key(key), key, "duplicate of key present in binaryData"))
     errors += _keys(binary, Path("binaryData"))
     if sum(map(size, data.values())) + sum(len(_bytes(text)) for text in binary.values()) > MAX_SIZE:
-        errors.append(too_long(Path().key(""), MAX_SIZE, ctx.release, in_bytes=True))
+        errors.append(too_long(Path().key(""), MAX_SIZE, in_bytes=True))
     return errors
 
 
@@ -67,7 +67,7 @@ def secret(obj: Obj, ctx: Context) -> Errors:
     data, kind, path = obj.get("data") or {}, obj.get("type", ""), Path("data")
     errors = _keys(data, path)
     if sum(len(_bytes(text)) for text in data.values()) > MAX_SIZE:
-        errors.append(too_long(path, MAX_SIZE, ctx.release, in_bytes=True))
+        errors.append(too_long(path, MAX_SIZE, in_bytes=True))
     errors += [required(path.key(key)) for key in _NEEDED.get(kind, ()) if key not in data]
     if kind == "kubernetes.io/service-account-token":
         if not (obj["metadata"].get("annotations") or {}).get(_ACCOUNT):

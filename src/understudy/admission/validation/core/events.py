@@ -7,10 +7,8 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.formats import each, qualified
-from understudy.machinery.golang.text import Printed
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 from understudy.machinery.validation.names import dns_subdomain_texts, size
 
@@ -104,11 +102,11 @@ def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
     for name, shown, kind in _FIXED:
         value, before = event.get(name), old.get(name)
         if (value or before) and value != before:
-            errors.append(invalid(Path(shown), _printed(value, kind, ctx.release), objectmeta.IMMUTABLE))
+            errors.append(invalid(Path(shown), _printed(value, kind), objectmeta.IMMUTABLE))
     return errors
 
 
-def _printed(value: Any, kind: str, release: Version) -> Any:
+def _printed(value: Any, kind: str) -> Any:
     if kind == "time":
         return (
             Printed(f"{value[:10]} {value[11:].rstrip('Z')} +0000 UTC")
@@ -117,4 +115,4 @@ def _printed(value: Any, kind: str, release: Version) -> Any:
         )
     if kind == "number":
         return value or 0
-    return bad_values.struct(value, kind, release) if kind and value is not None else value or ""
+    return Typed(value, kind) if kind and value is not None else value or ""

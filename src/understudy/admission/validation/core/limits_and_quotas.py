@@ -9,11 +9,9 @@ from understudy.admission.context import Context
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.formats import each
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.machinery.validation.names import qualified_name_texts
 
@@ -34,7 +32,7 @@ def limit_range(obj: Obj, ctx: Context) -> Errors:
             errors.append(duplicate(path.child("type"), kind))
         seen.add(kind)
         errors += _names(item, kind, path)
-        errors += _amounts(item, kind, path, ctx.release)
+        errors += _amounts(item, kind, path)
     return errors
 
 
@@ -66,39 +64,39 @@ _ORDER = (
 _CALLED = {"defaultRequest": "default request"}
 
 
-def _amounts(item: Obj, kind: str, path: Path, release: Version) -> Errors:
+def _amounts(item: Obj, kind: str, path: Path) -> Errors:
     found: dict[str, Mapping[str, str]] = {
         name: item.get(name) or {} for name in _KINDS if kind != "Pod" or not name.startswith("default")
     }
     errors: Errors = []
     for resource in sorted({r for amounts in found.values() for r in amounts}):
         values = {name: amounts[resource] for name, amounts in found.items() if resource in amounts}
-        errors += _ordered(values, resource, path, release)
-        errors += _ratio(values, path.child("maxLimitRequestRatio").key(resource), release)
+        errors += _ordered(values, resource, path)
+        errors += _ratio(values, path.child("maxLimitRequestRatio").key(resource))
         default, request = values.get("default"), values.get("defaultRequest")
         if not resources.overcommits(resource) and default and request and parse(default) != parse(request):
             text = f"default value {default} must equal to defaultRequest value {request} in {resource}"
-            shown = resources.printed(request, release)
+            shown = resources.as_quantity(request)
             errors.append(invalid(path.child("defaultRequest").key(resource), shown, text))
     return errors
 
 
-def _ordered(values: Mapping[str, str], resource: str, path: Path, release: Version) -> Errors:
+def _ordered(values: Mapping[str, str], resource: str, path: Path) -> Errors:
     errors: Errors = []
     for less, more, where, shown in _ORDER:
         if less in values and more in values and parse(values[more]) < parse(values[less]):
             called = "default limit" if (less, more) == ("defaultRequest", "default") else _CALLED.get(more, more)
             text = f"{_CALLED.get(less, less)} value {values[less]} is greater than {called} value {values[more]}"
-            printed = resources.printed(values[shown], release)
+            printed = resources.as_quantity(values[shown])
             errors.append(invalid(path.child(where).key(resource), printed, text))
     return errors
 
 
-def _ratio(values: Mapping[str, str], path: Path, release: Version) -> Errors:
+def _ratio(values: Mapping[str, str], path: Path) -> Errors:
     ratio = values.get("maxLimitRequestRatio")
     if ratio is None:
         return []
-    shown = resources.printed(ratio, release)
+    shown = resources.as_quantity(ratio)
     errors: Errors = []
     if parse(ratio) < 1:
         errors.append(invalid(path, shown, f"ratio {ratio} is less than 1"))
@@ -130,22 +128,22 @@ _EXISTS = (
 
 def quota(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
-    errors = _hard(spec.get("hard"), Path("spec", "hard"), ctx.release)
-    errors += _scopes(spec, Path("spec", "scopes"), ctx.release)
+    errors = _hard(spec.get("hard"), Path("spec", "hard"))
+    errors += _scopes(spec, Path("spec", "scopes"))
     selector = spec.get("scopeSelector")
     return (
         errors if selector is None else errors + _selector(spec, Path("spec", "scopeSelector", "matchExpressions"), ctx)
     )
 
 
-def _hard(amounts: Mapping[str, str] | None, path: Path, release: Version) -> Errors:
+def _hard(amounts: Mapping[str, str] | None, path: Path) -> Errors:
     errors: Errors = []
     for name in sorted(amounts or ()):
         here, text = path.key(name), (amounts or {})[name]
         errors += resources.name(name, here)
         if "/" not in name and not _is_quota(name):
             errors.append(invalid(here, Printed(name), "must be a standard resource for quota"))
-        errors += resources.amount(name, text, here, release)
+        errors += resources.amount(name, text, here)
     return errors
 
 
@@ -153,9 +151,9 @@ def _is_quota(name: str) -> bool:
     return name in resources.QUOTA or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
-def _scopes(spec: Obj, path: Path, release: Version) -> Errors:
+def _scopes(spec: Obj, path: Path) -> Errors:
     found: Sequence[str] = spec.get("scopes") or []
-    shown = bad_values.struct(found, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", release)
+    shown = Typed(found, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
     errors: Errors = []
     for scope in found:
         if scope not in _SCOPES:
@@ -181,7 +179,7 @@ def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
         elif operator in ("Exists", "DoesNotExist"):
             if values:
                 text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-                errors.append(invalid(path.child("values"), bad_values.struct(values, "[]string", ctx.release), text))
+                errors.append(invalid(path.child("values"), Typed(values, "[]string"), text))
         else:
             errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
     return errors
@@ -191,11 +189,11 @@ def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
     if set(scopes) == set(before):
         return []
-    shown = bad_values.struct(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope", ctx.release)
+    shown = Typed(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
     return [invalid(Path("spec", "scopes"), shown, IMMUTABLE)]
 
 
 def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     status = obj.get("status") or {}
-    hard = _hard(status.get("hard"), Path("status", "hard"), ctx.release)
-    return hard + _hard(status.get("used"), Path("status", "used"), ctx.release)
+    hard = _hard(status.get("hard"), Path("status", "hard"))
+    return hard + _hard(status.get("used"), Path("status", "used"))

@@ -7,7 +7,7 @@ from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods import scheduling
 from understudy.admission.validation.formats import cidr, parse_cidr
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
 
 _TAINTS = Path("metadata", "taints")
@@ -16,7 +16,7 @@ _CIDRS = Path("spec", "podCIDRs")
 
 def create(node: Obj, ctx: Context) -> Errors:
     spec = node["spec"]
-    errors = scheduling.taints(spec.get("taints"), _TAINTS, ctx.release) + _amounts(node, ctx)
+    errors = scheduling.taints(spec.get("taints"), _TAINTS) + _amounts(node, ctx)
     return errors + _pod_cidrs(spec.get("podCIDRs") or [], ctx)
 
 
@@ -26,7 +26,7 @@ def _amounts(node: Obj, ctx: Context) -> Errors:
         error
         for kind in ("capacity", "allocatable")
         for name, text in (status.get(kind) or {}).items()
-        for error in resources.amount(name, text, Path("status", kind, name), ctx.release)
+        for error in resources.amount(name, text, Path("status", kind, name))
     ]
 
 
@@ -35,7 +35,7 @@ def _pod_cidrs(found: list[str], ctx: Context) -> Errors:
     if len(found) > 1:
         families = {network.version for value in found if (network := parse_cidr(value))}
         if len(found) > 2 or len(families) < 2:
-            shown = bad_values.struct(found, "[]string", ctx.release)
+            shown = Typed(found, "[]string")
             errors.append(invalid(_CIDRS, shown, "may specify no more than one CIDR for each IP family"))
         errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(found) if value in found[:i]]
     return errors
@@ -48,14 +48,14 @@ def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
     seen: list[Obj] = []
     for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
         if address in seen:
-            shown = bad_values.struct(address, "k8s.io/kubernetes/pkg/apis/core.NodeAddress", ctx.release)
+            shown = Typed(address, "k8s.io/kubernetes/pkg/apis/core.NodeAddress")
             errors.append(duplicate(Path("status", "addresses").index(i), shown))
         seen.append(address)
     errors += _fixed_cidrs(spec.get("podCIDRs") or [], before.get("podCIDRs") or [])
     if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
         text = 'node updates may not change providerID except from "" to valid'
         errors.append(forbidden(Path("spec", "providerID"), text))
-    errors += scheduling.taints(spec.get("taints"), _TAINTS, ctx.release)
+    errors += scheduling.taints(spec.get("taints"), _TAINTS)
     if spec.get("externalID", "") != before.get("externalID", ""):
         errors.append(forbidden(Path("spec", "externalID"), "may not be updated"))
     return errors

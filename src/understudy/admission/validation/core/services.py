@@ -23,9 +23,8 @@ from understudy.admission.validation.formats import (
     subdomain,
 )
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.machinery.validation.names import dns_subdomain_texts
 
@@ -50,12 +49,12 @@ def create(service: Obj, ctx: Context) -> Errors:
         errors += _port(item, len(ports) > 1, names, SPEC.child("ports").index(i))
     errors += labels(spec.get("selector"), SPEC.child("selector"))
     errors += _affinity(spec)
-    errors += cluster_ips.validate(spec, ctx.release)
+    errors += cluster_ips.validate(spec)
     for i, value in enumerate(spec.get("externalIPs") or ()):
         here = SPEC.child("externalIPs").index(i)
         errors += ip(value, here) or special(value, here)
     errors += choice(spec.get("type", ""), TYPES, SPEC.child("type"), needed=True)
-    errors += _port_conflicts(spec, ports, ctx.release)
+    errors += _port_conflicts(spec, ports)
     errors += _source_ranges(service)
     errors += _balancer(spec, None)
     errors += _traffic(spec)
@@ -122,7 +121,7 @@ def _affinity(spec: Obj) -> Errors:
     return errors
 
 
-def _port_conflicts(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors:
+def _port_conflicts(spec: Obj, ports: Sequence[Obj]) -> Errors:
     path = SPEC.child("ports")
     errors: Errors = []
     if spec.get("type") == "ClusterIP":
@@ -140,11 +139,7 @@ def _port_conflicts(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors
         key = (item.get("protocol", ""), item.get("port", 0))
         if key in seen:
             only = {"protocol": key[0], "port": key[1], "targetPort": 0}
-            errors.append(
-                duplicate(
-                    path.index(i), bad_values.struct(only, "k8s.io/kubernetes/pkg/apis/core.ServicePort", release)
-                )
-            )
+            errors.append(duplicate(path.index(i), Typed(only, "k8s.io/kubernetes/pkg/apis/core.ServicePort")))
         seen.add(key)
     return errors
 
@@ -212,9 +207,9 @@ def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     if "ExternalName" not in (spec.get("type"), before.get("type")):
         if not (headless(spec) and headless(before)):
-            errors += _kept(spec, before, "clusterIPs", ctx.release)
+            errors += _kept(spec, before, "clusterIPs")
         if not headless(spec) and not headless(before):
-            errors += _kept(spec, before, "ipFamilies", ctx.release)
+            errors += _kept(spec, before, "ipFamilies")
     errors += _balancer(spec, before)
     if needs_health_check(spec) and needs_health_check(before):
         if spec.get("healthCheckNodePort", 0) != before.get("healthCheckNodePort", 0):
@@ -222,10 +217,10 @@ def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _kept(spec: Obj, before: Obj, name: str, release: Version) -> Errors:
+def _kept(spec: Obj, before: Obj, name: str) -> Errors:
     now, then, path = spec.get(name) or [], before.get(name) or [], SPEC.child(name)
     element = "string" if name == "clusterIPs" else "k8s.io/kubernetes/pkg/apis/core.IPFamily"
-    shown = bad_values.struct(now or None, f"[]{element}", release)
+    shown = Typed(now or None, f"[]{element}")
     if len(now) == len(then):
         changed = [i for i, value in enumerate(then) if value != now[i]]
         return [invalid(path.index(i if name == "clusterIPs" else 0), shown, _ONCE) for i in changed]

@@ -18,7 +18,7 @@ from understudy.admission.validation.formats import (
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_1035_label_texts, path_segment_name
 
@@ -46,7 +46,7 @@ def validate(obj: Obj, ctx: Context) -> Errors:
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     errors: Errors = []
     if not rules and backend is None:
-        shown = bad_values.struct(rules or None, "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule", ctx.release)
+        shown = Typed(rules or None, "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule")
         errors.append(invalid(_SPEC, shown, "either `defaultBackend` or `rules` must be specified"))
     if backend is not None:
         errors += _backend(backend, _SPEC.child("defaultBackend"))
@@ -147,7 +147,7 @@ def ingress_class(obj: Obj, ctx: Context) -> Errors:
     controller, where = spec.get("controller", ""), _SPEC.child("controller")
     errors: Errors = []
     if len(controller) > CONTROLLER_LENGTH:
-        errors.append(too_long(where, CONTROLLER_LENGTH, ctx.release, in_bytes=True))
+        errors.append(too_long(where, CONTROLLER_LENGTH, in_bytes=True))
     errors += domain_path(controller, where)
     found, where = spec.get("parameters"), _SPEC.child("parameters")
     return errors + (_parameters(found, where) if found is not None else [])

@@ -14,7 +14,7 @@ from understudy.admission.validation.formats import (
     port_number_texts,
 )
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 
 _SPEC = Path("spec")
@@ -31,7 +31,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
             errors += indexed(rule.get(peers), where.child(peers), _peer)
     types, where = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
     if len(types) > len(_TYPES):
-        shown = bad_values.struct(types, "[]k8s.io/kubernetes/pkg/apis/networking.PolicyType", ctx.release)
+        shown = Typed(types, "[]k8s.io/kubernetes/pkg/apis/networking.PolicyType")
         return [*errors, invalid(where, shown, "may not specify more than two policyTypes")]
     return errors + indexed(types, where, lambda value, path: choice(value, _TYPES, path))
 

@@ -16,8 +16,8 @@ from understudy.admission.validation.resource.release_rules import (
     INTERFACE_LENGTH,
     Limits,
 )
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import Printed
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import size
 
@@ -44,7 +44,7 @@ def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], limits: Limit
     found, where = entry.get("conditions") or (), path.child("conditions")
     if len(found) > CONDITIONS:
         errors.append(limits.too_many(where, len(found), CONDITIONS))
-    errors += conditions.validate(found, where, limits.release)
+    errors += conditions.validate(found, where)
     if entry.get("data") is not None:
         errors += configuration.raw_object(entry["data"], path.child("data"), limits)
     return errors + _network(entry.get("networkData") or {}, path.child("networkData"), limits)

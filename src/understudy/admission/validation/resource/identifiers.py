@@ -28,7 +28,7 @@ def driver(name: str, path: Path, limits: Limits) -> Errors:
     """A DNS subdomain of at most 63 bytes, in any case; as for CSI drivers. An empty one is told twice."""
     errors = [] if name else [required(path)]
     if size(name) > DRIVER_LENGTH:
-        errors.append(too_long(path, DRIVER_LENGTH, limits.release, in_bytes=True))
+        errors.append(too_long(path, DRIVER_LENGTH, in_bytes=True))
     return errors + [invalid(path, name, text) for text in dns_subdomain_texts(go_lower(name))]
 
 

@@ -82,7 +82,7 @@ class Limits:
         return replace(self, known=True, opaque_length=None)
 
     def too_long(self, path: Path, limit: int) -> FieldError:
-        return too_long(path, limit, self.release)
+        return too_long(path, limit)
 
     def too_many(self, path: Path, actual: int, limit: int) -> FieldError:
         return too_many(path, actual, limit) if self.counts_items else self.too_long(path, limit)

@@ -8,7 +8,7 @@ from understudy.admission.validation.resource import allocation, devices, device
 from understudy.admission.validation.resource.equality import same
 from understudy.admission.validation.resource.release_rules import Limits
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 
 SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimSpec"
@@ -26,7 +26,7 @@ def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
 
 def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path, limits: Limits) -> Errors:
     """The spec of claims and templates cannot be changed."""
-    return [] if same(spec, old) else [invalid(path, bad_values.struct(spec, go_name, limits.release), IMMUTABLE)]
+    return [] if same(spec, old) else [invalid(path, Typed(spec, go_name), IMMUTABLE)]
 
 
 def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
@@ -80,7 +80,7 @@ def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
         names = devices.request_names((claim.get("spec") or {}).get("devices") or {})
         errors += allocation.validate(result, path, names, limits)
     if before is not None and not same(result, before):
-        errors.append(invalid(path, bad_values.struct(result, ALLOCATION, limits.release), IMMUTABLE))
+        errors.append(invalid(path, Typed(result, ALLOCATION), IMMUTABLE))
     return errors
 
 

@@ -13,6 +13,6 @@ SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
 
 def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
     return [
-        *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata"), limits.release),
+        *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata")),
         *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), limits),
     ]

@@ -18,7 +18,7 @@ from understudy.admission.validation.resource.release_rules import (
     Limits,
 )
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 from understudy.machinery.validation.names import size
 
@@ -89,7 +89,7 @@ def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
     if ways == 0:
         errors.append(required(path, _NODES))
     elif ways > 1:
-        value = bad_values.struct(spec, SPEC, limits.release) if limits.dumps_slices else None
+        value = Typed(spec, SPEC) if limits.dumps_slices else None
         errors.append(invalid(path, value, _NODES))
     return errors
 
@@ -97,7 +97,7 @@ def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
 def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
     errors = nodeselector.validate(selector, path, any_values=limits.any_node_value)
     if len(selector.get("nodeSelectorTerms") or ()) != 1:
-        value = bad_values.field(selector, "nodeSelectorTerms", TERMS, limits.release)
+        value = Typed.of_field(selector, "nodeSelectorTerms", TERMS)
         errors.append(invalid(path.child("nodeSelectorTerms"), value, limits.one_term))
     return errors
 
@@ -151,5 +151,5 @@ def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
     if values == 0:
         errors.append(required(path, "exactly one value must be specified"))
     elif values > 1:
-        errors.append(invalid(path, bad_values.struct(attribute, ATTRIBUTE, limits.release), limits.one_value))
+        errors.append(invalid(path, Typed(attribute, ATTRIBUTE), limits.one_value))
     return errors

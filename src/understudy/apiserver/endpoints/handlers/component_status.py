@@ -40,7 +40,9 @@ async def get(api: Api, call: Call, target: Target) -> Reply:
 
 async def list_(api: Api, call: Call, target: Target) -> Reply:
     wanted(call, LIST)
-    selector = selector_of(target, list_options(call.query, watch=False, watch_list=api.gates[features.WATCH_LIST]))
+    selector = selector_of(
+        target, list_options(call.query, call.release, watch=False, watch_list=api.gates[features.WATCH_LIST])
+    )
     return list_reply(call, target, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None))
 
 

@@ -58,7 +58,7 @@ def _success(target: Target, entry: Entry) -> Obj:
 async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
     """Deletes what a list with the same parameters would show, and answers that list."""
     form_of(call, target)
-    listing = list_options(call.query, watch=False, watch_list=api.gates[features.WATCH_LIST])
+    listing = list_options(call.query, call.release, watch=False, watch_list=api.gates[features.WATCH_LIST])
     selector = selector_of(target, listing)
     options = delete_options(api, call)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
@@ -224,7 +224,7 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
             uid=preconditions.get("uid"),
             version=preconditions.get("resourceVersion"),
         )
-        return validated_delete_options(options, body.get("dryRun") or [])
+        return validated_delete_options(options, body.get("dryRun") or [], call.release)
     query = call.query
     if not query:
         return DeleteOptions()
@@ -236,7 +236,7 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
         uid=query.get("uid") or None,
         version=query.get("resourceVersion") or None,
     )
-    return validated_delete_options(options, query.all("dryRun"))
+    return validated_delete_options(options, query.all("dryRun"), call.release)
 
 
 def _body(api: Api, call: Call) -> dict[str, Any]:

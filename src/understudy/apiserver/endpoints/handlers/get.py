@@ -31,7 +31,7 @@ def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
     route(call.headers.get("Accept", ""), LIST.produces)
     if api.release.version < V1_32:
         wanted(call, LIST)
-    options = list_options(call.query, watch=watch, watch_list=api.gates[features.WATCH_LIST])
+    options = list_options(call.query, call.release, watch=watch, watch_list=api.gates[features.WATCH_LIST])
     wanted(call, LIST)
     return options
 

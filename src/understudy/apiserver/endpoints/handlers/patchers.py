@@ -67,7 +67,7 @@ def _document(form: Any, body: bytes, current: Current) -> Sent:
         sent = scheme.gvk_with_defaults(*type_meta_of(result), kind._replace(version=INTERNAL))
         obj, strict = scheme.decode_registered(current.schemas, sent, kind, decode, shown)
     except DecodeError as why:
-        raise _unusable(shown(), str(why)) from None
+        raise _unusable(current, shown(), str(why)) from None
     _report(patch.strict_errors + strict, current, shown)
     if sent.version == INTERNAL:
         sent, obj = kind, _from_internal(obj, struct)
@@ -90,7 +90,7 @@ def strategic_patch(body: bytes, current: Current) -> Sent:
     try:
         obj, unknown = unstructured.from_unstructured(result, struct)
     except DecodeError as why:
-        raise _unusable(patch.left(), str(why)) from None
+        raise _unusable(current, patch.left(), str(why)) from None
     _report(patch.strict_errors + unknown, current, patch.left)
     return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.kind)
 
@@ -98,14 +98,14 @@ def strategic_patch(body: bytes, current: Current) -> Sent:
 def _report(strict: list[str], current: Current, shown: Callable[[], str]) -> None:
     """Unknown and duplicate fields, as field validation wants them to be told of."""
     if strict and current.validation == STRICT:
-        raise _unusable(shown(), f"strict decoding error: {', '.join(strict)}")
+        raise _unusable(current, shown(), f"strict decoding error: {', '.join(strict)}")
     if current.validation != IGNORE:
         for text in strict:
             current.ctx.warn(text)
 
 
-def _unusable(shown: str, why: str) -> errors.StatusError:
-    return errors.invalid("", "", "", [invalid(Path("patch"), shown, why)])
+def _unusable(current: Current, shown: str, why: str) -> errors.StatusError:
+    return errors.invalid("", "", "", [invalid(Path("patch"), shown, why)], current.ctx.release)
 
 
 # By media type. All raise 400, 413 and 422; strategic ones 500, too.

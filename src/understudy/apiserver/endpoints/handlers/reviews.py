@@ -42,8 +42,8 @@ def _allowed(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     """Raises 422."""
     if api.release.version < V1_32:
         authorization.drop_selectors(review)
-    if found := authorization.validate(review, target.kind.name, api.release.version):
-        raise errors.invalid(target.kind.group, "", "", found)
+    if found := authorization.validate(review, target.kind.name):
+        raise errors.invalid(target.kind.group, "", "", found, target.kind.release)
     status: Obj = {"allowed": api.authorization == "AlwaysAllow"}
     if ignored := authorization.evaluation_error(review):
         status["evaluationError"] = ignored

@@ -41,7 +41,7 @@ async def _assign(api: Api, call: Call, target: Target, binding: Obj, options: W
     name = binding["metadata"].get("name") or target.name
     node = binding.get("target") or {}
     if found := _binding_errors(node):
-        raise errors.unknown_error(aggregate([str(error) for error in found]))
+        raise errors.unknown_error(aggregate([error.text(target.kind.release) for error in found]))
     if not name:
         raise errors.bad_request("Name parameter required.")
     pods = api.release.kind("", "Pod")

@@ -21,7 +21,7 @@ NO_ADDRESS = "no preferred addresses found; known addresses: []"
 async def log(api: Api, call: Call, target: Target) -> Reply:
     """GET pods/NAME/log: without a node there is nothing to read. Raises 400, 404, 422, 500."""
     if found := _log_errors(call.query):
-        raise errors.invalid("", "PodLogOptions", target.name, found)
+        raise errors.invalid("", "PodLogOptions", target.name, found, target.kind.release)
     pod = await _pod(api, target)
     container = _container(pod, call.query.get("container"))
     if not pod["spec"].get("nodeName"):

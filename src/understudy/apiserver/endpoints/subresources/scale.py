@@ -20,7 +20,6 @@ from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Path, invalid
 
@@ -157,7 +156,7 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") ->
         live = scale_of(workload)
         live["metadata"]["managedFields"] = to_scale(before, versions)
         scale = change(live)
-        _check(target, scale, live, writer.ctx.release)
+        _check(target, scale, live)
         after = to_workload(before or [], scale["metadata"].get("managedFields"), target.api_version, versions)
         fields = {**workload["metadata"], "managedFields": after}
         if scale["metadata"].get("resourceVersion"):
@@ -169,14 +168,14 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") ->
     return scale_reply(writer.call, target, scale_of(entry.object))
 
 
-def _check(target: Target, scale: Obj, live: Obj, release: Version) -> None:
+def _check(target: Target, scale: Obj, live: Obj) -> None:
     """Raises 409 and 422."""
     fields, replicas = scale["metadata"], (scale.get("spec") or {}).get("replicas", 0)
-    found = objectmeta.validate(fields, namespaced=True, release=release) + objectmeta.finalizer_names(fields)
+    found = objectmeta.validate(fields, namespaced=True) + objectmeta.finalizer_names(fields)
     if replicas < 0:
         found.append(invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0"))
     if found:
-        raise errors.invalid("autoscaling", "Scale", target.name, found)
+        raise errors.invalid("autoscaling", "Scale", target.name, found, target.kind.release)
     uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
         why = errors.uid_precondition_text(uid, live["metadata"]["uid"])

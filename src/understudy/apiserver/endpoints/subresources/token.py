@@ -30,7 +30,7 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
     seconds = spec.get("expirationSeconds") or 3600
     found = _token_errors(seconds)
     if found:
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found)
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found, target.kind.release)
     bound = spec.get("boundObjectRef")
     claims = await _bound(api, target, bound) if bound else {}
     audiences = spec.get("audiences") or [ISSUER]
@@ -83,7 +83,7 @@ def _check_account_name(sent: Obj, target: Target) -> None:
     """The request may say whose token it is. Raises 422."""
     if sent.get("name", target.name) != target.name:
         error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", target.name, [error])
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", target.name, [error], target.kind.release)
 
 
 async def _bound(api: Api, target: Target, bound: Obj) -> dict[str, Obj]:

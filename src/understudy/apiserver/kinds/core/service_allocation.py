@@ -16,7 +16,7 @@ from understudy.admission.validation.core.cluster_ips import FAMILIES, SPEC
 from understudy.admission.validation.core.services import externally_accessible, needs_health_check
 from understudy.machinery import errors
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, invalid
 
 SERVICE_CIDR = ipaddress.IPv4Network("10.0.0.0/24")
@@ -94,9 +94,9 @@ def _families(service: Obj, ctx: Context) -> None:
     headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
-    found = cluster_ips.validate(spec, ctx.release) or _wrong_families(spec, headless, ctx)
+    found = cluster_ips.validate(spec) or _wrong_families(spec, headless, ctx)
     if found:
-        raise errors.invalid("", "Service", service["metadata"].get("name", ""), found)
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), found, ctx.release)
     families = list(spec.get("ipFamilies") or FAMILIES[:1])
     if headless and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
         families += [family for family in FAMILIES if family not in families]
@@ -112,7 +112,7 @@ def _wrong_families(spec: Obj, headless: bool, ctx: Context) -> Errors:
             found.append(invalid(_POLICY, policy, text))
     for i, ip in enumerate(ips[len(families) :], len(families)):
         if ":" in ip:
-            shown = bad_values.struct(ips, "[]string", ctx.release)
+            shown = Typed(ips, "[]string")
             found.append(invalid(SPEC.child("clusterIPs").index(i), shown, "IPv6 is not configured on this cluster"))
     if found or headless:
         return found
@@ -136,9 +136,9 @@ def _addresses(service: Obj, ctx: Context) -> None:
         ip = ips[0]
         why = _unusable(ip, taken)
         if why:
-            shown = bad_values.struct(ips, "[]string", ctx.release)
+            shown = Typed(ips, "[]string")
             error = invalid(SPEC.child("clusterIPs"), shown, f"failed to allocate IP {ip}: {why}")
-            raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
+            raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
     spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
 
 
@@ -184,7 +184,7 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
         if not wanted and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
         if wanted and not ctx.dry_run:
-            _check_port(service, i, wanted, taken if by_port.get(port["port"]) != wanted else set())
+            _check_port(service, i, wanted, taken if by_port.get(port["port"]) != wanted else set(), ctx)
         elif not wanted:
             wanted = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
         port["nodePort"] = by_port.setdefault(port["port"], wanted) if not port.get("nodePort") else wanted
@@ -199,7 +199,7 @@ def _requested(ports: Iterable[Obj], number: int) -> int:
     return found[0] if found else 0
 
 
-def _check_port(service: Obj, i: int, wanted: Any, taken: set[int]) -> None:
+def _check_port(service: Obj, i: int, wanted: Any, taken: set[int], ctx: Context) -> None:
     why = ""
     if wanted not in NODE_PORTS:
         why = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
@@ -207,7 +207,7 @@ def _check_port(service: Obj, i: int, wanted: Any, taken: set[int]) -> None:
         why = "provided port is already allocated"
     if why:
         error = invalid(SPEC.child("ports").index(i).child("nodePort"), wanted, why)
-        raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error])
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
 
 
 def _free_port(taken: set[int]) -> int:

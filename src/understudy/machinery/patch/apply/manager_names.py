@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
@@ -27,11 +26,11 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     return name
 
 
-def validate_field_manager(name: str, path: Path, release: Version = V1_32) -> Errors:
+def validate_field_manager(name: str, path: Path) -> Errors:
     """At most 128 bytes, printable. `release` for the wording."""
     found: Errors = []
     if len(name.encode()) > MAX_BYTES:
-        found.append(too_long(path, MAX_BYTES, release, in_bytes=True))
+        found.append(too_long(path, MAX_BYTES, in_bytes=True))
     if name.isprintable():
         return found
     position = 0

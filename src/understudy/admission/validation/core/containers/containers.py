@@ -10,9 +10,8 @@ from understudy.admission.validation.core.containers import env, handlers, mount
 from understudy.admission.validation.core.pods import security
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, each, label, port_name_texts, port_number_texts
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import (
     Errors,
     Path,
@@ -94,7 +93,7 @@ def _initial_hooks(container: Obj, path: Path, pod: Surroundings) -> Errors:
 
 def _no_resize(container: Obj, path: Path, opts: Options) -> Any:
     name = "k8s.io/kubernetes/pkg/apis/core.ContainerResizePolicy"
-    shown = bad_values.struct(container["resizePolicy"], f"[]{name}", opts.release)
+    shown = Typed(container["resizePolicy"], f"[]{name}")
     return invalid(path.child("resizePolicy"), shown, "must not be set for init containers")
 
 
@@ -143,7 +142,7 @@ def _common(container: Obj, path: Path, pod: Surroundings) -> Errors:
         *mounts.devices(container, pod.volumes, path.child("volumeDevices")),
         *pull_policy(container.get("imagePullPolicy", ""), path.child("imagePullPolicy")),
         *resources.requirements(
-            container.get("resources"), pod.claims, path.child("resources"), opts.release, any_pages=opts.any_pages
+            container.get("resources"), pod.claims, path.child("resources"), any_pages=opts.any_pages
         ),
         *_resize(container.get("resizePolicy") or (), path.child("resizePolicy"), pod.restart_policy),
         *security.of_container(container.get("securityContext"), path.child("securityContext"), pod.host_users, opts),

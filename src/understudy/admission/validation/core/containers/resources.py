@@ -6,14 +6,12 @@ https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from understudy.admission.validation.formats import each, label
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import Quantity, parse
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import (
     Errors,
     FieldError,
@@ -96,11 +94,11 @@ def pod_name(value: str, path: Path) -> Errors:
     return errors
 
 
-def amount(resource: str, text: str, path: Path, release: Version) -> Errors:
+def amount(resource: str, text: str, path: Path) -> Errors:
     """Not negative, and whole where a resource is counted."""
     errors = nonnegative(text, path)
     if (resource in COUNTED or is_extended(resource)) and parse(text).scaled(-3) % 1000:
-        errors.append(invalid(path, printed(text, release), "must be an integer"))
+        errors.append(invalid(path, as_quantity(text), "must be an integer"))
     return errors
 
 
@@ -110,12 +108,11 @@ def nonnegative(text: str, path: Path) -> Errors:
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    release: Version
     name: NameRule
     any_pages: bool
 
     def one(self, resource: str, text: str, path: Path) -> Errors:
-        return self.name(resource, path) + amount(resource, text, path, self.release)
+        return self.name(resource, path) + amount(resource, text, path)
 
     def pages(self, resource: str, text: str, path: Path) -> Errors:
         """Huge pages come as wholes of their size."""
@@ -131,13 +128,12 @@ def requirements(
     found: Obj | None,
     claims: Iterable[str],
     path: Path,
-    release: Version,
     *,
     name_rule: NameRule = container_name,
     any_pages: bool = False,
 ) -> Errors:
     """ResourceRequirements of a container or pod; `claims` are the names of the pod's resource claims."""
-    found, rules = found or {}, _Rules(release, name_rule, any_pages)
+    found, rules = found or {}, _Rules(name_rule, any_pages)
     limits, requests = found.get("limits") or {}, found.get("requests") or {}
     errors: Errors = []
     for resource in sorted(limits):
@@ -202,12 +198,11 @@ def _claimed_twice(claimed: str, request: str, seen: set[str], path: Path) -> Er
 
 
 def _unknown_claim(claimed: str, names: list[str], path: Path) -> FieldError:
-    error = not_found(path, claimed)
     known = f": {', '.join(names)}" if names else " which is empty"
-    text = f"{error.message}: must be one of the names in pod.spec.resourceClaims{known}"
-    return FieldError(error.reason, error.field, text)
+    detail = f"must be one of the names in pod.spec.resourceClaims{known}"
+    return replace(not_found(path, claimed), detail=detail)
 
 
-def printed(text: str, release: Version) -> Printed:
-    """A quantity as Go dumps the struct."""
-    return bad_values.struct(text, "k8s.io/apimachinery/pkg/api/resource.Quantity", release)
+def as_quantity(text: str) -> Typed:
+    """Return a quantity as a bad value that shows the Go struct."""
+    return Typed(text, "k8s.io/apimachinery/pkg/api/resource.Quantity")

@@ -27,9 +27,8 @@ from understudy.admission.validation.formats import (
     subdomain,
 )
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.machinery.validation.names import dns_subdomain_texts, subdomain_name
 
@@ -80,7 +79,7 @@ def template(found: Obj | None, path: Path, opts: Options) -> Errors:
     found = found or {}
     metadata, inner = found.get("metadata") or {}, found.get("spec") or {}
     errors = objectmeta.label_errors(metadata.get("labels"), path.child("labels"))
-    errors += objectmeta.annotation_errors(metadata.get("annotations"), path.child("annotations"), opts.release)
+    errors += objectmeta.annotation_errors(metadata.get("annotations"), path.child("annotations"))
     errors += pod_annotations.validate(metadata.get("annotations") or {}, inner, path.child("annotations"))
     errors += spec(inner, {}, path.child("spec"), opts)
     errors += pod_annotations.matching(metadata.get("annotations") or {}, inner, path.child("spec"))
@@ -103,7 +102,7 @@ def spec(found: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
         opts=opts,
     )
     regular, initial = found.get("containers") or [], found.get("initContainers") or []
-    errors += resource_claims(claims, path.child("resourceClaims"), opts.release)
+    errors += resource_claims(claims, path.child("resourceClaims"))
     errors += containers.regular(regular, path.child("containers"), pod)
     errors += containers.initial(initial, regular, path.child("initContainers"), pod)
     extra = found.get("ephemeralContainers") or []
@@ -119,7 +118,7 @@ def spec(found: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
     )
 
 
-def resource_claims(found: Sequence[Obj], path: Path, release: Version) -> Errors:
+def resource_claims(found: Sequence[Obj], path: Path) -> Errors:
     """`resourceClaims`: each with a name of its own and either a claim or a template."""
     errors: Errors = []
     seen: set[str] = set()
@@ -132,18 +131,18 @@ def resource_claims(found: Sequence[Obj], path: Path, release: Version) -> Error
         else:
             errors += label(name, here.child("name"))
             seen.add(name)
-        errors += _claim_source(claim, here, release)
+        errors += _claim_source(claim, here)
     return errors
 
 
-def _claim_source(claim: Obj, path: Path, release: Version) -> Errors:
+def _claim_source(claim: Obj, path: Path) -> Errors:
     given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
     errors: Errors = []
     if len(given) != 1:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
         if given:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        shown = bad_values.struct(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim", release)
+        shown = Typed(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim")
         errors.append(invalid(path, shown, text))
     for name in given:
         errors += each(subdomain_name(claim[name], False), claim[name], path.child(name))
@@ -155,7 +154,7 @@ def _pod_resources(found: Obj, pod: containers.Surroundings, path: Path) -> Erro
     errors: Errors = []
     if wanted.get("claims"):
         errors.append(forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
-    errors += resources.requirements(wanted, pod.claims, path, pod.opts.release, name_rule=resources.pod_name)
+    errors += resources.requirements(wanted, pod.claims, path, name_rule=resources.pod_name)
     for i, container in enumerate(found.get("containers") or ()):
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
             most = (wanted.get("limits") or {}).get(name)
@@ -200,10 +199,10 @@ def _dns(found: Obj, path: Path, opts: Options) -> Errors:
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     errors: Errors = []
     if len(servers) > 3:
-        shown = bad_values.struct(servers, "[]string", opts.release)
+        shown = Typed(servers, "[]string")
         errors.append(invalid(path.child("nameservers"), shown, "must not have more than 3 nameservers"))
     errors += [error for i, server in enumerate(servers) for error in ip(server, path.child("nameservers").index(i))]
-    here, shown = path.child("searches"), bad_values.struct(searches, "[]string", opts.release)
+    here, shown = path.child("searches"), Typed(searches, "[]string")
     if len(searches) > 32:
         errors.append(invalid(here, shown, "must not have more than 32 search paths"))
     if len(" ".join(searches)) > 2048:
@@ -269,4 +268,4 @@ def _system(found: Obj, path: Path, opts: Options) -> Errors:
 
 
 def _overhead(found: dict[str, str], path: Path, opts: Options) -> Errors:
-    return resources.requirements({"limits": found}, (), path, opts.release)
+    return resources.requirements({"limits": found}, (), path)

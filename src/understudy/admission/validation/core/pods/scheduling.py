@@ -6,6 +6,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from understudy.admission.validation import label_selectors
@@ -13,8 +14,8 @@ from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.formats import choice, each, qualified
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
-from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, forbidden, invalid, required
+from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.machinery.validation.names import label_name, label_value_texts
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -130,12 +131,12 @@ def _toleration_value(toleration: Obj, path: Path, release: Version) -> Errors:
         return [invalid(path, value, ";".join(texts))] if texts else []
     if operator == "Exists":
         # 1.31 shows all of the toleration.
-        whole = release < V1_32 and bad_values.struct(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration", release)
+        whole = release < V1_32 and Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
         return [invalid(path, whole or value, "value must be empty when `operator` is 'Exists'")] if value else []
     return choice(operator, ("Equal", "Exists"), path)
 
 
-def taints(found: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
+def taints(found: Sequence[Obj] | None, path: Path) -> Errors:
     """Taints of a node: each key once for every effect."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
@@ -147,9 +148,8 @@ def taints(found: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
             errors.append(invalid(here.child("value"), value, ";".join(texts)))
         errors += choice(effect, EFFECTS, here.child("effect"), needed=True)
         if (key, effect) in seen:
-            error = duplicate(here, bad_values.struct(taint, "k8s.io/kubernetes/pkg/apis/core.Taint", release))
-            text = f"{error.message}: taints must be unique by key and effect pair"
-            errors.append(FieldError(error.reason, error.field, text))
+            error = duplicate(here, Typed(taint, "k8s.io/kubernetes/pkg/apis/core.Taint"))
+            errors.append(replace(error, detail="taints must be unique by key and effect pair"))
         seen.add((key, effect))
     return errors
 

@@ -11,9 +11,8 @@ from typing import Any
 
 from understudy.admission.validation.core.pods.pod_options import ALLOW_PRIVILEGED, Options
 from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, each, range_text
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import dns_subdomain_texts, size
 
@@ -47,7 +46,7 @@ def of_pod(found: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
     errors += _chosen(found, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
     errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
     errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
-    errors += app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"), opts.release)
+    errors += app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"))
     errors += _chosen(found, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
     policies = ("Recursive",) if opts.only_recursive_selinux else ("MountOption", "Recursive")
     return errors + _chosen(found, "seLinuxChangePolicy", policies, path)
@@ -75,13 +74,13 @@ def of_container(found: Obj | None, path: Path, host_users: bool, opts: Options)
     errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
     errors += _escalation(found, path, opts)
     errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
-    return errors + app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"), opts.release)
+    return errors + app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"))
 
 
 def _escalation(found: Obj, path: Path, opts: Options) -> Errors:
     if found.get("allowPrivilegeEscalation") is not False:
         return []
-    shown = bad_values.struct(found, f"{CORE}SecurityContext", opts.release)
+    shown = Typed(found, f"{CORE}SecurityContext")
     errors: Errors = []
     text = "cannot set `allowPrivilegeEscalation` to false and"
     if found.get("privileged"):
@@ -133,12 +132,12 @@ def _seccomp(profile: Obj | None, path: Path, opts: Options) -> Errors:
             return [*errors, required(here, "must be set when seccomp type is Localhost")]
         return errors + descending_path(local, here)
     if local is not None:
-        shown = bad_values.struct(profile, f"{CORE}SeccompProfile", opts.release)
+        shown = Typed(profile, f"{CORE}SeccompProfile")
         errors.append(invalid(here, shown, "can only be set when seccomp type is Localhost"))
     return errors
 
 
-def app_armor(profile: Obj | None, path: Path, release: Version) -> Errors:
+def app_armor(profile: Obj | None, path: Path) -> Errors:
     """An AppArmorProfile."""
     if profile is None:
         return []
@@ -153,7 +152,7 @@ def app_armor(profile: Obj | None, path: Path, release: Version) -> Errors:
     if not local:
         return [required(here, "must be set when AppArmor type is Localhost")]
     errors = [] if local == local.strip() else [invalid(here, local, "must not be padded with whitespace")]
-    return errors + ([too_long(here, _MAX_PROFILE, release)] if size(local) > _MAX_PROFILE else [])
+    return errors + ([too_long(here, _MAX_PROFILE)] if size(local) > _MAX_PROFILE else [])
 
 
 _USER_DOMAIN = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"

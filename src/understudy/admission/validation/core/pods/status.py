@@ -8,10 +8,9 @@ from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.core.pods.security import identifier
 from understudy.admission.validation.formats import choice, each, ip, qualified
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
 from understudy.machinery.validation.names import subdomain_name
 
@@ -31,7 +30,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
         errors.append(invalid(_STATUS.child("qosClass"), status.get("qosClass", ""), objectmeta.IMMUTABLE))
     errors += _restarts(status, before, spec)
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or ())
-    errors += _pod_ips(status, ctx.release) + _host_ips(status, ctx.release)
+    errors += _pod_ips(status) + _host_ips(status)
     for kind in ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses"):
         errors += _users(status.get(kind) or (), spec, _STATUS.child(kind))
     errors += _allocated(status, spec, "containerStatuses", "containers", ctx.release)
@@ -99,13 +98,13 @@ def claims(found: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
     return errors
 
 
-def _pod_ips(status: Obj, release: Version) -> Errors:
+def _pod_ips(status: Obj) -> Errors:
     found, path = status.get("podIPs") or [], _STATUS.child("podIPs")
     errors = [error for i, item in enumerate(found) for error in ip(item.get("ip", ""), path.index(i))]
-    return errors + (_families(found, "PodIP", path, release) if len(found) > 1 else [])
+    return errors + (_families(found, "PodIP", path) if len(found) > 1 else [])
 
 
-def _host_ips(status: Obj, release: Version) -> Errors:
+def _host_ips(status: Obj) -> Errors:
     found, path = status.get("hostIPs") or [], _STATUS.child("hostIPs")
     if not found:
         return []
@@ -113,19 +112,19 @@ def _host_ips(status: Obj, release: Version) -> Errors:
     errors = [error for i, item in enumerate(found) for error in ip(item.get("ip", ""), path.index(i))]
     if first != status.get("hostIP", ""):
         errors.insert(0, invalid(path.index(0).child("ip"), first, "must be equal to `hostIP`"))
-    return errors + (_families(found, "HostIP", path, release) if len(found) > 1 else [])
+    return errors + (_families(found, "HostIP", path) if len(found) > 1 else [])
 
 
-def _families(found: Sequence[Obj], kind: str, path: Path, release: Version) -> Errors:
+def _families(found: Sequence[Obj], kind: str, path: Path) -> Errors:
     """At most one address of each family."""
     ips = [item.get("ip", "") for item in found]
     errors: Errors = []
     if len(ips) > 2 or len({":" in address for address in ips}) < 2:
-        shown = bad_values.struct(found, f"[]{_CORE}{kind}", release)
+        shown = Typed(found, f"[]{_CORE}{kind}")
         errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
     for i, item in enumerate(found):
         if ips[i] in ips[:i]:
-            errors.append(duplicate(path.index(i), bad_values.struct(item, _CORE + kind, release)))
+            errors.append(duplicate(path.index(i), Typed(item, _CORE + kind)))
     return errors
 
 

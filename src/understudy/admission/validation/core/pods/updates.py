@@ -20,7 +20,7 @@ from understudy.admission.validation.formats import MAX_INT32, range_text
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Difference, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 _SPEC, _META = Path("spec"), Path("metadata")
@@ -66,7 +66,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
         return errors
     if ctx.release < V1_32:
         errors += _same_service(pod, old)
-    return errors + _the_rest(spec, before, ctx.release)
+    return errors + _the_rest(spec, before)
 
 
 def _same_service(pod: Obj, old: Obj) -> Errors:
@@ -138,7 +138,7 @@ def same(found: Any, before: Any) -> bool:
     return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
 
 
-def _the_rest(spec: Obj, before: Obj, release: Version) -> Errors:
+def _the_rest(spec: Obj, before: Obj) -> Errors:
     """Whatever is left once what may change is set back must be as it was."""
     munged = deepcopy(spec)
     for kind in ("containers", "initContainers"):
@@ -148,10 +148,10 @@ def _the_rest(spec: Obj, before: Obj, release: Version) -> Errors:
         munged[name] = before.get(name)
     errors: Errors = []
     if before.get("schedulingGates"):
-        errors = _narrowed(munged, before, release)
+        errors = _narrowed(munged, before)
     if not same(munged, before):
-        change = bad_values.difference(_internal(before), _internal(munged), f"{_CORE}.PodSpec", release)
-        errors.append(forbidden(_SPEC, f"pod updates may not change fields other than {_UPDATABLE}\n{change}"))
+        text = f"pod updates may not change fields other than {_UPDATABLE}\n"
+        errors.append(forbidden(_SPEC, Difference(text, _internal(before), _internal(munged), f"{_CORE}.PodSpec")))
     return errors
 
 
@@ -175,18 +175,18 @@ def _rebuilt(part: Obj) -> Obj:
     return out
 
 
-def _narrowed(munged: Obj, before: Obj, release: Version) -> Errors:
+def _narrowed(munged: Obj, before: Obj) -> Errors:
     """A pod that waits behind gates may be given fewer nodes to run on. Sets back what is allowed."""
     errors: Errors = []
     wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in stored.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        shown = bad_values.field(munged, "nodeSelector", "map[string]string", release)
+        shown = Typed.of_field(munged, "nodeSelector", "map[string]string")
         errors.append(invalid(_SPEC.child("nodeSelector"), shown, text))
     munged["nodeSelector"] = before.get("nodeSelector")
     new_affinity, old_affinity = munged.get("affinity") or {}, before.get("affinity") or {}
     path = _SPEC.child("affinity", "nodeAffinity")
-    errors += _affinity(new_affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity"), path, release)
+    errors += _affinity(new_affinity.get("nodeAffinity"), old_affinity.get("nodeAffinity"), path)
     rest = {key: value for key, value in new_affinity.items() if key != "nodeAffinity"}
     if old_affinity.get("nodeAffinity") is not None:
         rest["nodeAffinity"] = old_affinity["nodeAffinity"]
@@ -194,16 +194,16 @@ def _narrowed(munged: Obj, before: Obj, release: Version) -> Errors:
     return errors
 
 
-def _affinity(found: Obj | None, stored: Obj | None, path: Path, release: Version) -> Errors:
+def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
     old_terms = ((stored or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
     new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
     here = path.child(_REQUIRED, "nodeSelectorTerms")
     if old_terms and len(old_terms) != len(new_terms or []):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(here, bad_values.struct(new_terms, f"[]{_TERM}", release), text)]
+        return [invalid(here, Typed(new_terms, f"[]{_TERM}"), text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
-        invalid(here.index(i), bad_values.struct(new, _TERM, release), text)
+        invalid(here.index(i), Typed(new, _TERM), text)
         for i, (new, old) in enumerate(zip(new_terms or [], old_terms, strict=False))
         if not _only_added(new, old)
     ]
@@ -233,8 +233,9 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
         if name not in now:
             errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
         elif not same(container, now[name]):
-            change = bad_values.difference(container, _rebuilt(now[name]), f"{_CORE}.EphemeralContainer", ctx.release)
-            errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be changed\n{change}'))
+            text = f'existing ephemeral containers "{name}" may not be changed\n'
+            change = Difference(text, container, _rebuilt(now[name]), f"{_CORE}.EphemeralContainer")
+            errors.append(forbidden(path, change))
     return errors
 
 

@@ -14,12 +14,10 @@ from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
 from understudy.admission.validation.formats import choice, each, label, qualified, subdomain
-from understudy.machinery.golang.text import Printed
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation import bad_values
+from understudy.machinery.validation.bad_values import Difference, Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import dns_subdomain_texts, label_name, subdomain_name
 
@@ -142,8 +140,8 @@ def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if bound and found.get("volumeAttributesClassName") is not None:
         found["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
     if _without_null(found) != _without_null(before):
-        change = bad_values.difference(before, found, f"{_CORE}.PersistentVolumeClaimSpec", ctx.release)
-        errors.append(forbidden(_SPEC, _IMMUTABLE_SPEC + change))
+        change = Difference(_IMMUTABLE_SPEC, before, found, f"{_CORE}.PersistentVolumeClaimSpec")
+        errors.append(forbidden(_SPEC, change))
     errors += _smaller(obj, old, ctx)
     mode, mode_before = obj["spec"].get("volumeMode"), old["spec"].get("volumeMode")
     if mode != mode_before:
@@ -200,7 +198,7 @@ def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
             wrong = qualified(name, path)
             if not wrong and resources.is_native(name) and name != "storage":
                 wrong = [not_supported(path, name, ("storage",))]
-            errors += wrong or resources.amount("storage", text, path.key(name), ctx.release)
+            errors += wrong or resources.amount("storage", text, path.key(name))
     return errors
 
 
@@ -215,7 +213,7 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     modes = found.get("accessModes") or []
     errors = [] if modes else [required(_SPEC.child("accessModes"))]
     errors += _modes(modes, _SPEC.child("accessModes"))
-    errors += _capacity(found.get("capacity") or {}, _SPEC.child("capacity"), ctx.release)
+    errors += _capacity(found.get("capacity") or {}, _SPEC.child("capacity"))
     policy = found.get("persistentVolumeReclaimPolicy")
     if policy:
         errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
@@ -234,10 +232,10 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _capacity(found: dict[str, str], path: Path, release: Version) -> Errors:
+def _capacity(found: dict[str, str], path: Path) -> Errors:
     errors = [] if found else [required(path)]
     if "storage" not in found or len(found) > 1:
-        shown = bad_values.struct(found or None, f"{_CORE}.ResourceList", release)
+        shown = Typed(found or None, f"{_CORE}.ResourceList")
         errors.append(not_supported(path, shown, ("storage",)))
     for name, text in found.items():
         errors += _basic(text, path.key(name)) + _positive(text, path.key(name))
@@ -267,7 +265,7 @@ def _volume_sources(found: Obj, ctx: Context) -> Errors:
 
 
 def _csi(source: Obj, path: Path, ctx: Context) -> Errors:
-    errors = csi_driver(source.get("driver", ""), path.child("driver"), ctx.release)
+    errors = csi_driver(source.get("driver", ""), path.child("driver"))
     if not source.get("volumeHandle"):
         errors.append(required(path.child("volumeHandle")))
     for name in _SECRETS:
@@ -291,14 +289,14 @@ def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
         source["csi"] = copy(source["csi"])
         source["csi"].pop("controllerExpandSecretRef", None)
     if source != stored:
-        change = bad_values.difference(stored, source, f"{_CORE}.PersistentVolumeSource", ctx.release)
-        text = f"spec.persistentvolumesource is immutable after creation\n{change}"
-        errors.append(forbidden(_SPEC.child("persistentvolumesource"), text))
+        text = "spec.persistentvolumesource is immutable after creation\n"
+        change = Difference(text, stored, source, f"{_CORE}.PersistentVolumeSource")
+        errors.append(forbidden(_SPEC.child("persistentvolumesource"), change))
     if found.get("volumeMode") != before.get("volumeMode"):
         errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), objectmeta.IMMUTABLE))
     affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
     if was is not None and not nodeselector.is_same(affinity, was):
-        shown = None if affinity is None else bad_values.struct(affinity, f"{_CORE}.VolumeNodeAffinity", ctx.release)
+        shown = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
         text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"
         errors.append(invalid(Path("nodeAffinity"), shown, text))
     return errors

@@ -232,7 +232,7 @@ _PROJECTIONS: dict[str, Callable[[Obj, Path, Path, set[str]], Errors]] = {
 
 
 def _csi(source: Obj, path: Path, opts: Options) -> Errors:
-    errors = csi_driver(source.get("driver", ""), path.child("driver"), opts.release)
+    errors = csi_driver(source.get("driver", ""), path.child("driver"))
     secret = source.get("nodePublishSecretRef")
     if secret is None:
         return errors
@@ -245,7 +245,7 @@ def _ephemeral(source: Obj, path: Path, opts: Options) -> Errors:
     template, here = source.get("volumeClaimTemplate"), path.child("volumeClaimTemplate")
     if template is None:
         return [required(here)]
-    errors = objectmeta.validate_template(template.get("metadata") or {}, here.child("metadata"), opts.release)
+    errors = objectmeta.validate_template(template.get("metadata") or {}, here.child("metadata"))
     return errors + persistent_volumes.spec(template.get("spec") or {}, here.child("spec"))
 
 

@@ -10,10 +10,8 @@ import re
 from collections.abc import Callable
 
 from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, wanted
-from understudy.machinery.golang.text import Printed
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import strings
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_subdomain_texts, size
 
@@ -39,11 +37,11 @@ _DISK_URIS = {
 }
 
 
-def csi_driver(name: str, path: Path, release: Version) -> Errors:
+def csi_driver(name: str, path: Path) -> Errors:
     """The name of a CSI driver: a subdomain, upper case allowed, up to 63."""
     errors = [] if name else [required(path)]
     if size(name) > 63:
-        errors.append(too_long(path, 63, release, in_bytes=True))
+        errors.append(too_long(path, 63, in_bytes=True))
     return errors + [invalid(path, name, text) for text in dns_subdomain_texts(name.lower())]
 
 
@@ -108,7 +106,7 @@ def _fibre_channel(source: Obj, path: Path) -> Errors:
         errors.append(required(path.child("targetWWNs"), "must specify either targetWWNs or wwids, but not both"))
     if names and ids:
         text = "targetWWNs and wwids can not be specified simultaneously"
-        errors.append(invalid(path.child("targetWWNs"), Printed(strings(names)), text))
+        errors.append(invalid(path.child("targetWWNs"), Typed(names, "[]string"), text))
     if names and lun is None:
         errors.append(required(path.child("lun"), "lun is required if targetWWNs is specified"))
     elif names and not 0 <= (lun or 0) <= 255:
