@@ -146,7 +146,7 @@ async def prepared() -> tuple[Api, Dispatcher]:
     release = Release.of(V1_32)
     api = Api(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
-    return api, Dispatcher(api, Authenticator(None, api.user_of), "http://127.0.0.1:0")
+    return api, Dispatcher(api, Authenticator(None, api.user_of, anonymous=True), "http://127.0.0.1:0")
 
 
 def main(quick: bool) -> None:

@@ -1,4 +1,4 @@
-"""Who asks: bearer tokens from a file, whom they act as, and nobody in particular.
+"""Authentication of requests: bearer tokens of a file and of service accounts, and whom their users act as.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
@@ -9,6 +9,7 @@ import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from understudy.apiserver.authentication.bearer_token import PROTOCOL_PREFIX, PROTOCOLS, header_token, protocol_token
 from understudy.apiserver.authentication.impersonation import impersonated
 from understudy.apiserver.authentication.service_account_tokens import TokenError
 from understudy.machinery.errors import unauthorized
@@ -37,28 +38,51 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 
 class Authenticator:
-    """Without tokens everybody may do everything, as one user; with tokens a wrong one is refused. `user_of` tells
-    whose a token is, service accounts' included."""
+    """Tells whose a request is by its bearer token. `user_of` knows the tokens of the file and of service accounts.
 
-    def __init__(self, tokens: Mapping[str, User] | None, user_of: Callable[[str], tuple[User, list[str]]]) -> None:
+    Without a token file everybody is an administrator. With one a request needs a good token: as nothing is authorized
+    here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is AlwaysAllow).
+    `anonymous` lets requests without credentials in all the same: over plain HTTP, which kube-apiserver does not speak,
+    kubectl sends no token.
+    """
+
+    def __init__(
+        self,
+        tokens: Mapping[str, User] | None,
+        user_of: Callable[[str], tuple[User, list[str]]],
+        *,
+        anonymous: bool,
+    ) -> None:
         self._tokens = tokens
         self._user_of = user_of
+        self._anonymous = anonymous
         self.any_token = next(iter(tokens), "") if tokens else ""  # what the server itself, and its kubeconfig, use
         self._anyone = User("system:admin", [MASTERS, AUTHENTICATED])
 
-    def user(self, headers: Mapping[str, str]) -> User:
-        """Who asks, or who they act as. Raises 401, ImpersonationError."""
-        user = self._asking(headers.get("Authorization", ""))
+    def user(self, headers: Mapping[str, str], warnings: list[str]) -> User:
+        """Return the user who asks, or the one they act as; may add to `warnings`. Raises 401, ImpersonationError."""
+        user = self._authenticated(headers, warnings)
         return impersonated(headers) or user
 
-    def _asking(self, header: str) -> User:
-        scheme, _, token = header.partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            return self._anyone if self._tokens is None else User(ANONYMOUS, [UNAUTHENTICATED])
+    def _authenticated(self, headers: Mapping[str, str], warnings: list[str]) -> User:
+        authorization, protocols = headers.get("Authorization"), headers.get(PROTOCOLS)
+        user = self._bearer(header_token(authorization, warnings)) if authorization else None
+        if user is None and protocols:
+            user = self._bearer(protocol_token(headers))
+        if user is not None:
+            return user
+        if self._tokens is None:
+            return self._anyone
+        if self._anonymous and authorization is None and PROTOCOL_PREFIX not in (protocols or ""):
+            return User(ANONYMOUS, [UNAUTHENTICATED])
+        raise unauthorized()
+
+    def _bearer(self, token: str) -> User | None:
+        """Return the user of a token, None if it is empty or not good."""
+        if not token:
+            return None
         try:
-            known, _ = self._user_of(token.strip())
+            known, _ = self._user_of(token)
         except TokenError:
-            if self._tokens is None:
-                return self._anyone
-            raise unauthorized() from None
+            return None
         return User(known.name, [*known.groups, AUTHENTICATED], known.uid, known.extra)

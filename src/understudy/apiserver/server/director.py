@@ -68,7 +68,7 @@ class Dispatcher:
         try:
             if call.query and info.verb != "watch" and info.subresource not in LONG_RUNNING:
                 check_timeout(call.query.get("timeout"))
-            call.user = self.authenticator.user(call.headers)
+            call.user = self.authenticator.user(call.headers, call.warnings)
             answer = await self._resource(call, info) if info.is_resource else await self._page(call)
         except StatusError as error:
             answer = error_reply(call, error)

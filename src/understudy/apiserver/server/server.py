@@ -86,7 +86,7 @@ class Server:
         self.api = Api(
             release, gates, Registry(MemoryStore(), release), tokens=tokens or {}, clock=clock or SystemClock()
         )
-        self._authenticator = Authenticator(tokens, self.api.user_of)
+        self._authenticator = Authenticator(tokens, self.api.user_of, anonymous=not self._tls)
         self._control = control
         self._controllers = Controllers(self.api, controllers)
         self._thread: _Thread | None = None

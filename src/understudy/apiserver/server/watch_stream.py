@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
+from understudy.apiserver.authentication.bearer_token import spoken_protocols
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.machinery.clock import Clock
@@ -73,8 +74,7 @@ class Messages(Unsigned, web.WebSocketResponse):
     """Events as messages of a WebSocket. Whatever protocol the client names is spoken: it makes no difference."""
 
     def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
-        named = request.headers.get("Sec-WebSocket-Protocol", "")
-        super().__init__(protocols=[name.strip() for name in named.split(",") if name.strip()], compress=False)
+        super().__init__(protocols=spoken_protocols(request.headers), compress=False)
         self._text = headers["Content-Type"] == JSON
 
     async def send(self, frames: Sequence[bytes]) -> None:
