@@ -78,7 +78,8 @@ def _operation(operation: Obj) -> Obj:
     parameters = [_parameter(p) for p in operation.get("parameters", ())]
     if body:
         shape = schema(next(iter(body["content"].values()))["schema"])
-        parameters.insert(0, {"name": "body", "in": "body", "required": body["required"], "schema": shape})
+        required = {"required": True} if body.get("required") else {}
+        parameters.insert(0, {"name": "body", "in": "body", **required, "schema": shape})
     if parameters:
         out["parameters"] = parameters
     out["responses"] = {code: _response(answer) for code, answer in operation["responses"].items()}

@@ -155,12 +155,14 @@ class _Resource:
             "tags": [self.tag],
             "description": f"{verb.action} {gvk.kind}",
             "operationId": begins + name,
-            "parameters": [_parameter(parameter, kind) for parameter, kind in sorted(verb.parameters.items())],
         }
+        if verb.parameters:  # what is empty or false is left out, as kube-openapi's types do
+            operation["parameters"] = [_parameter(*parameter) for parameter in sorted(verb.parameters.items())]
         body = own if verb.body == "object" else verb.body
         if body:
             patches = PATCHES if verb.method == "patch" else ("*/*",)
-            operation["requestBody"] = {**_content(body, patches), "required": verb.method != "delete"}
+            required = {} if verb.method == "delete" else {"required": True}
+            operation["requestBody"] = {**_content(body, patches), **required}
         operation["responses"] = {
             code: {"description": DESCRIPTIONS[code], **_content(answers, media)} for code in verb.codes
         }
