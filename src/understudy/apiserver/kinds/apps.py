@@ -15,6 +15,7 @@ from understudy.apiserver.kinds.common import keep_metadata, main, status, steps
 from understudy.apiserver.kinds.core import pod_defaults
 from understudy.apiserver.kinds.core.pod_disabled_fields import drop_template_fields, drop_template_fields_on_create
 from understudy.apiserver.kinds.core.volumes import default_claim
+from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, age, containers, labels, name, selector, selector_text
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.errors import bad_request
@@ -326,8 +327,8 @@ def _stateful_sets() -> Rules:
             "apps",
             "v1",
             "StatefulSet",
-            lambda obj, ctx: drop_stateful_set_fields(obj, None, ctx),
-            prepare_update=drop_stateful_set_fields,
+            lambda obj, ctx: _drop_stateful_set_fields(obj, None, ctx),
+            prepare_update=_drop_stateful_set_fields,
             validate=workloads.stateful_set,
             validate_update=workloads.stateful_set_update,
             validate_metadata=Metadata(name=label_name).created,
@@ -364,20 +365,13 @@ def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
     return status(*prepare, validate_update=statuses.checked(counts))
 
 
-def drop_stateful_set_fields(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
-    """Fields of a stateful set whose gates are off and that the stored one does not have."""
-    spec, before = stateful_set["spec"], (old or {}).get("spec") or {}
-    for gate, field in _GATED.items():
-        if not ctx.gates[gate] and before.get(field) is None:
-            spec.pop(field, None)
-    used = at(before, "updateStrategy", "rollingUpdate", "maxUnavailable") is not None
-    if not ctx.gates[features.MAX_UNAVAILABLE_STATEFUL_SET] and not used:
-        (at(spec, "updateStrategy", "rollingUpdate") or {}).pop("maxUnavailable", None)
+_STATEFUL_SET_GUARDS = (
+    field_guard(features.STATEFUL_SET_AUTO_DELETE_PVC, "spec", "persistentVolumeClaimRetentionPolicy"),
+    field_guard(features.STATEFUL_SET_START_ORDINAL, "spec", "ordinals"),
+    field_guard(features.MAX_UNAVAILABLE_STATEFUL_SET, "spec", "updateStrategy", "rollingUpdate", "maxUnavailable"),
+)
+
+
+def _drop_stateful_set_fields(stateful_set: Obj, old: Obj | None, ctx: Context) -> None:
+    drop_disabled_fields(_STATEFUL_SET_GUARDS, stateful_set, old, ctx.gates)
     drop_template_fields(stateful_set, old, ctx)
-
-
-# The gate that a field of a stateful set's spec belongs to.
-_GATED = {
-    features.STATEFUL_SET_AUTO_DELETE_PVC: "persistentVolumeClaimRetentionPolicy",
-    features.STATEFUL_SET_START_ORDINAL: "ordinals",
-}

@@ -13,6 +13,7 @@ from understudy.admission.validation.compose import in_order
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import (
     NONE,
     age,
@@ -26,7 +27,6 @@ from understudy.apiserver.kinds.printers import (
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases import features
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 from understudy.machinery.validation.field import Path
@@ -150,12 +150,34 @@ def _label(job: Obj, ctx: Context) -> None:
         job["metadata"]["labels"] = dict(found)
 
 
+def _drop_rules_with_fail_index(job: Obj) -> None:
+    """Drop the rules of a pod failure policy that fail an index."""
+    if policy := job["spec"].get("podFailurePolicy"):
+        policy["rules"] = [rule for rule in policy.get("rules") or () if rule.get("action") != "FailIndex"]
+
+
+_JOB_GUARDS = (
+    field_guard(features.JOB_SUCCESS_POLICY, "spec", "successPolicy"),
+    field_guard(features.JOB_BACKOFF_LIMIT_PER_INDEX, "spec", "backoffLimitPerIndex"),
+    field_guard(features.JOB_BACKOFF_LIMIT_PER_INDEX, "spec", "maxFailedIndexes"),
+    field_guard(features.JOB_POD_REPLACEMENT_POLICY, "spec", "podReplacementPolicy"),
+)
+# Fields that validation does not let change are dropped from new jobs only.
+_NEW_JOB_GUARDS = (
+    *_JOB_GUARDS,
+    field_guard(features.JOB_MANAGED_BY, "spec", "managedBy"),
+    Guard(features.JOB_BACKOFF_LIMIT_PER_INDEX, lambda job: False, _drop_rules_with_fail_index),
+)
+
+
 def _drop(job: Obj, ctx: Context) -> None:
-    drop_job_fields(job["spec"], None, ctx.gates)
+    drop_disabled_fields(_NEW_JOB_GUARDS, job, None, ctx.gates)
+    pod_disabled_fields.drop_template_fields(job, None, ctx)
 
 
 def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
-    drop_job_fields(job["spec"], old["spec"], ctx.gates)
+    drop_disabled_fields(_JOB_GUARDS, job, old, ctx.gates)
+    pod_disabled_fields.drop_template_fields(job, old, ctx)
 
 
 def _drop_cron(cron: Obj, ctx: Context) -> None:
@@ -230,22 +252,3 @@ def _cron_jobs() -> Rules:
         status=status(),
         row=_cron_job_row,
     )
-
-
-def drop_job_fields(spec: Obj, old: Obj | None, gates: Gates) -> None:
-    """Fields of a job's spec whose gates are off and that the stored job does not have."""
-    before = old or {}
-    guards = {
-        features.JOB_MANAGED_BY: ["managedBy"] if old is None else [],
-        features.JOB_SUCCESS_POLICY: ["successPolicy"],
-        features.JOB_BACKOFF_LIMIT_PER_INDEX: ["backoffLimitPerIndex", "maxFailedIndexes"],
-        features.JOB_POD_REPLACEMENT_POLICY: ["podReplacementPolicy"],
-    }
-    for gate, names in guards.items():
-        for field in [] if gates[gate] else names:
-            if before.get(field) is None:
-                spec.pop(field, None)
-    if old is None and not gates[features.JOB_BACKOFF_LIMIT_PER_INDEX] and spec.get("podFailurePolicy"):
-        policy = spec["podFailurePolicy"]
-        policy["rules"] = [rule for rule in policy.get("rules") or () if rule.get("action") != "FailIndex"]
-    pod_disabled_fields.drop_spec(at(spec, "template", "spec"), at(before, "template", "spec"), gates)

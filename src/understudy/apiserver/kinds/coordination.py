@@ -6,22 +6,21 @@ from understudy.admission.context import Context
 from understudy.admission.validation import coordination
 from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.objectmeta import PLAIN
+from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj
 
-# Fields of coordinated leader election.
-GATED = ("strategy", "preferredHolder")
+_GUARDS = (
+    field_guard(features.COORDINATED_LEADER_ELECTION, "spec", "strategy"),
+    field_guard(features.COORDINATED_LEADER_ELECTION, "spec", "preferredHolder"),
+)
 
 
 def _drop(lease: Obj, old: Obj | None, ctx: Context) -> None:
-    if ctx.gates[features.COORDINATED_LEADER_ELECTION]:
-        return
-    for key in GATED:
-        if at(old, "spec", key) is None:
-            lease.get("spec", {}).pop(key, None)
+    drop_disabled_fields(_GUARDS, lease, old, ctx.gates)
 
 
 LEASE = Strategy(

@@ -9,6 +9,7 @@ from understudy.admission.validation import storage
 from understudy.admission.validation.compose import again, in_order
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Rules, Strategy
 from understudy.machinery.releases import features
@@ -40,9 +41,11 @@ def _default_driver(driver: Obj, ctx: Context) -> None:
         set_absent(spec, "seLinuxMount", False)
 
 
+_DRIVER_GUARDS = (field_guard(features.SELINUX_MOUNT_READ_WRITE_ONCE_POD, "spec", "seLinuxMount"),)
+
+
 def _drop_driver(driver: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD] and at(old, "spec", "seLinuxMount") is None:
-        driver["spec"].pop("seLinuxMount", None)
+    drop_disabled_fields(_DRIVER_GUARDS, driver, old, ctx.gates)
 
 
 def _count_driver(driver: Obj, old: Obj, ctx: Context) -> None:

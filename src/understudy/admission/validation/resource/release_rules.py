@@ -49,7 +49,6 @@ class Limits:
     one_term            what is said of a slice's node selector with several terms
     dumps_slices        the whole spec stands in the error about the nodes of a slice
     any_node_value      node selectors may ask for values that no label can have
-    gates_admin_access  DRAAdminAccess is a gate; before there was one, adminAccess was always kept
     shows_deallocating  the table says which claims are to be deallocated
     known               what is validated was stored before: sizes do not matter, CEL may be of this very release
     """
@@ -68,7 +67,6 @@ class Limits:
     one_term: str = "must have exactly one node selector term"
     dumps_slices: bool = False
     any_node_value: bool = False
-    gates_admin_access: bool = True
     shows_deallocating: bool = False
     known: bool = False
 
@@ -106,7 +104,6 @@ _RELEASES = {
             one_term="must have exactly one selector term",
             dumps_slices=True,
             any_node_value=True,
-            gates_admin_access=False,
             shows_deallocating=True,
         ),
         Limits(V1_32),

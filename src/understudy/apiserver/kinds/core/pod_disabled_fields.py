@@ -1,44 +1,20 @@
-"""Fields of pods that a feature gate guards.
-
-While the gate is off a new value is dropped; a stored object that uses the field keeps being served and may go on
-using it. Each guard is a row: the gate, whether an object uses it, how it is taken away.
-"""
+"""Fields of pods, and of templates of pods, that feature gates guard."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
 
 from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import template_of
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
-from understudy.apiserver.kinds.core import pod_disabled_fields
+from understudy.apiserver.kinds.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
-from understudy.machinery.releases.features import Gate, Gates
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj, at
 
-Use = Callable[[Obj], bool]
-Drop = Callable[[Obj], None]
 
-
-class Guard(NamedTuple):
-    gate: Gate
-    used: Use
-    drop: Drop
-
-
-def _in_spec(*names: str) -> tuple[Use, Drop]:
-    """Fields of the pod spec itself."""
-
-    def drop(spec: Obj) -> None:
-        for name in names:
-            spec.pop(name, None)
-
-    return lambda spec: any(spec.get(name) is not None for name in names), drop
-
-
-def _within(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use, Drop]:
-    """Fields of some part of the pod spec: its security context, its volume mounts."""
+def _fields_in(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use, Drop]:
+    """Return the use and the removal of fields of some parts of a pod spec, such as its volume mounts."""
 
     def drop(spec: Obj) -> None:
         for part in parts(spec):
@@ -85,7 +61,7 @@ def _uses_sleep(spec: Obj) -> bool:
 
 
 def _drop_sleep(spec: Obj) -> None:
-    """A hook that only sleeps goes, and with the last hook the lifecycle."""
+    """Drop sleep from hooks, then hooks that do nothing else, then a lifecycle without hooks."""
     for container in containers(spec):
         for lifecycle, name, hook in _hooks(container):
             if hook.pop("sleep", None) is not None and not hook:
@@ -109,25 +85,35 @@ def _uses_pod_resources(spec: Obj) -> bool:
     return bool(resources.get("requests") or resources.get("limits"))
 
 
+def _drop_pod_resources(spec: Obj) -> None:
+    spec.pop("resources", None)
+
+
 def _uses_resize(spec: Obj) -> bool:
     return any(c.get("resizePolicy") for c in containers(spec, "containers"))
 
 
+def _image_volumes(spec: Obj) -> list[str]:
+    return [volume.get("name", "") for volume in spec.get("volumes") or [] if volume.get("image") is not None]
+
+
 def _uses_images(spec: Obj) -> bool:
-    return any(v.get("image") is not None for v in spec.get("volumes") or [])
+    return bool(_image_volumes(spec))
 
 
 def _drop_images(spec: Obj) -> None:
-    """The whole volume goes, and its mounts with it."""
-    names = {volume.get("name") for volume in spec["volumes"] if volume.get("image") is not None}
-    _keep(spec, "volumes", lambda volume: volume.get("image") is None)
+    """Drop image volumes as a whole, and their mounts."""
+    names = _image_volumes(spec)
+    if not names:
+        return
+    _filter(spec, "volumes", lambda volume: volume.get("image") is None)
     for container in containers(spec):
-        _keep(container, "volumeMounts", lambda mount: mount.get("name") not in names)
+        _filter(container, "volumeMounts", lambda mount: mount.get("name") not in names)
 
 
-def _keep(part: Obj, name: str, wanted: Callable[[Obj], bool]) -> None:
-    """Leaves of a list the items that are wanted, and nothing of it if there are none."""
-    part[name] = [item for item in part.get(name) or () if wanted(item)]
+def _filter(part: Obj, name: str, is_kept: Callable[[Obj], bool]) -> None:
+    """Keep some items of a list; drop a list that has no items left."""
+    part[name] = [item for item in part.get(name) or () if is_kept(item)]
     if not part[name]:
         del part[name]
 
@@ -142,74 +128,84 @@ def _drop_sidecars(spec: Obj) -> None:
 
 
 GUARDS = (
-    Guard(features.USER_NAMESPACES_SUPPORT, *_in_spec("hostUsers")),
-    Guard(features.SUPPLEMENTAL_GROUPS_POLICY, *_within(_security, "supplementalGroupsPolicy")),
-    Guard(features.POD_LEVEL_RESOURCES, _uses_pod_resources, _in_spec("resources")[1]),
+    field_guard(features.USER_NAMESPACES_SUPPORT, "hostUsers"),
+    Guard(features.SUPPLEMENTAL_GROUPS_POLICY, *_fields_in(_security, "supplementalGroupsPolicy")),
+    Guard(features.POD_LEVEL_RESOURCES, _uses_pod_resources, _drop_pod_resources),
     Guard(features.PROC_MOUNT_TYPE, _uses_proc_mount, _drop_proc_mount),
-    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "nodeTaintsPolicy")),
-    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "nodeAffinityPolicy")),
-    Guard(features.MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD, *_within(_spreads, "matchLabelKeys")),
-    Guard(features.MATCH_LABEL_KEYS_IN_POD_AFFINITY, *_within(affinity_terms, "matchLabelKeys", "mismatchLabelKeys")),
+    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_fields_in(_spreads, "nodeTaintsPolicy")),
+    Guard(features.NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD, *_fields_in(_spreads, "nodeAffinityPolicy")),
+    Guard(features.MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD, *_fields_in(_spreads, "matchLabelKeys")),
+    Guard(
+        features.MATCH_LABEL_KEYS_IN_POD_AFFINITY, *_fields_in(affinity_terms, "matchLabelKeys", "mismatchLabelKeys")
+    ),
     Guard(features.DYNAMIC_RESOURCE_ALLOCATION, _uses_claims, _drop_claims),
-    Guard(features.CLUSTER_TRUST_BUNDLE_PROJECTION, *_within(_projections, "clusterTrustBundle")),
-    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _within(containers, "resizePolicy")[1]),
+    Guard(features.CLUSTER_TRUST_BUNDLE_PROJECTION, *_fields_in(_projections, "clusterTrustBundle")),
+    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _fields_in(containers, "resizePolicy")[1]),
     Guard(features.SIDECAR_CONTAINERS, _uses_sidecars, _drop_sidecars),
-    Guard(features.RECURSIVE_READ_ONLY_MOUNTS, *_within(_mounts, "recursiveReadOnly")),
+    Guard(features.RECURSIVE_READ_ONLY_MOUNTS, *_fields_in(_mounts, "recursiveReadOnly")),
     Guard(features.POD_LIFECYCLE_SLEEP_ACTION, _uses_sleep, _drop_sleep),
     Guard(features.IMAGE_VOLUME, _uses_images, _drop_images),
-    Guard(features.SELINUX_CHANGE_POLICY, *_within(_security, "seLinuxChangePolicy")),
+    Guard(features.SELINUX_CHANGE_POLICY, *_fields_in(_security, "seLinuxChangePolicy")),
 )
 
 
 def drop_spec(spec: Obj | None, old: Obj | None, gates: Gates) -> None:
-    """Takes from a pod spec what a closed gate guards and `old` (the stored spec) does not use."""
-    if spec is None:
-        return
-    for gate, used, drop in GUARDS:
-        if not gates[gate] and used(spec) and not (old and used(old)):
-            drop(spec)
+    """Drop disabled fields from a pod spec that is not None; `old` is the stored spec."""
+    if spec is not None:
+        drop_disabled_fields(GUARDS, spec, old, gates)
 
 
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def _drop_from_statuses(status: Obj, *names: str) -> None:
-    for kind in STATUSES:
-        for container in status.get(kind) or []:
-            for name in names:
+def _from_statuses(name: str) -> Drop:
+    """Return a function that drops a field from the status of every container."""
+
+    def drop(status: Obj) -> None:
+        for kind in STATUSES:
+            for container in status.get(kind) or []:
                 container.pop(name, None)
+
+    return drop
+
+
+def _drop_resize(status: Obj) -> None:
+    _from_statuses("resources")(status)
+    status.pop("resize", None)
+
+
+def _never_used(spec: Obj) -> bool:
+    return False
+
+
+# Whether a field of the status is in use is judged by the stored spec.
+STATUS_GUARDS = (
+    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _drop_resize),
+    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _never_used, _from_statuses("allocatedResources")),
+    Guard(features.IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS, _never_used, _from_statuses("allocatedResources")),
+    Guard(features.DYNAMIC_RESOURCE_ALLOCATION, _uses_claims, lambda status: status.pop("resourceClaimStatuses", None)),
+    Guard(
+        features.RECURSIVE_READ_ONLY_MOUNTS, _fields_in(_mounts, "recursiveReadOnly")[0], _from_statuses("volumeMounts")
+    ),
+    Guard(features.RESOURCE_HEALTH_STATUS, _never_used, _from_statuses("allocatedResourcesStatus")),
+    Guard(
+        features.SUPPLEMENTAL_GROUPS_POLICY,
+        _fields_in(_security, "supplementalGroupsPolicy")[0],
+        _from_statuses("user"),
+    ),
+)
 
 
 def drop_status(status: Obj, old_spec: Obj, gates: Gates) -> None:
-    """The same for the status; whether a field is in use is still judged by the stored spec."""
-    guards: dict[Gate, Any] = {guard.gate: guard.used for guard in GUARDS}
-
-    def closed(gate: Gate) -> bool:
-        return not gates[gate] and not guards[gate](old_spec)
-
-    if closed(features.IN_PLACE_POD_VERTICAL_SCALING):
-        _drop_from_statuses(status, "resources")
-        status.pop("resize", None)
-    if not (
-        gates[features.IN_PLACE_POD_VERTICAL_SCALING] and gates[features.IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS]
-    ):
-        _drop_from_statuses(status, "allocatedResources")
-    if closed(features.DYNAMIC_RESOURCE_ALLOCATION):
-        status.pop("resourceClaimStatuses", None)
-    if closed(features.RECURSIVE_READ_ONLY_MOUNTS):
-        _drop_from_statuses(status, "volumeMounts")
-    if not gates[features.RESOURCE_HEALTH_STATUS]:
-        _drop_from_statuses(status, "allocatedResourcesStatus")
-    if closed(features.SUPPLEMENTAL_GROUPS_POLICY):
-        _drop_from_statuses(status, "user")
+    """Drop disabled fields from the status of a pod; `old_spec` is the stored spec."""
+    drop_disabled_fields(STATUS_GUARDS, status, old_spec, gates)
 
 
 def drop_template_fields(workload: Obj, old: Obj | None, ctx: Context) -> None:
-    """Fields of the pod template whose gates are off."""
-    spec, before = (at(template_of(w), "spec") for w in (workload, old))
-    if spec is not None:
-        pod_disabled_fields.drop_spec(spec, before, ctx.gates)
+    """Drop disabled fields from the pod template of a workload."""
+    drop_spec(at(template_of(workload), "spec"), at(template_of(old), "spec"), ctx.gates)
 
 
 def drop_template_fields_on_create(workload: Obj, ctx: Context) -> None:
+    """Drop disabled fields from the pod template of a new workload."""
     drop_template_fields(workload, None, ctx)

@@ -11,6 +11,7 @@ from understudy.admission.validation.core.services import externally_accessible
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.core import service_allocation
+from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.releases import features
@@ -85,9 +86,11 @@ def _default_affinity(spec: Obj) -> None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}
 
 
+_GUARDS = (field_guard(features.SERVICE_TRAFFIC_DISTRIBUTION, "spec", "trafficDistribution"),)
+
+
 def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates[features.SERVICE_TRAFFIC_DISTRIBUTION] and at(old, "spec", "trafficDistribution") is None:
-        service["spec"].pop("trafficDistribution", None)
+    drop_disabled_fields(_GUARDS, service, old, ctx.gates)
 
 
 def _create(service: Obj, ctx: Context) -> None:

@@ -11,6 +11,7 @@ from understudy.admission.validation.core.volumes import persistent_volumes, vol
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, resource_lists
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Rules
 from understudy.machinery.releases import features
@@ -91,14 +92,35 @@ def protect(obj: Obj, finalizer: str) -> None:
         obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
-def _drop_class(obj: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates[features.VOLUME_ATTRIBUTES_CLASS] and at(old, "spec", "volumeAttributesClassName") is None:
-        obj["spec"].pop("volumeAttributesClassName", None)
+def _drop_reference_to_other_namespace(claim: Obj) -> None:
+    if at(claim, "spec", "dataSourceRef", "namespace"):
+        del claim["spec"]["dataSourceRef"]
+
+
+_VOLUME_GUARDS = (field_guard(features.VOLUME_ATTRIBUTES_CLASS, "spec", "volumeAttributesClassName"),)
+_CLAIM_GUARDS = (
+    *_VOLUME_GUARDS,
+    Guard(
+        features.CROSS_NAMESPACE_VOLUME_DATA_SOURCE,
+        lambda claim: bool(at(claim, "spec", "dataSourceRef")),
+        _drop_reference_to_other_namespace,
+    ),
+)
+_CLAIM_STATUS_GUARDS = (
+    field_guard(features.VOLUME_ATTRIBUTES_CLASS, "status", "currentVolumeAttributesClassName"),
+    field_guard(features.VOLUME_ATTRIBUTES_CLASS, "status", "modifyVolumeStatus"),
+    field_guard(features.RECOVER_VOLUME_EXPANSION_FAILURE, "status", "allocatedResources"),
+    field_guard(features.RECOVER_VOLUME_EXPANSION_FAILURE, "status", "allocatedResourceStatuses"),
+)
+
+
+def _drop_volume_fields(volume: Obj, old: Obj | None, ctx: Context) -> None:
+    drop_disabled_fields(_VOLUME_GUARDS, volume, old, ctx.gates)
 
 
 def _new_volume(volume: Obj, ctx: Context) -> None:
     volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
-    _drop_class(volume, None, ctx)
+    _drop_volume_fields(volume, None, ctx)
 
 
 def _new_claim(claim: Obj, ctx: Context) -> None:
@@ -108,14 +130,7 @@ def _new_claim(claim: Obj, ctx: Context) -> None:
 
 def _prepare_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
     spec, before = claim["spec"], (old or {}).get("spec") or {}
-    _drop_class(claim, old, ctx)
-    other_namespace = at(spec, "dataSourceRef", "namespace")
-    if (
-        other_namespace
-        and not ctx.gates[features.CROSS_NAMESPACE_VOLUME_DATA_SOURCE]
-        and not before.get("dataSourceRef")
-    ):
-        del spec["dataSourceRef"]
+    drop_disabled_fields(_CLAIM_GUARDS, claim, old, ctx.gates)
     source = spec.get("dataSource")
     if source is not None and not before.get("dataSource") and not spec.get("dataSourceRef"):
         if (source.get("apiGroup") or "", source.get("kind")) not in OLD_SOURCES:
@@ -137,15 +152,7 @@ def _one_source(spec: Obj) -> None:
 
 
 def _drop_claim_status(claim: Obj, old: Obj, ctx: Context) -> None:
-    found, before = claim.get("status") or {}, old.get("status") or {}
-    gated = {
-        features.VOLUME_ATTRIBUTES_CLASS: ("currentVolumeAttributesClassName", "modifyVolumeStatus"),
-        features.RECOVER_VOLUME_EXPANSION_FAILURE: ("allocatedResources", "allocatedResourceStatuses"),
-    }
-    for gate, names in gated.items():
-        for key in names:
-            if not ctx.gates[gate] and before.get(key) is None:
-                found.pop(key, None)
+    drop_disabled_fields(_CLAIM_STATUS_GUARDS, claim, old, ctx.gates)
 
 
 def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
@@ -173,7 +180,7 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 "v1",
                 "PersistentVolume",
                 _new_volume,
-                prepare_update=_drop_class,
+                prepare_update=_drop_volume_fields,
                 validate=persistent_volumes.volume,
                 warn_create=volume_warnings.volume,
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),

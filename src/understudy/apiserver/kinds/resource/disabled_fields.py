@@ -1,46 +1,38 @@
-"""Fields behind feature gates: dropped while the gate is off, kept once the stored object uses them.
+"""Fields of resource.k8s.io behind feature gates.
 
-In use is judged gate by gate on the whole stored object, spec and status alike. Objects are edited in place.
+Whether a feature is in use is judged on the whole stored object, spec and status alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from understudy.admission.context import Context
 from understudy.admission.validation.resource import allocation
 from understudy.admission.validation.resource.allocation import DeviceID
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj
-
-ADMIN_ACCESS = features.DRA_ADMIN_ACCESS  # KEP-5018
-DEVICE_STATUS = features.DRA_RESOURCE_CLAIM_DEVICE_STATUS  # KEP-4817
-CONTROL_PLANE = features.DRA_CONTROL_PLANE_CONTROLLER  # KEP-3063
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease
+from understudy.machinery.types import Obj, at
 
 
 def drop_from_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
-    _drop_admin_access(_admin_access_places(claim), _admin_access_places(old), ctx)
-    if not ctx.gates[DEVICE_STATUS] and not _reports_devices(old):
-        claim.get("status", {}).pop("devices", None)
-    if not ctx.gates[CONTROL_PLANE]:
-        _drop_controller(claim, old)
+    """Drop disabled fields from a ResourceClaim, in place."""
+    drop_disabled_fields(_CLAIM_GUARDS[ctx.release], claim, old, ctx.gates)
 
 
 def drop_from_template(template: Obj, old: Obj | None, ctx: Context) -> None:
-    before = _requests(old["spec"].get("spec")) if old else []
-    _drop_admin_access(_requests(template["spec"].get("spec")), before, ctx)
+    """Drop disabled fields from a ResourceClaimTemplate, in place."""
+    drop_disabled_fields(_TEMPLATE_GUARDS[ctx.release], template, old, ctx.gates)
 
 
 def drop_from_class(class_: Obj, old: Obj | None, ctx: Context) -> None:
-    if not ctx.gates[CONTROL_PLANE] and (old is None or old["spec"].get("suitableNodes") is None):
-        class_["spec"].pop("suitableNodes", None)
+    """Drop disabled fields from a DeviceClass, in place."""
+    drop_disabled_fields(_CLASS_GUARDS[ctx.release], class_, old, ctx.gates)
 
 
 def drop_deallocated(claim: Obj, old: Obj, ctx: Context) -> None:
-    """What drivers reported of devices that are taken from the claim goes with them."""
+    """Drop what drivers reported of devices that an update takes from a claim (`dropDeallocatedStatusDevices`)."""
     status, before = claim.get("status") or {}, old.get("status") or {}
-    if not ctx.gates[DEVICE_STATUS] and not _reports_devices(old):
+    if not ctx.gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS] and not _reports_devices(old):
         return
     gone = set(allocation.allocated(before)) - set(allocation.allocated(status))
     left = [entry for entry in status.get("devices") or () if DeviceID.of(entry) not in gone]
@@ -49,49 +41,94 @@ def drop_deallocated(claim: Obj, old: Obj, ctx: Context) -> None:
         status["devices"] = left
 
 
-def _reports_devices(claim: Obj | None) -> bool:
-    return bool(claim and (claim.get("status") or {}).get("devices"))
+# --- DRAResourceClaimDeviceStatus (KEP-4817) --------------------------------------------------------------------------
 
 
-def _requests(spec: Obj | None) -> list[Obj]:
-    return ((spec or {}).get("devices") or {}).get("requests") or []
+def _reports_devices(claim: Obj) -> bool:
+    return bool(at(claim, "status", "devices"))
 
 
-def _admin_access_places(claim: Obj | None) -> list[Obj]:
-    """What can have adminAccess: requests, and what was allocated for them."""
-    return [*_requests(claim.get("spec")), *allocation.results(claim.get("status") or {})] if claim else []
+def _drop_devices(claim: Obj) -> None:
+    claim.get("status", {}).pop("devices", None)
 
 
-def _drop_admin_access(places: Sequence[Obj], old: Sequence[Obj], ctx: Context) -> None:
-    if ctx.gates[ADMIN_ACCESS] or not Limits.of(ctx.release).gates_admin_access:
-        return
-    if any(place.get("adminAccess") is not None for place in old):
-        return
+# --- DRAAdminAccess (KEP-5018) ----------------------------------------------------------------------------------------
+
+
+def _requests_of_template(template: Obj) -> list[Obj]:
+    requests: list[Obj] = at(template, "spec", "spec", "devices", "requests", default=[])
+    return requests
+
+
+def _requests_and_results(claim: Obj) -> list[Obj]:
+    """Return what can have adminAccess in a claim: requests, and the devices that were allocated for them."""
+    return [*at(claim, "spec", "devices", "requests", default=[]), *allocation.results(claim.get("status") or {})]
+
+
+def _has_admin_access(places: list[Obj]) -> bool:
+    return any(place.get("adminAccess") is not None for place in places)
+
+
+def _drop_admin_access(places: list[Obj]) -> None:
+    """Drop adminAccess from requests, and set it to null in results, which print it without a value too."""
     for place in places:
         if "adminAccess" in place:
-            _clear(place)
+            if "request" in place:
+                place["adminAccess"] = None
+            else:
+                del place["adminAccess"]
 
 
-def _clear(place: Obj) -> None:
-    """Results print adminAccess although it is null, requests do not."""
-    if "request" in place:
-        place["adminAccess"] = None
-    else:
-        del place["adminAccess"]
+# --- DRAControlPlaneController (KEP-3063, 1.31) -----------------------------------------------------------------------
 
 
-def _drop_controller(claim: Obj, old: Obj | None) -> None:
-    """Claims of control plane controllers (1.31): each field has a rule of its own."""
-    if old is not None and old["spec"].get("controller"):
-        controlled = True
-    else:
-        controlled = False
-        claim["spec"].pop("controller", None)
-    if old is None:
-        return
-    status, before = claim.get("status") or {}, old.get("status") or {}
-    result = status.get("allocation")
-    if not controlled and result is not None and before.get("allocation") is None:
-        result.pop("controller", None)
-    if not before.get("deallocationRequested") and not (result or {}).get("controller"):
-        status.pop("deallocationRequested", None)
+def _is_controlled_or_allocated(claim: Obj) -> bool:
+    return bool(at(claim, "spec", "controller")) or at(claim, "status", "allocation") is not None
+
+
+def _drop_controller_of_allocation(claim: Obj) -> None:
+    at(claim, "status", "allocation", default={}).pop("controller", None)
+
+
+def _asks_for_deallocation(claim: Obj) -> bool:
+    return bool(at(claim, "status", "deallocationRequested"))
+
+
+def _drop_deallocation(claim: Obj) -> None:
+    """Drop the request to deallocate, but for devices that a control plane controller allocated."""
+    if not at(claim, "status", "allocation", "controller"):
+        claim.get("status", {}).pop("deallocationRequested", None)
+
+
+_CLAIM_GUARDS = ByRelease(
+    {
+        V1_31: (
+            field_guard(features.DRA_CONTROL_PLANE_CONTROLLER, "spec", "controller"),
+            Guard(features.DRA_CONTROL_PLANE_CONTROLLER, _is_controlled_or_allocated, _drop_controller_of_allocation),
+            Guard(features.DRA_CONTROL_PLANE_CONTROLLER, _asks_for_deallocation, _drop_deallocation),
+        ),
+        V1_32: (
+            Guard(
+                features.DRA_ADMIN_ACCESS,
+                lambda claim: _has_admin_access(_requests_and_results(claim)),
+                lambda claim: _drop_admin_access(_requests_and_results(claim)),
+            ),
+            Guard(features.DRA_RESOURCE_CLAIM_DEVICE_STATUS, _reports_devices, _drop_devices),
+        ),
+    }
+)
+_TEMPLATE_GUARDS = ByRelease[tuple[Guard, ...]](
+    {
+        V1_31: (),
+        V1_32: (
+            Guard(
+                features.DRA_ADMIN_ACCESS,
+                lambda template: _has_admin_access(_requests_of_template(template)),
+                lambda template: _drop_admin_access(_requests_of_template(template)),
+            ),
+        ),
+    }
+)
+_CLASS_GUARDS = ByRelease[tuple[Guard, ...]](
+    {V1_31: (field_guard(features.DRA_CONTROL_PLANE_CONTROLLER, "spec", "suitableNodes"),), V1_32: ()}
+)

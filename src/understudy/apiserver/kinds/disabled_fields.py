@@ -1,0 +1,46 @@
+"""Fields behind feature gates: dropped while the gate is off, kept once the stored object uses them.
+
+    GUARDS = (field_guard(features.JOB_SUCCESS_POLICY, "spec", "successPolicy"), …)
+    drop_disabled_fields(GUARDS, job, old, ctx.gates)
+
+Each kind has a table of guards. Upstream has a function `dropDisabledFields` for each kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from understudy.machinery.releases.features import Gate, Gates
+from understudy.machinery.types import Obj, at
+
+Use = Callable[[Obj], bool]
+Drop = Callable[[Obj], None]
+
+
+class Guard(NamedTuple):
+    """A feature gate, a test whether a stored object uses its feature, and a function that takes its fields away."""
+
+    gate: Gate
+    is_used: Use
+    drop: Drop
+
+
+def field_guard(gate: Gate, *path: str) -> Guard:
+    """Return the guard of one field, such as ("spec", "managedBy")."""
+    *parents, name = path
+
+    def drop(obj: Obj) -> None:
+        (at(obj, *parents) or {}).pop(name, None)
+
+    return Guard(gate, lambda obj: at(obj, *path) is not None, drop)
+
+
+def drop_disabled_fields(guards: Iterable[Guard], obj: Obj, old: Obj | None, gates: Gates) -> None:
+    """Drop from an object, in place, the fields whose gate is off and whose feature the stored object does not use.
+
+    old  the stored object, or what else decides whether a feature is in use; None for a new object
+    """
+    for gate, is_used, drop in guards:
+        if not gates[gate] and (old is None or not is_used(old)):
+            drop(obj)
