@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -149,3 +150,35 @@ def test_exceptions_are_needed() -> None:
     """A folder that is no exception any more is taken off the list."""
     sizes = {folder: len(list((PACKAGE / folder).glob("[!_]*"))) for folder in ONE_ENTRY_EACH}
     assert {folder for folder, size in sizes.items() if size <= LARGEST_FOLDER} == set()
+
+
+RELEASES = "machinery.releases"  # the only folder that turns texts into releases
+RELEASE_TEXT = re.compile(r"v?1\.\d{1,2}")
+
+
+def releases_compared_with_texts() -> Iterator[str]:
+    """List the places that compare, or look up, something by the text of a release such as "1.32"."""
+    for module, path in SOURCES.items():
+        if is_inside(module, RELEASES):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            compared: list[ast.expr | None] = []
+            if isinstance(node, ast.Compare):
+                compared = [node.left, *node.comparators]
+            elif isinstance(node, ast.Dict):
+                compared = node.keys
+            elif isinstance(node, ast.MatchValue):
+                compared = [node.value]
+            elif isinstance(node, ast.Subscript):
+                compared = [node.slice]
+            if any(is_release_text(part) for operand in compared if operand for part in ast.walk(operand)):
+                yield f"{module}:{node.lineno}"
+
+
+def is_release_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str) and bool(RELEASE_TEXT.fullmatch(node.value))
+
+
+def test_releases_are_compared_as_values() -> None:
+    """A rule that names a release asks a Version, ByRelease, since or until: texts have no order."""
+    assert list(releases_compared_with_texts()) == []
