@@ -19,6 +19,23 @@ _OWN = {  # by API group
     "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
 }
+_META = "k8s.io/apimachinery/pkg/apis/meta/v1"
+_META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+_META_KINDS = frozenset(
+    (
+        "CreateOptions",
+        "GetOptions",
+        "ListOptions",
+        "PartialObjectMetadata",
+        "PartialObjectMetadataList",
+        "PatchOptions",
+        "Table",
+        "UpdateOptions",
+        "WatchEvent",
+    )
+)
+# Kinds of versions that are not served any more, which have the fields of one that is.
+_UNSERVED = {GroupVersionKind("policy", "v1beta1", "Eviction"): GroupVersionKind("policy", "v1", "Eviction")}
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"))
 
 
@@ -63,8 +80,26 @@ def _registered(schemas: Schemas, sent: GroupVersionKind, server: str) -> Struct
     """The type of a kind in the scheme that an API group is served by."""
     if sent.kind in _UNVERSIONED:
         return schemas.kind("", "v1", sent.kind)
+    sent = _UNSERVED.get(sent, sent)
     if not schemas.has_kind(*sent) or sent.group in _OWN.keys() - {server}:
         return None
     struct = schemas.kind(*sent)
     everywhere = sent.group == "" and struct.name.startswith("k8s.io/apimachinery/")
     return struct if server not in _OWN or sent.group == server or everywhere else None
+
+
+def decode_delete_options(schemas: Schemas, api_version: str, kind: str, decode: Callable[[Struct], Obj]) -> Obj:
+    """Return what `decode` makes of the body of a DELETE. Its scheme knows kinds of meta/v1 only.
+
+    DeleteOptions of any version will do, and a body need not say what it is. Raises DecodeError."""
+    if api_version.count("/") > 1:
+        raise DecodeError(f"unexpected GroupVersion string: {api_version}")
+    kind = kind or "DeleteOptions"
+    if kind == "DeleteOptions":
+        return decode(schemas.struct(f"{_META}.{kind}"))
+    if kind not in _UNVERSIONED and (api_version != "meta.k8s.io/v1" or kind not in _META_KINDS):
+        version = go_quote(api_version or "v1")
+        raise DecodeError(f'no kind {go_quote(kind)} is registered for version {version} in scheme "{_META_SCHEME}"')
+    struct = schemas.struct(f"{_META}.{kind}")
+    decode(struct)
+    raise DecodeError(f"converting ({struct.go}) to (v1.DeleteOptions): unknown conversion")

@@ -46,6 +46,15 @@ def test_names(server: Server, name: str) -> None:
     assert (status, answer["message"]) == (400, "name in URL does not match name in Eviction object")
 
 
+@pytest.mark.parametrize(
+    ("version", "status"), [("policy/v1", 201), ("policy/v1beta1", 201), ("policy/v2", 400), ("v1", 400)]
+)
+def test_versions_of_a_body(server: Server, version: str, status: int) -> None:
+    """The scheme knows policy/v1beta1, which no release here serves."""
+    body = {"apiVersion": version, "kind": "Eviction", "metadata": {"name": "p"}}
+    assert send(server, "POST", f"{PODS}/p/eviction", body).status == status
+
+
 @pytest.mark.parametrize("condition", [{"resourceVersion": "1"}, {"uid": "other"}])
 def test_preconditions(server: Server, condition: dict[str, str]) -> None:
     """A pod that does not meet them is left as it is."""

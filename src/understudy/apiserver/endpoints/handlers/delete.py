@@ -13,7 +13,6 @@ https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
@@ -27,6 +26,7 @@ from understudy.machinery.options import DeleteOptions, boolean, integer, list_o
 from understudy.machinery.releases import features
 from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
+from understudy.machinery.typeinfo.scheme import decode_delete_options
 from understudy.machinery.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -239,20 +239,13 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
     return validated_delete_options(options, query.all("dryRun"), call.release)
 
 
-def _body(api: Api, call: Call) -> dict[str, Any]:
-    struct = api.schemas.kind("", "v1", "DeleteOptions")
+def _body(api: Api, call: Call) -> Obj:
+    """Return the DeleteOptions of a body. Raises 500 for a body that is something else, and 415."""
     media = body_type(call.headers.get("Content-Type", ""))
     try:
         if media == PROTOBUF:
-            return decode_protobuf(call.body, struct)
+            return decode_protobuf(call.body, api.schemas.kind("", "v1", "DeleteOptions"))
         body = yaml_to_json(call.body)[0] if media == YAML else call.body
-        api_version, kind = read_type_meta(body)
-        if kind not in ("", "DeleteOptions"):
-            version = api_version or "v1"
-            raise errors.unknown_error(
-                f'no kind "{kind}" is registered for version "{version}" in scheme '
-                '"k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"'
-            )
-        return decode_json(body, struct)[0]
+        return decode_delete_options(api.schemas, *read_type_meta(body), lambda struct: decode_json(body, struct)[0])
     except DecodeError as why:
         raise errors.unknown_error(str(why)) from None

@@ -110,7 +110,6 @@ NODES = Rules(
     status=status(_drop, validate_update=in_order(CORE.updated, nodes.changed)),
     selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
     row=_row,
-    deleted=True,
 )
 
 

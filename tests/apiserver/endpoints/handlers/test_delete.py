@@ -1,0 +1,63 @@
+"""What a DELETE may have as its body, and what it answers: as kube-apiserver 1.32.5 does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.http import exchange
+from understudy import Server
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.32") as running:
+        yield running
+
+
+@pytest.mark.parametrize("query", ["", "?gracePeriodSeconds=0", "?propagationPolicy=Background", "?dryRun=All"])
+def test_node_is_answered_with_a_status(server: Server, query: str) -> None:
+    server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
+    for body in (None, {"kind": "DeleteOptions", "apiVersion": "v1"}):
+        status, answer = exchange(server, "DELETE", f"/api/v1/nodes/n?dryRun=All&{query[1:]}", body)
+        assert (status, answer["kind"], answer["status"]) == (200, "Status", "Success")
+        assert answer["details"]["name"] == "n"
+
+
+@pytest.mark.parametrize("version", ["", "v1", "meta.k8s.io/v1", "apps/v1", "nope/v1"])
+def test_options_of_any_version_will_do(server: Server, version: str) -> None:
+    server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}})
+    body = {"kind": "DeleteOptions", "apiVersion": version}
+    assert exchange(server, "DELETE", f"{MAPS}/m", body)[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "message"),
+    [
+        ("v1", "Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
+        ("apps/v1", "Status", "converting (v1.Status) to (v1.DeleteOptions): unknown conversion"),
+        ("", "APIGroup", "converting (v1.APIGroup) to (v1.DeleteOptions): unknown conversion"),
+        ("meta.k8s.io/v1", "WatchEvent", "converting (v1.WatchEvent) to (v1.DeleteOptions): unknown conversion"),
+        ("meta.k8s.io/v1", "ListOptions", "converting (v1.ListOptions) to (v1.DeleteOptions): unknown conversion"),
+        ("meta.k8s.io/v1", "Table", "converting (v1.Table) to (v1.DeleteOptions): unknown conversion"),
+        ("v1", "WatchEvent", f'no kind "WatchEvent" is registered for version "v1" in scheme "{SCHEME}"'),
+        ("v1", "Pod", f'no kind "Pod" is registered for version "v1" in scheme "{SCHEME}"'),
+        ("", "Pod", f'no kind "Pod" is registered for version "v1" in scheme "{SCHEME}"'),
+        ("a/b/c", "DeleteOptions", "unexpected GroupVersion string: a/b/c"),
+    ],
+)
+def test_other_kinds_do_not_convert(server: Server, version: str, kind: str, message: str) -> None:
+    """The body of a DELETE is read before the object is looked for."""
+    for path in (f"{MAPS}/absent", f"{MAPS}?labelSelector=a%3Db"):
+        status, answer = exchange(server, "DELETE", path, {"apiVersion": version, "kind": kind})
+        assert (status, answer["message"]) == (500, message)
+
+
+def test_misfit_is_told_before_the_kind(server: Server) -> None:
+    body = {"apiVersion": "v1", "kind": "Status", "code": "x"}
+    _, answer = exchange(server, "DELETE", f"{MAPS}/absent", body)
+    assert answer["message"] == "json: cannot unmarshal string into Go struct field Status.code of type int32"
