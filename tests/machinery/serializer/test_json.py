@@ -9,7 +9,14 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.machinery.golang.json_writer import RawObject
-from understudy.machinery.serializer.json import DecodeError, decode_json, decode_value, encode, read_type_meta
+from understudy.machinery.serializer.json import (
+    DecodeError,
+    decode_json,
+    decode_value,
+    encode,
+    parse_json,
+    read_type_meta,
+)
 from understudy.machinery.typeinfo.schema import Schemas, Struct
 
 SCHEMAS = Schemas.of(NEWEST)
@@ -229,7 +236,7 @@ def test_errors(struct: Struct, body: str, wanted: str) -> None:
 def test_syntax_errors(body: str, wanted: str) -> None:
     assert error_of(body.encode(), CLAIM) == wanted
     with pytest.raises(DecodeError) as raised:
-        read_type_meta(body.encode())
+        read_type_meta(parse_json(body.encode()))
     assert str(raised.value) == f"couldn't get version/kind; json parse error: {wanted}"
 
 
@@ -326,16 +333,16 @@ def test_canonical_is_what_decoding_makes() -> None:
 )
 def test_sniff(body: str, wanted: tuple[str, str]) -> None:
     """kind and apiVersion are found in any case, and the last one counts."""
-    assert read_type_meta(body.encode()) == wanted
+    assert read_type_meta(parse_json(body.encode())) == wanted
 
 
 def test_sniff_errors() -> None:
     before = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     with pytest.raises(DecodeError) as raised:
-        read_type_meta(b'{"kind":5,"apiVersion":true}')
+        read_type_meta(parse_json(b'{"kind":5,"apiVersion":true}'))
     assert str(raised.value) == f"{before} number into Go struct field .kind of type string"
     with pytest.raises(DecodeError, match=r"array into Go value of type struct { APIVersion string"):
-        read_type_meta(b"[]")
+        read_type_meta(parse_json(b"[]"))
 
 
 def test_text_that_is_not_unicode() -> None:

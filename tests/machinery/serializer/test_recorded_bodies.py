@@ -19,6 +19,7 @@ from understudy.machinery.serializer.json import (
     decode_value,
     decode_yaml,
     encode,
+    parse_json,
     read_type_meta,
     yaml_to_json,
 )
@@ -77,7 +78,7 @@ def _writes(release: str) -> Iterator[tuple[str, Struct, bytes, bool, Any]]:
 def outcome(struct: Struct, body: bytes, is_yaml: bool) -> tuple[Any, list[str], str]:
     """(object, strict errors, error)"""
     try:
-        read_type_meta(yaml_to_json(body)[0] if is_yaml else body)
+        read_type_meta(parse_json(yaml_to_json(body)[0] if is_yaml else body))
         return *(decode_yaml if is_yaml else decode_json)(body, struct), ""
     except DecodeError as error:
         return None, [], str(error)

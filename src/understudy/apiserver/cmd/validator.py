@@ -22,7 +22,7 @@ from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.serializer.json import DecodeError, decode_json, encode, read_type_meta
+from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
 
@@ -104,12 +104,13 @@ class Validator:
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Kind, version, decoded object, and what strict decoding says of it. Raises _UnusableError."""
         try:
-            api_version, name = read_type_meta(body)
+            parsed = parse_json(body)
+            api_version, name = read_type_meta(parsed)
             group, version = split_api_version(api_version)
             kind = self.release.kind(group, name)
             if kind is None or version not in kind.versions:
                 raise _UnusableError("NoMatch", f'no matches for kind "{name}" in version "{api_version}"')
-            return kind, version, *decode_json(body, kind.struct(version))
+            return kind, version, *decode_parsed(parsed, kind.struct(version))
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
 

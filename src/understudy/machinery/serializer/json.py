@@ -26,11 +26,14 @@ from understudy.machinery.types import Obj
 
 __all__ = [
     "DecodeError",
+    "Parsed",
     "decode_json",
+    "decode_parsed",
     "decode_value",
     "decode_value_fast",
     "decode_yaml",
     "encode",
+    "parse_json",
     "read_type_meta",
     "type_meta_of",
     "yaml_to_json",
@@ -56,32 +59,41 @@ def _not_json(text: str) -> NoReturn:
 _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).decode
 
 
-class _Sniffed(NamedTuple):
-    """What was parsed to sniff a body: the decoder that follows does not parse it again."""
+class Parsed(NamedTuple):
+    """A JSON body, parsed once: first `read_type_meta` reads what it is, then `decode_parsed` makes its object.
+
+    text   the body as text, None if only the exact decoder can read it; then there is no value
+    value  Python's, of which the decoded object keeps parts: a body is decoded once
+    """
 
     body: bytes
+    text: str | None
     value: Any
 
 
-_sniffed = _Sniffed(b"", None)
-
-
-def _parsed(body: bytes, text: str) -> Any:
-    """The value of a body. What was sniffed is given away: whoever decodes it may keep parts."""
-    global _sniffed
-    sniffed, _sniffed = _sniffed, _Sniffed(b"", None)
-    return sniffed.value if sniffed.body is body and body else _loads(text)
+def parse_json(body: bytes) -> Parsed:
+    """Return a JSON body with its value. Whatever is wrong with it is told by those who read it further."""
+    try:
+        text = body.decode()
+        return Parsed(body, text, _loads(text))
+    except (NeedsExactDecoder, ValueError, RecursionError):
+        return Parsed(body, None, None)
 
 
 def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
-    """The canonical object and the strict errors of a JSON body. Raises DecodeError."""
+    """Return the canonical object and the strict errors of a JSON body. Raises DecodeError."""
+    return decode_parsed(parse_json(body), struct)
+
+
+def decode_parsed(parsed: Parsed, struct: Struct) -> tuple[Obj, list[str]]:
+    """Return the canonical object and the strict errors of a JSON body that is parsed already. Raises DecodeError."""
+    text = parsed.text
     try:
-        text = body.decode()
-        if "\\u" in text and _TELLING_ESCAPE.search(text):
+        if text is None or ("\\u" in text and _TELLING_ESCAPE.search(text)):
             raise NeedsExactDecoder
-        return struct_converter(struct)(_parsed(body, text), SourceText(text)), []
+        return struct_converter(struct)(parsed.value, SourceText(text)), []
     except (NeedsExactDecoder, ValueError, RecursionError):
-        return _decode_exactly(to_text(body), struct)
+        return _decode_exactly(to_text(parsed.body), struct)
 
 
 def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
@@ -124,16 +136,12 @@ def decode_value(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
     return (obj, []) if obj is not None else _decode_exactly(to_text(encode(value)), struct)
 
 
-def read_type_meta(body: bytes) -> tuple[str, str]:
-    """(apiVersion, kind) of a JSON body, "" where there is none. Names are matched in any case, the last one wins.
+def read_type_meta(parsed: Parsed) -> tuple[str, str]:
+    """Return (apiVersion, kind) of a JSON body, "" where there is none. Names match in any case, the last one wins.
+
     Raises DecodeError."""
-    global _sniffed
-    try:
-        value = _loads(body.decode())
-    except (NeedsExactDecoder, ValueError, RecursionError):
-        return _sniff_exactly(to_text(body))
-    _sniffed = _Sniffed(body, value)
-    return _sniff_quickly(value) or _sniff_exactly(to_text(body))
+    quick = _sniff_quickly(parsed.value) if parsed.text is not None else None
+    return quick or _sniff_exactly(to_text(parsed.body))
 
 
 def type_meta_of(value: Any) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.machinery import clock, errors
 from understudy.machinery.options import DeleteOptions, boolean, integer, list_options, validated_delete_options
 from understudy.machinery.releases import features
-from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
+from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.typeinfo.scheme import decode_delete_options
 from understudy.machinery.types import Obj
@@ -245,7 +245,7 @@ def _body(api: Api, call: Call) -> Obj:
     try:
         if media == PROTOBUF:
             return decode_protobuf(call.body, api.schemas.kind("", "v1", "DeleteOptions"))
-        body = yaml_to_json(call.body)[0] if media == YAML else call.body
-        return decode_delete_options(api.schemas, *read_type_meta(body), lambda struct: decode_json(body, struct)[0])
+        body = parse_json(yaml_to_json(call.body)[0] if media == YAML else call.body)
+        return decode_delete_options(api.schemas, *read_type_meta(body), lambda struct: decode_parsed(body, struct)[0])
     except DecodeError as why:
         raise errors.unknown_error(str(why)) from None

@@ -6,6 +6,8 @@ what the path wants (`schemes`); the errors of all three steps name what was sen
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
@@ -15,7 +17,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT
-from understudy.machinery.serializer.json import DecodeError, decode_json, read_type_meta, yaml_to_json
+from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
 from understudy.machinery.typeinfo.schema import Schemas, Struct
@@ -38,19 +40,19 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str
 
     `validation` is that of unknown and duplicate fields. Raises 400 and 415."""
     media = body_type(call.headers.get("Content-Type", ""))
-    body = call.body
     strict: list[str] = []
+    decode: Callable[[Struct], tuple[Obj, list[str]]]
     try:
-        if media == YAML:
-            body, strict = yaml_to_json(body)
-        api_version, name = read_protobuf_type_meta(body) if media == PROTOBUF else read_type_meta(body)
-        sent = gvk_with_defaults(api_version, name, wanted)
+        if media == PROTOBUF:
+            type_meta, decode = read_protobuf_type_meta(call.body), partial(_from_protobuf, call.body)
+        else:
+            body, strict = yaml_to_json(call.body) if media == YAML else (call.body, [])
+            parsed = parse_json(body)
+            type_meta, decode = read_type_meta(parsed), partial(decode_parsed, parsed)
+        sent = gvk_with_defaults(*type_meta, wanted)
     except DecodeError as why:
         text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(call.body)})"
         raise errors.bad_request(text) from None
-
-    def decode(struct: Struct) -> tuple[Obj, list[str]]:
-        return (decode_protobuf(body, struct), []) if media == PROTOBUF else decode_json(body, struct)
 
     try:
         obj, found = decode_registered(schemas, sent, wanted, decode, lambda: call.body.decode("utf-8", "replace"))
@@ -63,6 +65,11 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str
     if validation != IGNORE:
         call.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
     return Sent(obj, sent)
+
+
+def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
+    """Return the object of a protobuf body, which knows no strict errors."""
+    return decode_protobuf(body, struct), []
 
 
 def read_object(call: Call, schemas: Schemas, kind: Kind, version: str, validation: str) -> Obj:
