@@ -14,6 +14,7 @@ from tests.releases import RELEASES
 from understudy import Server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=str)
@@ -85,3 +86,20 @@ def test_long_selectors(server: Server) -> None:
     """A request's line may be as long as its selectors make it."""
     labels = ",".join(f"label{i}=value{i}" for i in range(2000))
     assert send(server, "GET", f"{MAPS}?labelSelector={labels}").status == 200
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "begin"),
+    [
+        ("application/json", "application/json", b'{"kind":"Status"'),
+        ("application/yaml", "application/yaml", b"apiVersion: v1\ncode: 413\n"),
+        (PROTOBUF, PROTOBUF, b"k8s\x00\n\x0c\n\x02v1\x12\x06Status"),
+    ],
+)
+def test_too_large_body_is_refused_in_the_form_asked_for(
+    server: Server, accept: str, content_type: str, begin: bytes
+) -> None:
+    answer = send(server, "POST", MAPS, b"x" * 4 * 1024 * 1024, accept=accept)
+    assert (answer.status, answer.headers["Content-Type"]) == (413, content_type)
+    assert answer.body.startswith(begin)
+    assert b"Request entity too large: limit is 3145728" in answer.body
