@@ -21,8 +21,8 @@ from understudy.admission.cel.checker.environment import device_environment
 from understudy.admission.context import Context
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints.handlers import write
-from understudy.apiserver.endpoints.request import Call
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoded import to_internal, typed
 from understudy.apiserver.registry.kind import Kind
@@ -79,7 +79,7 @@ class Timing:
         return statistics.median(took)
 
 
-def parts(timing: Timing, api: Api) -> None:
+def parts(timing: Timing, api: ServerState) -> None:
     """Decoding, validation and CEL."""
     context = Context(api.release.version, api.gates, VERSION)
     for what, sent in {"a claim": claim("claim"), "a slice of 128 devices": slice_of(128)}.items():
@@ -87,10 +87,10 @@ def parts(timing: Timing, api: Api) -> None:
         struct, body = kind.struct(VERSION), json.dumps(sent).encode()
         timing.show(f"decode {what}, {len(body)} bytes", partial(decode_json, body, struct))
         obj = typed(kind, VERSION, decode_json(body, struct)[0])
-        kind.rules.defaults(obj, context)
+        kind.behavior.defaults(obj, context)
         stored = to_internal(kind, VERSION, obj)
-        assert kind.rules.strategy.validate(stored, context) == []
-        timing.show(f"validate {what}", partial(kind.rules.strategy.validate, stored, context))
+        assert kind.behavior.strategy.validate(stored, context) == []
+        timing.show(f"validate {what}", partial(kind.behavior.strategy.validate, stored, context))
     environment = device_environment(api.release.version)
     timing.show("CEL: compile, check, estimate", partial(compiler.compile.__wrapped__, SELECTOR, environment))
     compiled = compiler.compile(SELECTOR, environment)
@@ -100,7 +100,7 @@ def parts(timing: Timing, api: Api) -> None:
     timing.show("CEL: evaluate", partial(compiled.evaluate, device))
 
 
-def kind_of(api: Api, obj: dict[str, Any]) -> Kind:
+def kind_of(api: ServerState, obj: dict[str, Any]) -> Kind:
     kind = api.release.kind(GROUP, obj["kind"])
     assert kind is not None
     return kind
@@ -112,7 +112,7 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
     def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
         headers = {"Accept": "application/json", "Content-Type": media}
         raw = b"" if body is None else json.dumps(body).encode()
-        call = Call(method, path, headers, raw, Query(query), dispatcher.api.release.version)
+        call = Request(method, path, headers, raw, Query(query), dispatcher.state.release.version)
         answering = dispatcher(call).__await__()
         try:
             next(answering)
@@ -137,14 +137,14 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
     works: dict[str, Callable[[], Any]] = {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}
     for what, work in works.items():
         whole = timing.show(what, work)
-        with patch.object(write.Writer, "own", lambda *_: None):
+        with patch.object(write.WriteRequest, "update_managed_fields", lambda *_: None):
             without = timing.show(f"{what}, without managed fields", work)
         print(f"{'':52s} {100 * (whole - without) / whole:9.0f} %   for managed fields")
 
 
-async def prepared() -> tuple[Api, Dispatcher]:
+async def prepared() -> tuple[ServerState, Dispatcher]:
     release = Release.of(V1_32)
-    api = Api(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
+    api = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
     return api, Dispatcher(api, Authenticator(None, api.user_of, anonymous=True), "http://127.0.0.1:0")
 

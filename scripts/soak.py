@@ -161,9 +161,9 @@ class Watcher:
     async def _watch(self) -> None:
         """Until the connection is lost, by chance, or the version is too old."""
         path = f"{self.path}?watch=true&allowWatchBookmarks=true&resourceVersion={self.version}"
-        patience = self.rng.expovariate(1 / 3) if self.rng else None
+        wait_seconds = self.rng.expovariate(1 / 3) if self.rng else None
         try:
-            async with asyncio.timeout(patience), self.run.address.request("GET", path) as answer:
+            async with asyncio.timeout(wait_seconds), self.run.address.request("GET", path) as answer:
                 async for line in answer.lines():
                     if not self._take(json.loads(line)):
                         return
@@ -270,7 +270,7 @@ class Holdings:
 
     async def _count(self) -> dict[str, int]:
         listening: Any = self._server._listening
-        store: Any = self._server.api.registry.store
+        store: Any = self._server.state.registry.store
         return {
             "tasks": len(asyncio.all_tasks()),
             "watches in the store": len(store._watches),
@@ -315,7 +315,7 @@ async def soak(server: Server, count: int, seconds: float, seed: int, growth: fl
     await asyncio.sleep(seconds)
     run.writing = False
     await asyncio.gather(*writers)
-    if not await caught_up(references, watchers, server.api.registry.store.revision):
+    if not await caught_up(references, watchers, server.state.registry.store.revision):
         run.fail(f"not everybody has caught up within {QUIET} s")
     ended = [task for task in following if task.done()]
     for task in ended:

@@ -47,7 +47,7 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
     with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens) as running:
-        running.api.registry.patience = 0.02  # seconds; the answer is the same
+        running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if request.param.endswith("-compacted"):
             running.compact()
         yield running
@@ -82,7 +82,7 @@ def test_kubectl_sessions(
     server: Server, kubectl: str, path: Path, name: str, agreement: Agreement, tmp_path: Path
 ) -> None:
     """kubectl prints the same, to the letter, and ends with the same status."""
-    store = server.api.registry.store
+    store = server.state.registry.store
     session = sessions.Session(server.url, kubectl, tmp_path, lambda: store.watching("/registry/"))
     outcome = replay.Outcome()
     for number, step in enumerate(replay.read(path), 1):

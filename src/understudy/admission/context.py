@@ -27,7 +27,9 @@ class Context:
     subresource: str = ""
     dry_run: bool = False
     now: str = ""  # RFC 3339, seconds
-    sound_metadata: bool = False  # the registry has found nothing wrong with it; kinds need not look for the same again
+    metadata_validated: bool = (
+        False  # the registry has found nothing wrong with it; kinds need not look for the same again
+    )
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()

@@ -34,9 +34,9 @@ class World:
     def __init__(self, release: Version = V1_32, **gates: bool) -> None:
         self.release = release
         self.ctx = Context(release, Gates.of(release, gates or ALL_ON[release]), VERSIONS[release])
-        self.rules = resource.rules(release)["ResourceClaim"]
-        assert self.rules.status is not None
-        self.status_rules = self.rules.status
+        self.behavior = resource.behaviors(release)["ResourceClaim"]
+        assert self.behavior.status is not None
+        self.status_rules = self.behavior.status
         self.claim: Obj = {}
 
     def decoded(self, spec: Obj, status: Obj | None = None) -> Obj:
@@ -44,13 +44,13 @@ class World:
         struct = Schemas.of(self.release).kind("resource.k8s.io", VERSIONS[self.release], "ResourceClaim")
         decoded, _ = decode_json(encode(obj), struct)
         decoded["metadata"] |= {"namespace": "n", "uid": "u", "resourceVersion": "1"}
-        self.rules.defaults(decoded, self.ctx)
+        self.behavior.defaults(decoded, self.ctx)
         return decoded
 
     def create(self, **spec: Any) -> None:
         self.claim = self.decoded({"devices": DEVICES, **spec})
-        self.rules.strategy.prepare_for_create(self.claim, self.ctx)
-        assert self.rules.strategy.validate(self.claim, self.ctx) == []
+        self.behavior.strategy.prepare_for_create(self.claim, self.ctx)
+        assert self.behavior.strategy.validate(self.claim, self.ctx) == []
 
     def _written(self, strategy: Any, new: Obj) -> list[str]:
         new["metadata"] = copy.deepcopy(self.claim["metadata"])
@@ -61,7 +61,7 @@ class World:
         return errors
 
     def update(self, **spec: Any) -> list[str]:
-        return self._written(self.rules.strategy, self.decoded({"devices": DEVICES, **spec}))
+        return self._written(self.behavior.strategy, self.decoded({"devices": DEVICES, **spec}))
 
     def report(self, **status: Any) -> list[str]:
         """A new status; the errors if it is refused."""
@@ -83,7 +83,7 @@ def reserved_for(*consumers: Obj) -> Obj:
 def test_clients_do_not_set_the_status(release: Version) -> None:
     world = World(release)
     world.claim = world.decoded({"devices": DEVICES}, {"reservedFor": [POD]})
-    world.rules.strategy.prepare_for_create(world.claim, world.ctx)
+    world.behavior.strategy.prepare_for_create(world.claim, world.ctx)
     assert world.status == {}
 
 
@@ -279,6 +279,6 @@ def test_device_status_is_kept_while_there_is_any() -> None:
 )
 def test_the_state_column(release: Version, status: Obj, deleted: bool, state: str) -> None:
     fields: Obj = {"name": "claim"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})
-    row = resource.rules(release)["ResourceClaim"].row
+    row = resource.behaviors(release)["ResourceClaim"].table_row
     assert row is not None
     assert row({"metadata": fields, "spec": {}, "status": status}, 0)[:2] == ["claim", state]

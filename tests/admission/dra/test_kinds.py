@@ -31,15 +31,15 @@ def stored(name: str, version: str = "v1beta1", release: str = "1.32", **spec: A
     ctx = Context(validator.release.version, Gates.of(validator.release.version), version)
     found = validator.internal(kind, version, decoded, ctx)
     found["metadata"] |= {"uid": "u", "resourceVersion": "1"} | ({"namespace": "n"} if kind.namespaced else {})
-    kind.rules.strategy.prepare_for_create(found, ctx)
+    kind.behavior.strategy.prepare_for_create(found, ctx)
     return kind, ctx, found
 
 
 def update(kind: Kind, ctx: Context, old: Obj, **spec: Any) -> tuple[Obj, list[str]]:
     new = copy.deepcopy(old)
     new["spec"] |= spec
-    kind.rules.strategy.prepare_for_update(new, old, ctx)
-    return new, [error.text(ctx.release) for error in kind.rules.strategy.validate_update(new, old, ctx)]
+    kind.behavior.strategy.prepare_for_update(new, old, ctx)
+    return new, [error.text(ctx.release) for error in kind.behavior.strategy.validate_update(new, old, ctx)]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_slice_stays_where_it_is(field: str, value: Any, error: str) -> None:
 )
 def test_a_slice_is_for_nodes_named_in_one_way(spec: Obj, error: str) -> None:
     kind, ctx, slice_ = stored("ResourceSlice", **spec)
-    errors = kind.rules.strategy.validate(slice_, ctx)
+    errors = kind.behavior.strategy.validate(slice_, ctx)
     assert errors[0].text(ctx.release).startswith(error)
 
 
@@ -100,9 +100,11 @@ def test_errors_about_keys_stand_at_the_key(key: str, place: str) -> None:
     """A long one is shortened in its middle."""
     device = {"name": "a", "basic": {"attributes": {key: {"int": 1}}}}
     kind, ctx, slice_ = stored("ResourceSlice", devices=[device])
-    assert {error.field for error in kind.rules.strategy.validate(slice_, ctx)} == {f"spec.devices[0].basic.{place}"}
+    assert {error.field for error in kind.behavior.strategy.validate(slice_, ctx)} == {f"spec.devices[0].basic.{place}"}
     kind, ctx, slice_ = stored("ResourceSlice", "v1alpha3", "1.31", devices=[device])
-    assert {error.field for error in kind.rules.strategy.validate(slice_, ctx)} == {"spec.devices[0].basic.attributes"}
+    assert {error.field for error in kind.behavior.strategy.validate(slice_, ctx)} == {
+        "spec.devices[0].basic.attributes"
+    }
 
 
 @pytest.mark.parametrize(
@@ -149,12 +151,12 @@ def test_a_template_cannot_be_changed() -> None:
 
 
 def test_capacities_differ_by_version() -> None:
-    conversion = resource.rules(V1_32)["ResourceSlice"].conversions["v1alpha3"]
+    conversion = resource.behaviors(V1_32)["ResourceSlice"].conversions["v1alpha3"]
     alpha = objects("v1alpha3")["ResourceSlice"]
     internal = conversion.to_internal(alpha)
     assert internal["spec"]["devices"][0]["basic"]["capacity"] == {"memory": {"value": "80Gi"}}
     assert conversion.from_internal(internal) == alpha == objects("v1alpha3")["ResourceSlice"]
-    assert resource.rules(V1_31)["ResourceSlice"].conversions == {}
+    assert resource.behaviors(V1_31)["ResourceSlice"].conversions == {}
 
 
 @pytest.mark.parametrize(
@@ -177,4 +179,4 @@ def test_scheduling_contexts(spec: Obj, errors: list[str]) -> None:
 
 
 def test_scheduling_contexts_are_of_1_31() -> None:
-    assert "PodSchedulingContext" not in resource.rules(V1_32)
+    assert "PodSchedulingContext" not in resource.behaviors(V1_32)

@@ -96,14 +96,14 @@ def stored(validator: Validator, kind: Kind, version: str, decoded: dict[str, An
     ctx = validator.context(version)
     obj = validator.internal(kind, version, decoded, ctx)
     obj["metadata"] |= {"uid": "u", "resourceVersion": "1", "namespace": "default" if kind.namespaced else ""}
-    kind.rules.strategy.prepare_for_create(obj, ctx)
+    kind.behavior.strategy.prepare_for_create(obj, ctx)
     return obj
 
 
 def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: dict[str, Any]) -> None:
     old = stored(validator, kind, version, decoded)
     new = copy.deepcopy(old)
-    ctx, strategy = validator.context(version), kind.rules.strategy
+    ctx, strategy = validator.context(version), kind.behavior.strategy
     strategy.prepare_for_update(new, old, ctx)
     assert new == old
     assert objectmeta.validate_update(new["metadata"], old["metadata"]) == []
@@ -121,7 +121,7 @@ def test_any_status_is_decided_on(release: str, version: str, data: st.DataObjec
     )
     kind = validator.release.kind("resource.k8s.io", "ResourceClaim")
     assert kind is not None
-    assert kind.rules.status is not None
+    assert kind.behavior.status is not None
     claim = objects(version)["ResourceClaim"]
     old = stored(validator, kind, version, decode_json(encode(claim), kind.struct(version))[0])
     status = data.draw(mangled(STATUS))
@@ -129,7 +129,7 @@ def test_any_status_is_decided_on(release: str, version: str, data: st.DataObjec
         decoded, _ = decode_json(encode(claim | {"status": status}), kind.struct(version))
     except DecodeError:
         return
-    ctx, strategy = validator.context(version), kind.rules.status
+    ctx, strategy = validator.context(version), kind.behavior.status
     new = validator.internal(kind, version, decoded, ctx)
     new["metadata"] = copy.deepcopy(old["metadata"])
     strategy.prepare_for_update(new, old, ctx)

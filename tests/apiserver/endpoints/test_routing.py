@@ -90,6 +90,6 @@ def test_targets() -> None:
     assert namespace is not None
     assert nodes is not None
     assert named is not None
-    assert (namespace.target.namespace, namespace.target.name) == ("", "ns")
-    assert (nodes.target.namespace, nodes.target.name) == ("", "")
-    assert (named.target.namespace, named.target.name) == ("ns", "x")
+    assert (namespace.scope.namespace, namespace.scope.name) == ("", "ns")
+    assert (nodes.scope.namespace, nodes.scope.name) == ("", "")
+    assert (named.scope.namespace, named.scope.name) == ("ns", "x")

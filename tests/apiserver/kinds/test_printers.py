@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
-from understudy.apiserver.kinds.batch import rules as batch
+from understudy.apiserver.kinds.batch import behaviors as batch
 from understudy.apiserver.kinds.core import pod_table
-from understudy.apiserver.kinds.core.nodes import rules as nodes
+from understudy.apiserver.kinds.core.nodes import behaviors as nodes
 from understudy.apiserver.kinds.core.pods import delete_grace
 from understudy.apiserver.kinds.printers import human_duration
 
@@ -95,7 +95,7 @@ def test_a_node() -> None:
         "spec": {"unschedulable": True},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1.32.0"}},
     }
-    row = nodes(NEWEST)["", "Node"].row
+    row = nodes(NEWEST)["", "Node"].table_row
     assert row is not None
     assert row(node, 0)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
 
@@ -112,7 +112,7 @@ def test_a_finished_job() -> None:
             "conditions": [{"type": "Complete", "status": "True"}],
         },
     }
-    row = batch(NEWEST)["batch", "Job"].row
+    row = batch(NEWEST)["batch", "Job"].table_row
     assert row is not None
     assert row(job, 0)[1:4] == ["Complete", "1/1", "90s"]
 

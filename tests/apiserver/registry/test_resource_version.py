@@ -25,7 +25,7 @@ OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}
 async def test_a_write_ends_the_wait() -> None:
     """A read that wants the next version goes on with the write that makes it, not with the one before."""
     store = MemoryStore()
-    waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), patience=TIMEOUT))
+    waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), wait_seconds=TIMEOUT))
     for name in "ab":
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -38,7 +38,7 @@ async def test_patience_ends_the_wait() -> None:
     """Without a write the read is refused in the end, and leaves nothing behind in the store."""
     store = MemoryStore()
     with pytest.raises(StatusError) as refused:
-        await resource_version.wait_for(store, "9", patience=0)
+        await resource_version.wait_for(store, "9", wait_seconds=0)
     assert (refused.value.code, refused.value.retry_after, store.watching("/")) == (504, 1, 0)
 
 
@@ -47,13 +47,13 @@ async def test_versions_that_are_there_wait_for_nothing() -> None:
     store = MemoryStore()
     for version in ("", "0", str(store.revision)):
         with pytest.raises(StopIteration):
-            resource_version.wait_for(store, version, patience=TIMEOUT).send(None)
+            resource_version.wait_for(store, version, wait_seconds=TIMEOUT).send(None)
 
 
 @pytest.fixture(scope="module", params=RELEASES, ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
-        running.api.registry.patience = 0
+        running.state.registry.wait_seconds = 0
         yield running
 
 

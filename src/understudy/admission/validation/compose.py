@@ -15,16 +15,16 @@ Check = Callable[[Obj, Context], Errors]
 Update = Callable[[Obj, Obj, Context], Errors]
 
 
-def again(*checks: Check) -> Update:
+def as_on_create(*checks: Check) -> Update:
     """What is asked of a new object, asked of a changed one."""
     return lambda obj, old, ctx: [error for check in checks for error in check(obj, ctx)]
 
 
-def unasked(obj: Obj, ctx: Context) -> Errors:
+def no_metadata_validation(obj: Obj, ctx: Context) -> Errors:
     """Of kinds that leave metadata to the registry."""
     return []
 
 
-def in_order(*rules: Update) -> Update:
+def all_of(*rules: Update) -> Update:
     """All that the rules find, one after the other."""
     return lambda obj, old, ctx: [error for rule in rules for error in rule(obj, old, ctx)]

@@ -100,7 +100,7 @@ class Metadata:
     def created(self, obj: Obj, ctx: Context) -> Errors:
         """What is wrong with the metadata of an object as if it was new. The registry has set its namespace."""
         fields, namespaced = obj["metadata"], "namespace" in obj["metadata"]
-        if ctx.sound_metadata:
+        if ctx.metadata_validated:
             errors = _names(fields, namespaced, self.name, METADATA)
         else:
             errors = validate(fields, namespaced=namespaced, name=self.name)
@@ -109,7 +109,7 @@ class Metadata:
     def updated(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
         """What is wrong with the metadata of an object that replaces another one."""
         fields = obj["metadata"]
-        errors = [] if ctx.sound_metadata else validate_update(fields, old["metadata"])
+        errors = [] if ctx.metadata_validated else validate_update(fields, old["metadata"])
         return errors + finalizer_names(fields) if self.domains else errors
 
 

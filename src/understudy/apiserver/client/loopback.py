@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import orjson
 
 from understudy.apiserver.client.manifests import Document, LoadError, read_manifests
-from understudy.apiserver.endpoints.request import Call, Reply, Stream
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError
@@ -33,7 +33,9 @@ class Client:
     token    the bearer token of an administrator, "" where the server asks for none
     """
 
-    def __init__(self, answer: Callable[[Call], Awaitable[Reply | Stream]], release: Release, token: str) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Awaitable[Response | WatchResponse]], release: Release, token: str
+    ) -> None:
         self._answer = answer
         self._release = release
         self._token = token
@@ -47,8 +49,8 @@ class Client:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         raw = b"" if body is None else orjson.dumps(body)
-        answer = await self._answer(Call(method, path, headers, raw, Query(text), self._release.version))
-        assert isinstance(answer, Reply)
+        answer = await self._answer(Request(method, path, headers, raw, Query(text), self._release.version))
+        assert isinstance(answer, Response)
         found: Obj = orjson.loads(answer.body)
         if answer.status >= 400:
             reason, details = found.get("reason", ""), found.get("details")

@@ -117,7 +117,7 @@ async def _until_stopped(server: object, kubeconfig: str | None) -> int:
     try:
         if kubeconfig:
             server.write_kubeconfig(kubeconfig)
-        print(f"understudy: Kubernetes {server.api.release.version} API at {server.url}", flush=True)
+        print(f"understudy: Kubernetes {server.state.release.version} API at {server.url}", flush=True)
         await stopped.wait()
     finally:
         await server.stop()

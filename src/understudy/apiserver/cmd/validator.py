@@ -116,7 +116,7 @@ class Validator:
 
     def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
         """What is wrong with an object of a kind, as decoded from that version. It is edited."""
-        ctx, strategy = self.context(version), kind.rules.strategy
+        ctx, strategy = self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
         creation.complete(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
@@ -128,7 +128,7 @@ class Validator:
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:
         """The internal form of a decoded object, with its defaults and metadata of its own."""
-        kind.rules.defaults(decoded, ctx)
+        kind.behavior.defaults(decoded, ctx)
         obj = to_internal(kind, version, decoded)
         return obj | {"metadata": dict(obj.get("metadata") or {})}
 

@@ -23,16 +23,16 @@ from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.errors import StatusError
 
-KNOWN: dict[str, Callable[[Api], Controller]] = {
+KNOWN: dict[str, Callable[[ServerState], Controller]] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
 }
 # Those of kube-apiserver itself, with what each looks at.
-OWN: tuple[tuple[Callable[[Api], Controller], str], ...] = (
+OWN: tuple[tuple[Callable[[ServerState], Controller], str], ...] = (
     (DefinitionController, definitions.PREFIX),
     (FlowSchemaController, flow_schemas.SCHEMAS),
     (FlowSchemaController, flow_schemas.LEVELS),
@@ -53,8 +53,8 @@ class UnknownControllerError(ValueError):
 class Controllers:
     """Those of one server. Raises UnknownControllerError."""
 
-    def __init__(self, api: Api, names: Iterable[str]) -> None:
-        self._api = api
+    def __init__(self, state: ServerState, names: Iterable[str]) -> None:
+        self._state = state
         self._names = list(dict.fromkeys(names))
         for name in self._names:
             if name not in KNOWN:
@@ -63,9 +63,9 @@ class Controllers:
 
     def start(self) -> None:
         """In the running event loop, from what is stored now on."""
-        runs = [_Run(self._api, [controller], prefix) for controller, prefix in OWN]
+        runs = [_Run(self._state, [controller], prefix) for controller, prefix in OWN]
         if self._names:
-            runs.append(_Run(self._api, [KNOWN[name] for name in self._names], EVERYTHING))
+            runs.append(_Run(self._state, [KNOWN[name] for name in self._names], EVERYTHING))
         self._tasks = [asyncio.create_task(run.forever()) for run in runs]
 
     async def stop(self) -> None:
@@ -80,10 +80,12 @@ class Controllers:
 class _Run:
     """Controllers from a start to a stop, over what one store has under a prefix."""
 
-    def __init__(self, api: Api, controllers: Iterable[Callable[[Api], Controller]], prefix: str) -> None:
-        self._store = api.registry.store
+    def __init__(
+        self, state: ServerState, controllers: Iterable[Callable[[ServerState], Controller]], prefix: str
+    ) -> None:
+        self._store = state.registry.store
         self._prefix = prefix
-        self._controllers = [controller(api) for controller in controllers]
+        self._controllers = [controller(state) for controller in controllers]
         self._woken = asyncio.Event()
         self._failures: dict[tuple[Controller, str], int] = {}
         self._later: set[asyncio.TimerHandle] = set()

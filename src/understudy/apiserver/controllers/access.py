@@ -9,9 +9,9 @@ import orjson
 
 from understudy.apiserver.endpoints.handlers import write
 from understudy.apiserver.endpoints.handlers.delete import Deletion
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import request_info
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind
@@ -63,8 +63,8 @@ def account(name: str) -> User:
 class Access:
     """To one server, as somebody with some program."""
 
-    def __init__(self, api: Api, user: User, agent: str = AGENT) -> None:
-        self.api = api
+    def __init__(self, state: ServerState, user: User, agent: str = AGENT) -> None:
+        self.state = state
         self._user = user
         self._agent = agent
         self._release: Release | None = None
@@ -72,8 +72,8 @@ class Access:
 
     def kinds(self) -> dict[str, Kind]:
         """Of everything that is stored and can be deleted, by prefix; what is stored for two kinds once."""
-        if self._release is not self.api.release:
-            self._release = self.api.release
+        if self._release is not self.state.release:
+            self._release = self.state.release
             self._prefixes = {}
             for kind in self._release.kinds:
                 if not kind.virtual and "delete" in kind.verbs:
@@ -92,26 +92,26 @@ class Access:
 
     async def patch(self, place: Place, body: Obj, subresource: str = "") -> None:
         """A merge patch. Raises StatusError."""
-        call, target = self._request("PATCH", place, subresource, body, MERGE)
-        await write.patch(self.api, call, target)
+        request, scope = self._request("PATCH", place, subresource, body, MERGE)
+        await write.patch(self.state, request, scope)
 
     async def apply(self, place: Place, body: Obj, subresource: str, manager: str) -> None:
         """A patch of what `manager` wants, whoever else wants something else. Raises StatusError."""
         kind = place.kind
         head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}
         query = f"fieldManager={manager}&force=true"
-        call, target = self._request("PATCH", place, subresource, head | body, APPLY, query)
-        await write.patch(self.api, call, target)
+        request, scope = self._request("PATCH", place, subresource, head | body, APPLY, query)
+        await write.patch(self.state, request, scope)
 
     async def update(self, place: Place, body: Obj, subresource: str = "") -> None:
         """Raises StatusError."""
-        call, target = self._request("PUT", place, subresource, body)
-        await write.update(self.api, call, target)
+        request, scope = self._request("PUT", place, subresource, body)
+        await write.update(self.state, request, scope)
 
     async def delete(self, place: Place, uid: str, propagation: str) -> None:
         """Raises StatusError: 404, 409 for another uid."""
-        call, target = self._request("DELETE", place)
-        deletion = Deletion(self.api, place.kind, self.api.context(call, target))
+        request, scope = self._request("DELETE", place)
+        deletion = Deletion(self.state, place.kind, self.state.context(request, scope))
         await deletion.run(place.namespace, place.name, DeleteOptions(uid=uid, propagation=propagation))
 
     def _request(
@@ -122,7 +122,7 @@ class Access:
         body: Obj | None = None,
         content: str = "application/json",
         parameters: str = "",
-    ) -> tuple[Call, Target]:
+    ) -> tuple[Request, RequestScope]:
         kind = place.kind
         version = kind.versions[0]
         head = f"/apis/{kind.group}/{version}" if kind.group else f"/api/{version}"
@@ -131,6 +131,6 @@ class Access:
         headers = {"User-Agent": self._agent, "Accept": "application/json", "Content-Type": content}
         raw = b"" if body is None else orjson.dumps(body)
         query = Query(parameters)
-        call = Call(method, path, headers, raw, query, self.api.release.version, user=self._user)
+        request = Request(method, path, headers, raw, query, self.state.release.version, user=self._user)
         info = request_info(method, path, query)
-        return call, Target(info, kind, version, place.namespace, place.name, subresource)
+        return request, RequestScope(info, kind, version, place.namespace, place.name, subresource)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from understudy.admission.validation.apiextensions.definitions import CLEANUP, approval
 from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
@@ -95,10 +95,10 @@ def _timed(condition: Obj, time: str) -> Obj:
 class DefinitionController:
     """`todo` holds names of definitions. Those that wait for names are looked at again with each write of another."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._registry = api.registry
-        self._access = Access(api, SERVER, SERVER_AGENT)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._registry = state.registry
+        self._access = Access(state, SERVER, SERVER_AGENT)
         self._waiting: set[str] = set()
         self.todo: dict[str, None] = {}
 
@@ -127,7 +127,7 @@ class DefinitionController:
             await self._access.update(place, {**definition, "status": status}, "status")
 
     def _status(self, definition: Obj) -> Obj:
-        now, group = self._api.timestamp(), definition["spec"].get("group")
+        now, group = self._state.timestamp(), definition["spec"].get("group")
         others = [
             other
             for other in self._registry.listing(GROUP, RESOURCE)

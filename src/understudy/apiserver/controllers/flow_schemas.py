@@ -6,7 +6,7 @@ Source: k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 from __future__ import annotations
 
 from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.types import Obj, at
 
@@ -18,10 +18,10 @@ MANAGER = "api-priority-and-fairness-config-consumer-v1"
 class FlowSchemaController:
     """`todo` holds names of flow schemas; a level that comes or goes is looked for by all."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._registry = api.registry
-        self._access = Access(api, SERVER, SERVER_AGENT)
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._registry = state.registry
+        self._access = Access(state, SERVER, SERVER_AGENT)
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
@@ -47,7 +47,7 @@ class FlowSchemaController:
         condition = _dangling(level, exists)
         found = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
         if not found or any(found[0].get(name) != value for name, value in condition.items()):
-            status = {"conditions": [{**condition, "lastTransitionTime": self._api.timestamp()}]}
+            status = {"conditions": [{**condition, "lastTransitionTime": self._state.timestamp()}]}
             await self._access.apply(place, {"status": status}, "status", MANAGER)
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError, account
 from understudy.apiserver.endpoints.handlers.delete import FOREGROUND, ORPHAN
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
@@ -55,9 +55,9 @@ def _waiting(fields: Obj) -> str:
 class GarbageCollector:
     """`todo` holds keys of the store."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._access = Access(api, account("generic-garbage-collector"))
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._access = Access(state, account("generic-garbage-collector"))
         self._items: dict[str, Item] = {}
         self._keys: dict[str, str] = {}  # by uid
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
@@ -122,7 +122,7 @@ class GarbageCollector:
 
     async def sync(self, key: str) -> None:
         place = self._access.place(key)
-        entry = await self._api.registry.store.get(key)
+        entry = await self._state.registry.store.get(key)
         if place is None or entry is None:
             return
         fields = entry.object["metadata"]
@@ -152,7 +152,7 @@ class GarbageCollector:
             await self._patch(place, fields, {"finalizers": kept})
 
     async def _orphan(self, key: str, owner: str) -> None:
-        place, entry = self._access.place(key), await self._api.registry.store.get(key)
+        place, entry = self._access.place(key), await self._state.registry.store.get(key)
         if place is not None and entry is not None:
             await self._drop_owners(place, entry.object["metadata"], {owner})
 
@@ -184,13 +184,13 @@ class GarbageCollector:
     async def _owner(self, place: Place, reference: Obj) -> Obj | None:
         """The metadata of the owner, None if there is none such. Raises UnknownOwnerError."""
         group, version = split_api_version(reference["apiVersion"])
-        kind = self._api.release.kind(group, reference["kind"])
+        kind = self._state.release.kind(group, reference["kind"])
         if kind is None or version not in kind.versions:
             raise UnknownOwnerError(f'no matches for kind "{reference["kind"]}" in version "{reference["apiVersion"]}"')
         if kind.namespaced and not place.namespace:
             raise UnknownOwnerError("cluster-scoped objects cannot refer to namespaced owners")
         namespace = place.namespace if kind.namespaced else ""
-        entry = await self._api.registry.store.get(key_of(kind, namespace, reference["name"]))
+        entry = await self._state.registry.store.get(key_of(kind, namespace, reference["name"]))
         if entry is None or entry.value["metadata"]["uid"] != reference["uid"]:
             return None
         fields: Obj = entry.value["metadata"]

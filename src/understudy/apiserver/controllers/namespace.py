@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections import Counter
 
 from understudy.apiserver.controllers.access import Access, Place, account
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
@@ -40,9 +40,9 @@ CONDITIONS = (
 class NamespaceController:
     """`todo` holds names of namespaces."""
 
-    def __init__(self, api: Api) -> None:
-        self._api = api
-        self._access = Access(api, account("namespace-controller"))
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._access = Access(state, account("namespace-controller"))
         self._going: set[str] = set()
         self.todo: dict[str, None] = {}
 
@@ -67,7 +67,7 @@ class NamespaceController:
                 self.todo[namespace] = None
 
     async def sync(self, key: str) -> None:
-        entry = await self._api.registry.store.get(NAMESPACES + key)
+        entry = await self._state.registry.store.get(NAMESPACES + key)
         if entry is None or "deletionTimestamp" not in entry.value["metadata"]:
             return
         if not (entry.value.get("spec") or {}).get("finalizers"):
@@ -75,7 +75,7 @@ class NamespaceController:
         place = self._access.place(entry.key)
         assert place is not None
         emptying = _Emptying(self._access, key)
-        await emptying.run(ordered=self._api.gates[features.ORDERED_NAMESPACE_DELETION])
+        await emptying.run(ordered=self._state.gates[features.ORDERED_NAMESPACE_DELETION])
         conditions = emptying.conditions((entry.value.get("status") or {}).get("conditions") or [])
         if conditions is not None:
             await self._access.patch(place, {"status": {"conditions": conditions}}, "status")
@@ -85,7 +85,7 @@ class NamespaceController:
             await self._finalize(place)
 
     async def _finalize(self, place: Place) -> None:
-        namespace = dict(versioned(await self._api.registry.get(place.kind, "", place.name), place.kind, "v1"))
+        namespace = dict(versioned(await self._state.registry.get(place.kind, "", place.name), place.kind, "v1"))
         kept = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
         if kept != namespace["spec"]["finalizers"]:
             namespace["spec"] = {**namespace["spec"], "finalizers": kept}
@@ -112,7 +112,7 @@ class _Emptying:
                 return
 
     async def _delete(self, kind: Kind) -> None:
-        registry = self._access.api.registry
+        registry = self._access.state.registry
         for entry in await registry.all(kind, self._namespace):
             fields = entry.value["metadata"]
             try:
@@ -129,7 +129,7 @@ class _Emptying:
     def conditions(self, before: list[Obj]) -> list[Obj] | None:
         """What status.conditions become; None: what they are."""
         wrong = self._wrong()
-        now = self._access.api.timestamp()
+        now = self._access.state.timestamp()
         said = {condition["type"]: condition for condition in before}
         for type_, reason, message in CONDITIONS:
             status = "True" if type_ in wrong else "False"

@@ -16,7 +16,7 @@ SYSTEM_CLOCK = SystemClock()
 
 
 @dataclass(slots=True)
-class Call:
+class Request:
     """A request. `headers` looks names up in any case; `release` is the one that its server answers like."""
 
     method: str
@@ -31,7 +31,7 @@ class Call:
 
 
 @dataclass(slots=True)
-class Reply:
+class Response:
     """An answer. `compressible`: whether a large body is sent compressed to who accepts that."""
 
     status: int
@@ -59,7 +59,7 @@ class WatchSource(Protocol):
 
 
 @dataclass(slots=True)
-class Stream:
+class WatchResponse:
     """A watch: the edge sends what `source` yields until it ends."""
 
     source: WatchSource

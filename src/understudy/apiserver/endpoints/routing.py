@@ -10,17 +10,17 @@ from typing import NamedTuple
 
 from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
-from understudy.apiserver.endpoints.request import Call, Reply, Stream
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 
-Answer = Reply | Stream
-Handler = Callable[[Api, Call, Target], Awaitable[Answer]]
+Answer = Response | WatchResponse
+Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Answer]]
 
 VERBS: dict[str, Handler] = {
     "get": get.get,
@@ -44,7 +44,7 @@ PROXIED = (*METHODS, "HEAD", "OPTIONS")
 class Route(NamedTuple):
     """`warning`: what every answer warns of, "" for nothing."""
 
-    target: Target
+    scope: RequestScope
     handler: Handler
     warning: str
 
@@ -59,8 +59,8 @@ def find(release: Release, method: str, info: RequestInfo) -> Route | None:
     if method not in (PROXIED if info.subresource == PROXY else METHODS):
         raise errors.method_not_allowed()
     namespace = info.namespace if kind.namespaced else ""
-    target = Target(info, kind, info.version, namespace, info.name, info.subresource)
-    return Route(target, _handler(target), deprecation.warning(kind.gvk(info.version)))
+    scope = RequestScope(info, kind, info.version, namespace, info.name, info.subresource)
+    return Route(scope, _handler(scope), deprecation.warning(kind.gvk(info.version)))
 
 
 def _kind(release: Release, info: RequestInfo) -> Kind | None:
@@ -83,12 +83,12 @@ def _is_route(info: RequestInfo, kind: Kind) -> bool:
     return length < 2 or not kind.virtual or "get" in kind.verbs
 
 
-def _handler(target: Target) -> Handler:
+def _handler(scope: RequestScope) -> Handler:
     """Raises 405."""
-    kind, verb = target.kind, target.info.verb
-    if target.subresource:
-        subresource = kind.subresources[target.subresource]
-        if target.subresource == "status" or target.subresource in kind.rules.subresources:
+    kind, verb = scope.kind, scope.info.verb
+    if scope.subresource:
+        subresource = kind.subresources[scope.subresource]
+        if scope.subresource == "status" or scope.subresource in kind.behavior.subresources:
             found = PARTS.get(verb) if verb in subresource.verbs else None
         else:
             found = table.handler(kind, subresource, verb)
@@ -96,8 +96,8 @@ def _handler(target: Target) -> Handler:
         found = reviews.HANDLERS.get(kind.resource, {}).get(verb)
     else:
         found = VERBS.get(verb) if verb in kind.verbs else None
-    named = bool(target.name) or verb in ON_COLLECTIONS
-    everywhere = bool(target.namespace) or not kind.namespaced or verb in EVERYWHERE
-    if found is None or not named or not everywhere or (verb == "create" and target.name and not target.subresource):
+    named = bool(scope.name) or verb in ON_COLLECTIONS
+    everywhere = bool(scope.namespace) or not kind.namespaced or verb in EVERYWHERE
+    if found is None or not named or not everywhere or (verb == "create" and scope.name and not scope.subresource):
         raise errors.method_not_allowed()
     return found

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from understudy.admission.context import Context
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoded import bare, from_internal, to_internal, typed
-from understudy.apiserver.registry.kind import Kind, Rules
+from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.machinery.clock import Clock, SystemClock, timestamp
 from understudy.machinery.errors import bad_request
@@ -24,7 +24,7 @@ from understudy.machinery.users import User
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class RequestScope:
     """A resource, or an object of it, in the version that the path names."""
 
     info: RequestInfo
@@ -43,12 +43,12 @@ class Target:
         return self.kind.struct(self.version)
 
     @property
-    def rules(self) -> Rules:
-        return self.kind.rules
+    def behavior(self) -> Behavior:
+        return self.kind.behavior
 
 
 @dataclass(slots=True)
-class Api:
+class ServerState:
     """One server's release, gates and store. `authorization` is the mode in force."""
 
     release: Release
@@ -81,38 +81,38 @@ class Api:
         """Return the time of this server's clock as objects hold it (RFC 3339, whole seconds)."""
         return timestamp(self.clock.now())
 
-    def context(self, call: Call, target: Target) -> Context:
+    def context(self, request: Request, scope: RequestScope) -> Context:
         return Context(
             release=self.release.version,
             gates=self.gates,
-            version=target.version,
-            requester=call.user.info() if call.user else {},
-            subresource=target.subresource,
-            dry_run="dryRun" in call.query,
+            version=scope.version,
+            requester=request.user.info() if request.user else {},
+            subresource=scope.subresource,
+            dry_run="dryRun" in request.query,
             now=self.timestamp(),
-            warnings=call.warnings,
+            warnings=request.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,
         )
 
-    def convert(self, target: Target, obj: Obj, source: str, wanted: str) -> Obj | None:
+    def convert(self, scope: RequestScope, obj: Obj, source: str, wanted: str) -> Obj | None:
         """An object of the target's kind in another API version's form, None for a version that is not served."""
         if source == wanted:
             return obj
-        versions = self._versions(target.kind)
+        versions = self._versions(scope.kind)
         if source not in versions or wanted not in versions:
             return None
         (from_kind, from_version), (to_kind, to_version) = versions[source], versions[wanted]
         return from_internal(to_kind, to_version, to_internal(from_kind, from_version, obj))
 
-    def defaulted(self, target: Target, obj: Obj, api_version: str, ctx: Context) -> Obj:
+    def defaulted(self, scope: RequestScope, obj: Obj, api_version: str, ctx: Context) -> Obj:
         """An object of the target's kind in some version, with that version's defaults, in the target's version."""
-        kind, version = self._versions(target.kind).get(api_version, (target.kind, target.version))
+        kind, version = self._versions(scope.kind).get(api_version, (scope.kind, scope.version))
         obj = typed(kind, version, bare(obj))
-        kind.rules.defaults(obj, ctx if version == ctx.version else replace(ctx, version=version))
-        if (kind, version) == (target.kind, target.version):
+        kind.behavior.defaults(obj, ctx if version == ctx.version else replace(ctx, version=version))
+        if (kind, version) == (scope.kind, scope.version):
             return obj
-        return from_internal(target.kind, target.version, to_internal(kind, version, obj))
+        return from_internal(scope.kind, scope.version, to_internal(kind, version, obj))
 
     def _versions(self, kind: Kind) -> dict[str, tuple[Kind, str]]:
         """By apiVersion, every form in which what is stored as this kind is served; events are so in two groups."""
@@ -123,27 +123,27 @@ class Api:
         return found
 
 
-def selector_of(target: Target, options: ListOptions) -> Selector:
+def selector_of(scope: RequestScope, options: ListOptions) -> Selector:
     """The selector of a list, a watch or a deletion of a collection. Raises 400 for what cannot be selected by."""
     terms = options.fields
     for term in terms:
-        _check_label(target, term)
-    if target.info.watch_path and target.name:
-        named = FieldTerm("metadata.name", target.name, True)
+        _check_label(scope, term)
+    if scope.info.watch_path and scope.name:
+        named = FieldTerm("metadata.name", scope.name, True)
         if terms and named not in terms:
             raise bad_request("fieldSelector metadata.name doesn't match requested name")
         terms = terms or (named,)
-    return Selector(options.labels, terms, target.rules.selectable)
+    return Selector(options.labels, terms, scope.behavior.selectable)
 
 
-def _check_label(target: Target, term: FieldTerm) -> None:
-    label, selectable = term.label, target.rules.selectable
+def _check_label(scope: RequestScope, term: FieldTerm) -> None:
+    label, selectable = term.label, scope.behavior.selectable
     if label == "metadata.name" or label in selectable:
         return
     if not selectable:
         if label != "metadata.namespace":
             only = '"metadata.name", "metadata.namespace"'
             raise bad_request(f'"{label}" is not a known field selector: only {only}')
-    elif label != "metadata.namespace" or not target.kind.namespaced:
-        text = target.rules.unknown_field.format(label=label, api_version=target.api_version, kind=target.kind.name)
+    elif label != "metadata.namespace" or not scope.kind.namespaced:
+        text = scope.behavior.unknown_field.format(label=label, api_version=scope.api_version, kind=scope.kind.name)
         raise bad_request(text)

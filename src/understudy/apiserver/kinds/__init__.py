@@ -21,7 +21,7 @@ from understudy.apiserver.kinds.autoscaling import v2
 from understudy.apiserver.kinds.core import events, nodes, pods, services, small_kinds, volumes
 from understudy.apiserver.kinds.flowcontrol import flowcontrol
 from understudy.apiserver.kinds.resource import resource
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
 
 FAMILIES = (
@@ -48,9 +48,9 @@ FAMILIES = (
 
 
 @lru_cache
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """The rules of a release's kinds by (group, kind)."""
-    found = {("resource.k8s.io", name): rule for name, rule in resource.rules(release).items()}
+    found = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(release).items()}
     for family in FAMILIES:
-        found |= family.rules(release)
+        found |= family.behaviors(release)
     return found

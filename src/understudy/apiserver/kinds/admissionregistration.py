@@ -7,11 +7,11 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation.admissionregistration import policies, webhooks
-from understudy.admission.validation.compose import Check, again
+from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import UNSET, count, field, row
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -89,17 +89,17 @@ def _printed(selector: Obj) -> str:
     return f"&LabelSelector{{MatchLabels:map[string]string{{{chosen}}},{expressions},}}"
 
 
-def _rules_of_webhooks(more: dict[str, Any]) -> Rules:
-    return Rules(
+def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
+    return Behavior(
         defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
         strategy=Strategy(
             validate_metadata=PLAIN.created,
             validate=webhooks.configuration,
-            validate_update=again(PLAIN.created, webhooks.configuration),
+            validate_update=as_on_create(PLAIN.created, webhooks.configuration),
             generation=True,
             unconditional_update=False,
         ),
-        row=row(count("webhooks")),
+        table_row=row(count("webhooks")),
     )
 
 
@@ -108,18 +108,18 @@ def _shared(check: Check) -> dict[str, Any]:
     return {
         "validate_metadata": PLAIN.created,
         "validate": check,
-        "validate_update": again(PLAIN.created, check),
+        "validate_update": as_on_create(PLAIN.created, check),
         "generation": True,
         "unconditional_update": False,
     }
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
         (GROUP, "ValidatingWebhookConfiguration"): _rules_of_webhooks({}),
         (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),
-        (GROUP, "ValidatingAdmissionPolicy"): Rules(
+        (GROUP, "ValidatingAdmissionPolicy"): Behavior(
             defaults=_default_policy,
             strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", **_shared(policies.policy)),
             status=status(
@@ -128,11 +128,11 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 unconditional_update=False,
                 reset_fields=METADATA_RESET,
             ),
-            row=row(count("spec", "validations"), _param_kind),
+            table_row=row(count("spec", "validations"), _param_kind),
         ),
-        (GROUP, "ValidatingAdmissionPolicyBinding"): Rules(
+        (GROUP, "ValidatingAdmissionPolicyBinding"): Behavior(
             defaults=_default_binding,
             strategy=Strategy(**_shared(policies.binding)),
-            row=row(field("spec", "policyName"), _param),
+            table_row=row(field("spec", "policyName"), _param),
         ),
     }

@@ -6,12 +6,12 @@ from understudy.admission.context import Context
 from understudy.admission.validation import apiregistration
 from understudy.admission.validation.apiextensions import definitions
 from understudy.admission.validation.apiextensions.definitions import CLEANUP
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.admissionregistration import service_port
 from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
 from understudy.apiserver.kinds.printers import created_at, row
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -90,10 +90,10 @@ def _local_is_available(api_service: Obj, ctx: Context) -> None:
         api_service["status"] = {"conditions": [condition]}
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        (CRDS, "CustomResourceDefinition"): Rules(
+        (CRDS, "CustomResourceDefinition"): Behavior(
             defaults=_default_definition,
             strategy=main(
                 CRDS,
@@ -108,10 +108,10 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 generation=True,
             ),
             status=status(validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET),
-            row=created_at,
-            terminate=_terminate,
+            table_row=created_at,
+            begin_termination=_terminate,
         ),
-        (SERVICES, "APIService"): Rules(
+        (SERVICES, "APIService"): Behavior(
             defaults=_default_service,
             strategy=main(
                 SERVICES,
@@ -120,15 +120,15 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 _local_is_available,
                 validate=apiregistration.create,
                 validate_metadata=apiregistration.metadata,
-                validate_update=in_order(PLAIN.updated, again(apiregistration.metadata, apiregistration.create)),
+                validate_update=all_of(PLAIN.updated, as_on_create(apiregistration.metadata, apiregistration.create)),
                 unconditional_update=False,
             ),
             status=status(
                 keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
-                validate_update=in_order(PLAIN.updated, apiregistration.status),
+                validate_update=all_of(PLAIN.updated, apiregistration.status),
                 unconditional_update=False,
                 reset_fields=METADATA_RESET,
             ),
-            row=row(_service, _available),
+            table_row=row(_service, _available),
         ),
     }

@@ -17,7 +17,7 @@ from understudy.apiserver.kinds.core.pod_disabled_fields import drop_template_fi
 from understudy.apiserver.kinds.core.volumes import default_claim
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, age, containers, labels, name, selector, selector_text
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.releases import features
@@ -244,16 +244,16 @@ def _replicas(workload: Obj) -> str:
     return str(at(workload, "status", "replicas", default=0))
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
         ("apps", "Deployment"): _deployments(),
         ("apps", "ReplicaSet"): _replica_sets(),
         ("apps", "DaemonSet"): _daemon_sets(),
         ("apps", "StatefulSet"): _stateful_sets(),
-        ("apps", "ControllerRevision"): Rules(
+        ("apps", "ControllerRevision"): Behavior(
             strategy=Strategy(validate=workloads.revision, validate_update=workloads.revision_update),
-            row=_revision_row,
+            table_row=_revision_row,
         ),
         ("", "ReplicationController"): _controllers(),
     }
@@ -262,8 +262,8 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
 _LABELS_RESET = {"": (("spec",), ("metadata", "labels"))}
 
 
-def _deployments() -> Rules:
-    return Rules(
+def _deployments() -> Behavior:
+    return Behavior(
         defaults=_default_deployment,
         strategy=main(
             "apps",
@@ -277,12 +277,12 @@ def _deployments() -> Rules:
             **_WARNED,
         ),
         status=replace(_status(statuses.DEPLOYMENT, keep_metadata("labels")), reset_fields=_LABELS_RESET),
-        row=_deployment_row,
+        table_row=_deployment_row,
     )
 
 
-def _replica_sets() -> Rules:
-    return Rules(
+def _replica_sets() -> Behavior:
+    return Behavior(
         defaults=_default_replica_set,
         strategy=main(
             "apps",
@@ -296,12 +296,12 @@ def _replica_sets() -> Rules:
             **_WARNED,
         ),
         status=_status(statuses.REPLICA_SET),
-        row=_replica_set_row,
+        table_row=_replica_set_row,
     )
 
 
-def _daemon_sets() -> Rules:
-    return Rules(
+def _daemon_sets() -> Behavior:
+    return Behavior(
         defaults=_default_daemon_set,
         strategy=main(
             "apps",
@@ -316,12 +316,12 @@ def _daemon_sets() -> Rules:
             **{**_SHARED, "warn_create": common.warn_create, "warn_update": _warn_daemons},
         ),
         status=_status(statuses.DAEMON_SET, _keep_template_generation),
-        row=_daemon_set_row,
+        table_row=_daemon_set_row,
     )
 
 
-def _stateful_sets() -> Rules:
-    return Rules(
+def _stateful_sets() -> Behavior:
+    return Behavior(
         defaults=_default_stateful_set,
         strategy=main(
             "apps",
@@ -336,12 +336,12 @@ def _stateful_sets() -> Rules:
             **{**_SHARED, "warn_create": _warn_stateful, "warn_update": _warn_stateful_update},
         ),
         status=_status(statuses.STATEFUL_SET),
-        row=_stateful_set_row,
+        table_row=_stateful_set_row,
     )
 
 
-def _controllers() -> Rules:
-    return Rules(
+def _controllers() -> Behavior:
+    return Behavior(
         defaults=_default_controller,
         strategy=main(
             "",
@@ -354,10 +354,10 @@ def _controllers() -> Rules:
             generation=True,
             **{**_WARNED, "warn_update": _warn_controllers},
         ),
-        orphans="",
+        default_gc_policy="Orphan",
         status=_status(statuses.REPLICA_SET),
         selectable={"status.replicas": _replicas},
-        row=_controller_row,
+        table_row=_controller_row,
     )
 
 

@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement as pod_security
 from understudy.admission.validation.apps import common
 from understudy.admission.validation.batch import cron_jobs, job_status, jobs
-from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
@@ -24,7 +24,7 @@ from understudy.apiserver.kinds.printers import (
     since,
     true_false,
 )
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
@@ -200,13 +200,13 @@ def _when_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, C
     return rule
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {("batch", "Job"): _jobs(), ("batch", "CronJob"): _cron_jobs()}
 
 
-def _jobs() -> Rules:
-    return Rules(
+def _jobs() -> Behavior:
+    return Behavior(
         defaults=_default_job,
         strategy=main(
             "batch",
@@ -223,16 +223,17 @@ def _jobs() -> Rules:
             **pod_security.of_template("spec", "template"),
             generation=True,
         ),
-        status=status(validate_update=in_order(CORE.updated, job_status.validate)),
+        status=status(validate_update=all_of(CORE.updated, job_status.validate)),
         selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
-        row=_job_row,
-        orphans=PRESERVED,
+        table_row=_job_row,
+        default_gc_policy="Orphan",
+        orphan_warning=PRESERVED,
         unknown_field='field label "{label}" not supported for Job',
     )
 
 
-def _cron_jobs() -> Rules:
-    return Rules(
+def _cron_jobs() -> Behavior:
+    return Behavior(
         defaults=_default_cron_job,
         strategy=main(
             "batch",
@@ -241,7 +242,7 @@ def _cron_jobs() -> Rules:
             _drop_cron,
             prepare_update=_drop_cron_update,
             validate=cron_jobs.create,
-            validate_update=in_order(CORE.updated, cron_jobs.update),
+            validate_update=all_of(CORE.updated, cron_jobs.update),
             warn_create=steps(common.warn_of_hostname, cron_jobs.warn),
             **pod_security.of_template("spec", "jobTemplate", "spec", "template"),
             warn_update=update_steps(
@@ -250,5 +251,5 @@ def _cron_jobs() -> Rules:
             generation=True,
         ),
         status=status(),
-        row=_cron_job_row,
+        table_row=_cron_job_row,
     )

@@ -10,7 +10,7 @@ from understudy.admission.validation import certificates
 from understudy.admission.validation.certificates import APPROVED, DENIED, GROUP
 from understudy.apiserver.kinds.common import Update, keep, restore, update_steps
 from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
@@ -85,11 +85,11 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
     )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     main = _strategy(keep("spec", "status"), reset=(("spec",), ("status",)))
     return {
-        (GROUP, "CertificateSigningRequest"): Rules(
+        (GROUP, "CertificateSigningRequest"): Behavior(
             strategy=replace(
                 main,
                 prepare_for_create=_requested_by,
@@ -106,6 +106,6 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 )
             },
             selectable={"spec.signerName": field("spec", "signerName")},
-            row=_row,
+            table_row=_row,
         )
     }

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation import coordination
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import field, row
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
@@ -29,11 +29,11 @@ LEASE = Strategy(
     create_on_update=True,
     validate_metadata=PLAIN.created,
     validate=coordination.create,
-    validate_update=in_order(PLAIN.updated, again(coordination.create)),
+    validate_update=all_of(PLAIN.updated, as_on_create(coordination.create)),
     unconditional_update=False,
 )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
-    return {("coordination.k8s.io", "Lease"): Rules(strategy=LEASE, row=row(field("spec", "holderIdentity")))}
+    return {("coordination.k8s.io", "Lease"): Behavior(strategy=LEASE, table_row=row(field("spec", "holderIdentity")))}

@@ -6,13 +6,13 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.plugins import default_class
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import endpoints
 from understudy.admission.validation.networking import ingresses, network_policies
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -103,54 +103,56 @@ def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
         metadata["generation"] = before.get("generation", 0) + 1
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        (NETWORKING, "Ingress"): Rules(
+        (NETWORKING, "Ingress"): Behavior(
             strategy=main(
                 NETWORKING,
                 "v1",
                 "Ingress",
                 validate=ingresses.create,
-                validate_update=in_order(CORE.updated, again(CORE.created, ingresses.validate)),
+                validate_update=all_of(CORE.updated, as_on_create(CORE.created, ingresses.validate)),
                 warn_create=ingresses.warn,
                 admit_create=default_class.of_ingress,
                 generation=True,
             ),
-            status=status(validate_update=in_order(CORE.updated, ingresses.status_update)),
-            row=_ingress_row,
+            status=status(validate_update=all_of(CORE.updated, ingresses.status_update)),
+            table_row=_ingress_row,
         ),
-        (NETWORKING, "IngressClass"): Rules(
+        (NETWORKING, "IngressClass"): Behavior(
             defaults=_default_class,
             strategy=Strategy(
                 validate=ingresses.ingress_class,
-                validate_update=in_order(
-                    CORE.updated, ingresses.same_controller, again(CORE.created, ingresses.ingress_class)
+                validate_update=all_of(
+                    CORE.updated, ingresses.same_controller, as_on_create(CORE.created, ingresses.ingress_class)
                 ),
                 generation=True,
             ),
-            row=row(field("spec", "controller"), _class_parameters),
+            table_row=row(field("spec", "controller"), _class_parameters),
         ),
-        (NETWORKING, "NetworkPolicy"): Rules(
+        (NETWORKING, "NetworkPolicy"): Behavior(
             defaults=_default_policy,
             strategy=Strategy(
                 validate=network_policies.create,
-                validate_update=in_order(
-                    again(CORE.created, network_policies.create), CORE.updated, again(network_policies.create)
+                validate_update=all_of(
+                    as_on_create(CORE.created, network_policies.create),
+                    CORE.updated,
+                    as_on_create(network_policies.create),
                 ),
                 generation=True,
             ),
-            row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
+            table_row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
         ),
-        (DISCOVERY, "EndpointSlice"): Rules(
+        (DISCOVERY, "EndpointSlice"): Behavior(
             defaults=_default_slice,
             strategy=Strategy(
                 prepare_for_create=_first_generation,
                 prepare_for_update=_count_slice,
                 validate=endpoints.slice_create,
-                validate_update=in_order(again(CORE.created, endpoints.slice_create), endpoints.slice_changes),
+                validate_update=all_of(as_on_create(CORE.created, endpoints.slice_create), endpoints.slice_changes),
                 warn_create=_warn_slice,
             ),
-            row=row(field("addressType"), _slice_ports, _slice_addresses),
+            table_row=row(field("addressType"), _slice_ports, _slice_addresses),
         ),
     }

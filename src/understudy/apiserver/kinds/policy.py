@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from understudy.admission.validation import policy
-from understudy.admission.validation.compose import again, unasked
+from understudy.admission.validation.compose import as_on_create, no_metadata_validation
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import field, row
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 
@@ -16,22 +16,22 @@ def _text(budget: Obj, key: str) -> str:
     return "N/A" if limit is None else str(limit)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        ("policy", "PodDisruptionBudget"): Rules(
+        ("policy", "PodDisruptionBudget"): Behavior(
             strategy=main(
                 "policy",
                 "v1",
                 "PodDisruptionBudget",
-                validate_metadata=unasked,
+                validate_metadata=no_metadata_validation,
                 validate=policy.create,
-                validate_update=again(policy.create),
+                validate_update=as_on_create(policy.create),
                 generation=True,
                 unconditional_update=False,
             ),
             status=status(validate_update=policy.status_update, unconditional_update=False),
-            row=row(
+            table_row=row(
                 lambda budget: _text(budget, "minAvailable"),
                 lambda budget: _text(budget, "maxUnavailable"),
                 field("status", "disruptionsAllowed", default=0),

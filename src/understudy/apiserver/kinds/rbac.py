@@ -6,11 +6,11 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import rbac
-from understudy.admission.validation.compose import Check, Update, again, in_order
+from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.admission.validation.rbac import GROUP
 from understudy.apiserver.kinds.printers import age, created_at, name
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.names import path_segment_name
@@ -41,24 +41,24 @@ _NAMED = Metadata(name=path_segment_name)
 
 
 def _strategy(validate: Check, *changes: Update) -> Strategy:
-    whole = again(_NAMED.created, validate)
+    whole = as_on_create(_NAMED.created, validate)
     return Strategy(
         validate_metadata=_NAMED.created,
         validate=validate,
-        validate_update=in_order(whole, whole, _NAMED.updated, *changes),
+        validate_update=all_of(whole, whole, _NAMED.updated, *changes),
         create_on_update=True,
     )
 
 
-def _bindings(validate: Check) -> Rules:
-    return Rules(defaults=_default_binding, strategy=_strategy(validate, rbac.same_role), row=_binding_row)
+def _bindings(validate: Check) -> Behavior:
+    return Behavior(defaults=_default_binding, strategy=_strategy(validate, rbac.same_role), table_row=_binding_row)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        (GROUP, "Role"): Rules(strategy=_strategy(rbac.role), row=created_at),
-        (GROUP, "ClusterRole"): Rules(strategy=_strategy(rbac.cluster_role), row=created_at),
+        (GROUP, "Role"): Behavior(strategy=_strategy(rbac.role), table_row=created_at),
+        (GROUP, "ClusterRole"): Behavior(strategy=_strategy(rbac.cluster_role), table_row=created_at),
         (GROUP, "RoleBinding"): _bindings(rbac.BINDING),
         (GROUP, "ClusterRoleBinding"): _bindings(rbac.CLUSTER_BINDING),
     }

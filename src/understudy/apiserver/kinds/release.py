@@ -20,7 +20,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any
 
-from understudy.apiserver.registry.kind import Kind, Rules, Subresource
+from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.typeinfo.schema import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -237,7 +237,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any], known:
         categories=tuple(first.get("categories", ())),
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
         columns={version: fact["columns"] for version, fact in facts.items() if "columns" in fact},
-        find_rules=_rules_of(release, group, name),
+        find_behavior=_rules_of(release, group, name),
     )
 
 
@@ -258,10 +258,10 @@ def _stored(fact: Obj, known: list[tuple[str, str]], own: GroupVersionKind) -> G
     return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
 
 
-def _rules_of(release: Version, group: str, name: str) -> Callable[[], Rules]:
-    def find() -> Rules:
+def _rules_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
+    def find() -> Behavior:
         from understudy.apiserver import kinds  # here, since a server that is only asked for /version needs no rules
 
-        return kinds.rules(release).get((group, name), Rules())
+        return kinds.behaviors(release).get((group, name), Behavior())
 
     return find

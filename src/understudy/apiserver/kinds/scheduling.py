@@ -6,10 +6,10 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import scheduling
-from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.printers import age, name
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj, set_absent
 
@@ -31,19 +31,19 @@ def _short_row(priority: Obj, now: float) -> list[Any]:
     return _row(priority, now)[:-1]
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     strategy = Strategy(
         prepare_for_create=_first_generation,
         validate=scheduling.create,
-        validate_update=in_order(CORE.updated, scheduling.changes),
+        validate_update=all_of(CORE.updated, scheduling.changes),
         check_create=scheduling.only_default,
         check_update=lambda obj, old, ctx: scheduling.only_default(obj, ctx),
     )
     row = _short_row if release < V1_32 else _row
     protected = dict.fromkeys(scheduling.SYSTEM, "this is a system priority class and cannot be deleted")
     return {
-        ("scheduling.k8s.io", "PriorityClass"): Rules(
-            defaults=_defaults, strategy=strategy, row=row, protected=protected
+        ("scheduling.k8s.io", "PriorityClass"): Behavior(
+            defaults=_defaults, strategy=strategy, table_row=row, protected=protected
         )
     }

@@ -6,12 +6,12 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import storage
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
@@ -82,55 +82,55 @@ def _driver_row(driver: Obj, now: float) -> list[Any]:
     ]
 
 
-_CLASS = again(CORE.created, storage.storage_class)
-_NODE = again(CORE.created, storage.csi_node)
-_CAPACITY = again(CORE.created, storage.capacity)
-_ATTACHMENT = again(CORE.created, storage.stored_attachment)
-_ATTACHMENT_UPDATE = in_order(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes)
+_CLASS = as_on_create(CORE.created, storage.storage_class)
+_NODE = as_on_create(CORE.created, storage.csi_node)
+_CAPACITY = as_on_create(CORE.created, storage.capacity)
+_ATTACHMENT = as_on_create(CORE.created, storage.stored_attachment)
+_ATTACHMENT_UPDATE = all_of(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        (GROUP, "StorageClass"): Rules(
+        (GROUP, "StorageClass"): Behavior(
             defaults=_default_class,
             strategy=Strategy(
                 validate=storage.storage_class,
-                validate_update=in_order(_CLASS, CORE.updated, storage.storage_class_changes),
+                validate_update=all_of(_CLASS, CORE.updated, storage.storage_class_changes),
             ),
-            row=_class_row,
-            deleted=True,
+            table_row=_class_row,
+            delete_returns_object=True,
         ),
-        (GROUP, "CSIDriver"): Rules(
+        (GROUP, "CSIDriver"): Behavior(
             defaults=_default_driver,
             strategy=Strategy(
                 prepare_for_create=lambda driver, ctx: _drop_driver(driver, None, ctx),
                 prepare_for_update=_count_driver,
                 validate=storage.driver,
-                validate_update=in_order(CORE.updated, again(storage.driver), storage.driver_changes),
+                validate_update=all_of(CORE.updated, as_on_create(storage.driver), storage.driver_changes),
                 unconditional_update=False,
             ),
-            row=_driver_row,
-            deleted=True,
+            table_row=_driver_row,
+            delete_returns_object=True,
         ),
-        (GROUP, "CSINode"): Rules(
+        (GROUP, "CSINode"): Behavior(
             strategy=Strategy(
                 validate=storage.csi_node,
-                validate_update=in_order(_NODE, _NODE, storage.csi_node_changes),
+                validate_update=all_of(_NODE, _NODE, storage.csi_node_changes),
                 unconditional_update=False,
             ),
-            row=row(count("spec", "drivers")),
-            deleted=True,
+            table_row=row(count("spec", "drivers")),
+            delete_returns_object=True,
         ),
-        (GROUP, "CSIStorageCapacity"): Rules(
+        (GROUP, "CSIStorageCapacity"): Behavior(
             strategy=Strategy(
                 validate=storage.capacity,
-                validate_update=in_order(_CAPACITY, CORE.updated, storage.capacity_changes),
+                validate_update=all_of(_CAPACITY, CORE.updated, storage.capacity_changes),
                 unconditional_update=False,
             ),
-            row=created_at,
+            table_row=created_at,
         ),
-        (GROUP, "VolumeAttachment"): Rules(
+        (GROUP, "VolumeAttachment"): Behavior(
             strategy=main(
                 GROUP,
                 "v1",
@@ -145,12 +145,12 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 unconditional_update=False,
                 reset_fields=METADATA_RESET,
             ),
-            row=row(
+            table_row=row(
                 field("spec", "attacher"),
                 field("spec", "source", "persistentVolumeName"),
                 field("spec", "nodeName"),
                 field("status", "attached", default=False),
             ),
-            deleted=True,
+            delete_returns_object=True,
         ),
     }

@@ -34,5 +34,5 @@ def prepare(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
     The kind's own rules come first: what is true of all names is only told if they find nothing."""
     strategy.prepare_for_create(obj, ctx)
     common = objectmeta.validate(obj["metadata"], namespaced=kind.namespaced, name=path_segment_name)
-    ctx.sound_metadata = not common
+    ctx.metadata_validated = not common
     return strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx) or common

@@ -25,13 +25,13 @@ def typed(kind: Kind, version: str, obj: Obj) -> Obj:
 
 def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     """A version's form, with or without kind and apiVersion, as the internal one without them."""
-    conversion = kind.rules.conversions.get(version)
+    conversion = kind.behavior.conversions.get(version)
     return conversion.to_internal(bare(obj)) if conversion else bare(obj)
 
 
 def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     """The internal form in that of a version, typed."""
-    conversion = kind.rules.conversions.get(version)
+    conversion = kind.behavior.conversions.get(version)
     return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
 
 

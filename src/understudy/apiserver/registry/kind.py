@@ -1,10 +1,10 @@
 """What the server knows of a kind: names, versions, and what the kind does differently from any other.
 
-Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`; behaviour comes from the `Rules` that
-`kinds/` has for it; `releases` joins the two. A kind without rules is decoded, given metadata, stored and served by the
-generic ones.
+Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`; differences from the `Behavior` that
+`kinds/` has for it; `kinds.release` joins the two. A kind without a behavior is decoded, given metadata, stored and
+served like any other.
 
-Rules work on the internal form: JSON as in the version `Rules.internal` (or what the conversions make of it). Every
+Rules work on the internal form: JSON as in the version `Behavior.internal` (or what the conversions make of it). Every
 object handed to a rule as `obj` belongs to the request and may be edited in place; `old` is stored and never is.
 """
 
@@ -80,26 +80,28 @@ class Conversion:
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
-    """What a kind does differently.
+class Behavior:
+    """What a kind does differently from any other: its strategies, its table, its deletion.
 
     internal     the version whose form is the internal one; "" for the preferred version
     conversions  by version, for those whose form differs from the internal one
-    defaults     fills in a decoded object of any version (in place, in that version's form)
+    defaults     fills in a decoded object of any version, in place and in that version's form
     strategy     of the resource; `status` of its status subresource (None: the generic one)
     subresources strategies of further subresources that write the object itself: {"finalize": …}
     selectable   field selectors besides metadata.name and metadata.namespace: {label: value of the internal form}
-    row          cells of one table row, in the order of the columns in resources.json; None: name and age only
-    deleted      whether DELETE answers the object (else a Status)
-    grace        graceful deletion: seconds that an object gets, from those that were asked for (None: nothing was)
-    orphans      keeps its dependents unless told to delete them: the warning that says so ("": none); None: it does not
-    terminate    edits an object in place when it is first deleted, which then does not remove it (namespaces)
+    unknown_field  text of the error for any other label, if `selectable` is not empty
+    table_row    cells of one table row, in the order of the columns in resources.json; None: name and age only
+    row_conditions  conditions of a table row: [{"type": "Completed", …}]
+    row_order    key to sort the rows of a table by; None: they keep the order of the list
+    delete_returns_object    whether DELETE answers the object instead of a Status (`ReturnDeletedObject`)
+    graceful_delete          turns the requested grace period into the granted one, in seconds; the request may say
+                             none. None: the kind has no graceful deletion (`CheckGracefulDelete`)
+    default_gc_policy        "Background" or "Orphan": for dependents if neither options nor finalizers say it
+                             (`DefaultGarbageCollectionPolicy`); `orphan_warning` warns of that, "" for no warning
+    begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces)
+    held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
     protected    names of objects that cannot be deleted by name, with the reason
-    pending      whether something else than finalizers holds an object that is being deleted
-    unknown_field  the text for a field label that cannot be selected by, where `selectable` is not empty
-    row_conditions  what a table row says of its object beside the cells, as [{"type": "Completed", …}]
-    row_order    what the rows of a table are sorted by; None: they are in the list's order
-    cached       whether the real server reads it from its watch cache (--watch-cache-sizes), not from etcd
+    cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     """
 
     internal: str = ""
@@ -109,13 +111,14 @@ class Rules:
     status: Strategy | None = None
     subresources: Mapping[str, Strategy] = field(default_factory=dict)
     selectable: Mapping[str, Callable[[Obj], str]] = field(default_factory=dict)
-    row: Callable[[Obj, float], list[Any]] | None = None
-    deleted: bool = False
-    grace: Callable[[Obj, int | None], int] | None = None
-    orphans: str | None = None
-    terminate: Callable[[Obj, Context], None] | None = None
+    table_row: Callable[[Obj, float], list[Any]] | None = None
+    delete_returns_object: bool = False
+    graceful_delete: Callable[[Obj, int | None], int] | None = None
+    default_gc_policy: str = "Background"
+    orphan_warning: str = ""
+    begin_termination: Callable[[Obj, Context], None] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
-    pending: Callable[[Obj], bool] = lambda obj: False
+    held_by_spec_finalizers: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"
     row_conditions: Callable[[Obj], list[Obj]] = lambda obj: []
     row_order: Callable[[Obj], Any] | None = None
@@ -158,11 +161,11 @@ class Kind:
     categories: tuple[str, ...] = ()
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     columns: Mapping[str, list[Obj]] = field(default_factory=dict)
-    find_rules: Callable[[], Rules] = Rules  # called once, when the rules are first needed
+    find_behavior: Callable[[], Behavior] = Behavior  # called once, when the rules are first needed
 
     @cached_property
-    def rules(self) -> Rules:
-        return self.find_rules()
+    def behavior(self) -> Behavior:
+        return self.find_behavior()
 
     @property
     def storage_version(self) -> str:

@@ -51,7 +51,7 @@ class Listing:
     options: ListOptions
     selector: Selector
     cached: bool
-    patience: float
+    wait_seconds: float
 
     async def page(self) -> Page:
         """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
@@ -59,7 +59,7 @@ class Listing:
         if options.token:
             start, revision = self._continued()
         elif self._from_cache():
-            await resource_version.wait_for(self.store, options.version, self.patience)
+            await resource_version.wait_for(self.store, options.version, self.wait_seconds)
         else:
             revision = self._exact_revision()
         try:

@@ -9,7 +9,7 @@ from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.apiserver.registry.encoded import bare, from_internal
 from understudy.apiserver.registry.kind import Resources
-from understudy.apiserver.registry.rest import Write
+from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery.patch.apply import managed_fields
 from understudy.machinery.types import Obj
 
@@ -24,35 +24,35 @@ class QuotaStore(Protocol):
     def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
         """Return the objects of a resource in a namespace."""
 
-    async def update(self, write: Write, transform: Any) -> Any:
+    async def update(self, target: WriteTarget, transform: Any) -> Any:
         """Store what `transform` makes of the current object."""
 
 
-async def charge(registry: QuotaStore, write: Write, obj: Obj, old: Obj | None = None) -> None:
+async def charge(registry: QuotaStore, target: WriteTarget, obj: Obj, old: Obj | None = None) -> None:
     """Charges the quotas of the namespace for what is to be stored; a dry run only asks them. Raises 403.
 
     As in the real server nothing is given back if the object is refused afterwards, for its name is taken."""
-    if write.ctx.subresource or not write.namespace:
+    if target.ctx.subresource or not target.namespace:
         return
-    group, resource = write.kind.group, write.kind.resource
+    group, resource = target.kind.group, target.kind.resource
     usage = usage_of(group, resource)
     if usage is None or (old is not None and not usage.updates):
         return
-    quotas = registry.listing("", "resourcequotas", write.namespace)
+    quotas = registry.listing("", "resourcequotas", target.namespace)
     if not quotas:
         return
-    request = Request(group, resource, usage, obj, old, write.ctx)
+    request = Request(group, resource, usage, obj, old, target.ctx)
     for name in charges(quotas, request):
-        if not write.dry_run:
-            await _store(registry, write, name, request)
+        if not target.dry_run:
+            await _store(registry, target, name, request)
 
 
-async def _store(registry: QuotaStore, write: Write, name: str, request: Request) -> None:
+async def _store(registry: QuotaStore, target: WriteTarget, name: str, request: Request) -> None:
     """Charges one quota, as it is when it is written."""
     kind = registry.resources.kind("", "ResourceQuota")
     assert kind is not None
-    assert kind.rules.status is not None
-    strategy, version = kind.rules.status, kind.versions[0]
+    assert kind.behavior.status is not None
+    strategy, version = kind.behavior.status, kind.versions[0]
 
     def transform(quota: Obj | None) -> Obj:
         assert quota is not None
@@ -75,5 +75,5 @@ async def _store(registry: QuotaStore, write: Write, name: str, request: Request
         return bare({**new, "metadata": {**new["metadata"], "managedFields": owners}})
 
     ctx = replace(request.ctx, subresource="status", version=version)
-    own = replace(write, kind=kind, name=name, strategy=strategy, ctx=ctx, dry_run=False)
+    own = replace(target, kind=kind, name=name, strategy=strategy, ctx=ctx, dry_run=False)
     await registry.update(own, transform)

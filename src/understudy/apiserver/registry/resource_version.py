@@ -12,16 +12,16 @@ from understudy.apiserver.storage.interface import Store
 from understudy.machinery import errors
 from understudy.machinery.options import resource_version
 
-PATIENCE = 3.0  # seconds that the cache waits
+WAIT_SECONDS = 3.0  # seconds that the cache waits
 RETRY_AFTER = 1  # seconds after which clients that have waited in vain may try again
 
 
-async def wait_for(store: Store, version: str, patience: float) -> None:
+async def wait_for(store: Store, version: str, wait_seconds: float) -> None:
     """Returns once the store has come to a version. Raises 504 if it does not within `patience` seconds, and 500."""
     revision = resource_version(version)
     if revision <= store.revision:
         return
-    await _written(store, revision, patience)
+    await _written(store, revision, wait_seconds)
     if revision > store.revision:
         raise _too_large(revision, store.revision, RETRY_AFTER)
 
@@ -40,13 +40,13 @@ def exact(version: str) -> int:
         raise errors.bad_request(f"invalid resource version: {error.message}") from None
 
 
-async def _written(store: Store, revision: int, patience: float) -> None:
+async def _written(store: Store, revision: int, wait_seconds: float) -> None:
     """Returns once a revision is there, or when patience ends."""
     written = asyncio.Event()
     watch = store.watch("/", store.revision, limit=1)  # the writes do not matter, only that there are some
     watch.wake = written.set
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(wait_seconds):
             while revision > store.revision:
                 written.clear()
                 await written.wait()

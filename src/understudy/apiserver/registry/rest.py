@@ -22,7 +22,7 @@ from understudy.machinery.validation.names import path_segment_name
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteTarget:
     """What is written to: `strategy` is the resource's or its subresource's."""
 
     kind: Kind
@@ -36,9 +36,9 @@ class Write:
 def strategy_of(kind: Kind, subresource: str) -> Strategy:
     """The strategy of a kind's main resource, of its status or of another subresource that writes the object."""
     if subresource != "status":
-        return kind.rules.subresources.get(subresource, kind.rules.strategy)
-    if kind.rules.status is not None:
-        return kind.rules.status
+        return kind.behavior.subresources.get(subresource, kind.behavior.strategy)
+    if kind.behavior.status is not None:
+        return kind.behavior.status
     return _GENERIC_STATUS
 
 
@@ -54,19 +54,19 @@ def _keep_spec(obj: Obj, old: Obj, ctx: Context) -> None:
 _GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("spec",),)})
 
 
-def before_create(write: Write, obj: Obj) -> None:
+def before_create(target: WriteTarget, obj: Obj) -> None:
     """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
-    kind, strategy, ctx = write.kind, write.strategy, write.ctx
-    creation.complete(obj, kind, strategy, write.namespace, ctx)
+    kind, strategy, ctx = target.kind, target.strategy, target.ctx
+    creation.complete(obj, kind, strategy, target.namespace, ctx)
     _raise_invalid(kind, obj, creation.prepare(obj, kind, strategy, ctx))
     strategy.warn_create(obj, ctx)
     strategy.canonicalize(obj, ctx)
     strategy.check_create(obj, ctx)
 
 
-def before_update(write: Write, obj: Obj, old: Obj) -> None:
+def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     """Keeps what cannot change, prepares, validates and canonicalizes. Raises 422."""
-    kind, strategy, ctx = write.kind, write.strategy, write.ctx
+    kind, strategy, ctx = target.kind, target.strategy, target.ctx
     fields, before = obj["metadata"], old["metadata"]
     _keep(fields, before, "generation")
     strategy.prepare_for_update(obj, old, ctx)
@@ -81,12 +81,12 @@ def before_update(write: Write, obj: Obj, old: Obj) -> None:
     if "deletionGracePeriodSeconds" in before:
         fields.setdefault("deletionGracePeriodSeconds", before["deletionGracePeriodSeconds"])
     if kind.namespaced:
-        fields["namespace"] = write.namespace
+        fields["namespace"] = target.namespace
     else:
         fields.pop("namespace", None)
     found = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
     found += objectmeta.validate_update(fields, before)
-    ctx.sound_metadata = not found
+    ctx.metadata_validated = not found
     found += strategy.validate_update(obj, old, ctx)
     _raise_invalid(kind, obj, found)
     strategy.warn_update(obj, old, ctx)
@@ -100,16 +100,16 @@ def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
         raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found, kind.release)
 
 
-def check_version(write: Write, obj: Obj, current: Entry) -> None:
+def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:
     """The optimistic lock. Raises 409, and 422 where a version has to be sent."""
-    version, kind = sent_version(obj), write.kind
+    version, kind = sent_version(obj), target.kind
     if version == 0:
-        if not write.strategy.unconditional_update:
+        if not target.strategy.unconditional_update:
             error = invalid(Path("metadata", "resourceVersion"), Unsigned(0), "must be specified for an update")
-            raise errors.invalid(kind.group, kind.resource, write.name, [error], kind.release)
+            raise errors.invalid(kind.group, kind.resource, target.name, [error], kind.release)
         obj["metadata"]["resourceVersion"] = str(current.revision)
     elif version != current.revision:
-        raise errors.optimistic_lock_conflict(kind.group, kind.resource, write.name)
+        raise errors.optimistic_lock_conflict(kind.group, kind.resource, target.name)
 
 
 def sent_version(obj: Obj) -> int:
@@ -121,15 +121,15 @@ def sent_version(obj: Obj) -> int:
         raise errors.unknown_error(str(wrong)) from wrong
 
 
-def emptied(kind: Kind, obj: Obj, old: Obj) -> bool:
+def should_delete_during_update(kind: Kind, obj: Obj, old: Obj) -> bool:
     """Whether an update took away what a deletion was waiting for."""
-    if obj["metadata"].get("finalizers") or kind.rules.pending(obj):
+    if obj["metadata"].get("finalizers") or kind.behavior.held_by_spec_finalizers(obj):
         return False
     before = old["metadata"]
     return "deletionTimestamp" in before and not before.get("deletionGracePeriodSeconds")
 
 
-def same_but_times(obj: Obj, old: Obj) -> bool:
+def only_timestamps_differ(obj: Obj, old: Obj) -> bool:
     """Whether nothing differs but the times at which managers are said to have changed something."""
     mine, before = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
     if not mine or not before or mine == before or len(mine) != len(before):

@@ -19,13 +19,13 @@ from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.list import Listing, Page
 from understudy.apiserver.registry.quotas import charge
 from understudy.apiserver.registry.rest import (
-    Write,
+    WriteTarget,
     before_create,
     before_update,
     check_version,
-    emptied,
-    same_but_times,
+    only_timestamps_differ,
     sent_version,
+    should_delete_during_update,
 )
 from understudy.apiserver.storage.interface import Entry, KeyExistsError, RevisionConflictError, Store
 from understudy.machinery import errors
@@ -47,7 +47,7 @@ class Registry:
     def __init__(self, store: Store, resources: Resources) -> None:
         self.store = store
         self.resources = resources
-        self.patience = resource_version.PATIENCE
+        self.wait_seconds = resource_version.WAIT_SECONDS
 
     # --- reading ----------------------------------------------------------------------------------------------
 
@@ -81,52 +81,52 @@ class Registry:
             if kind.namespaced:
                 namespace = namespace or selector.namespace
             name = selector.name if namespace or not kind.namespaced else ""
-        prefix, cached = prefix_of(kind, namespace), kind.rules.cached
-        return await Listing(self.store, prefix, name, options, selector, cached, self.patience).page()
+        prefix, cached = prefix_of(kind, namespace), kind.behavior.cached
+        return await Listing(self.store, prefix, name, options, selector, cached, self.wait_seconds).page()
 
     async def not_older(self, kind: Kind, version: str) -> None:
         """Returns once there is what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
-        if kind.rules.cached:
-            await resource_version.wait_for(self.store, version, self.patience)
+        if kind.behavior.cached:
+            await resource_version.wait_for(self.store, version, self.wait_seconds)
         else:
             resource_version.check(self.store, version)
 
     # --- creating ---------------------------------------------------------------------------------------------
 
-    async def create(self, write: Write, obj: Obj) -> Entry:
+    async def create(self, target: WriteTarget, obj: Obj) -> Entry:
         """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
-        self.admit_namespace(write.kind, write.namespace, obj["metadata"])
-        write.strategy.admit_create(obj, write.ctx)
+        self.admit_namespace(target.kind, target.namespace, obj["metadata"])
+        target.strategy.admit_create(obj, target.ctx)
         tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
         for _ in range(tries - 1):
             try:
-                return await self._create_once(write, _copied(obj))
+                return await self._create_once(target, _copied(obj))
             except errors.StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
-        return await self._create_once(write, obj)
+        return await self._create_once(target, obj)
 
-    async def _create_once(self, write: Write, obj: Obj) -> Entry:
-        kind = write.kind
-        before_create(write, obj)
-        await charge(self, write, obj)
+    async def _create_once(self, target: WriteTarget, obj: Obj) -> Entry:
+        kind = target.kind
+        before_create(target, obj)
+        await charge(self, target, obj)
         name = obj["metadata"]["name"]
-        key = key_of(kind, write.namespace, name)
-        if write.dry_run:
+        key = key_of(kind, target.namespace, name)
+        if target.dry_run:
             if await self.store.get(key) is not None:
-                raise self._exists(write, key, obj)
+                raise self._exists(target, key, obj)
             return Entry(key, obj, 0)
         if _is_version(obj["metadata"].pop("resourceVersion", "")):
             raise errors.unknown_error("resourceVersion should not be set on objects to be created")
         try:
             return await self.store.create(key, obj)
         except KeyExistsError:
-            raise self._exists(write, key, obj) from None
+            raise self._exists(target, key, obj) from None
 
-    def _exists(self, write: Write, key: str, obj: Obj) -> errors.StatusError:
+    def _exists(self, target: WriteTarget, key: str, obj: Obj) -> errors.StatusError:
         fields = obj["metadata"]
         constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
-        error = constructor(write.kind.group, write.kind.resource, fields["name"])
+        error = constructor(target.kind.group, target.kind.resource, fields["name"])
         current = self.store.peek(key)
         if current is not None and "deletionTimestamp" in current.value["metadata"]:
             error.message = f"object is being deleted: {error.message}"
@@ -157,7 +157,7 @@ class Registry:
 
     async def update(
         self,
-        write: Write,
+        target: WriteTarget,
         transform: Transform,
         *,
         uid: str = "",
@@ -169,65 +169,65 @@ class Registry:
         `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
         `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
         """
-        check_name(write.name)
-        key = key_of(write.kind, write.namespace, write.name)
+        check_name(target.name)
+        key = key_of(target.kind, target.namespace, target.name)
         while True:
             current = await self.store.get(key)
             if uid:
-                _check_uid(write, key, uid, current)
+                _check_uid(target, key, uid, current)
             try:
                 if current is None:
-                    return await self._create_by_update(write, transform, create), True
-                return await self._replace(write, current, transform, validate), False
+                    return await self._create_by_update(target, transform, create), True
+                return await self._replace(target, current, transform, validate), False
             except RevisionConflictError:
                 continue
 
-    async def _create_by_update(self, write: Write, transform: Transform, create: bool) -> Entry:
-        kind = write.kind
-        if not create and not write.strategy.create_on_update:
-            raise errors.not_found(kind.group, kind.resource, write.name)
+    async def _create_by_update(self, target: WriteTarget, transform: Transform, create: bool) -> Entry:
+        kind = target.kind
+        if not create and not target.strategy.create_on_update:
+            raise errors.not_found(kind.group, kind.resource, target.name)
         obj = transform(None)
-        self.admit_namespace(write.kind, write.namespace, {"name": write.name})
-        write.strategy.admit_create(obj, write.ctx)
+        self.admit_namespace(target.kind, target.namespace, {"name": target.name})
+        target.strategy.admit_create(obj, target.ctx)
         sent_version(obj)
-        if not write.dry_run:
+        if not target.dry_run:
             for name in ("resourceVersion", "selfLink"):
                 obj["metadata"].pop(name, None)
-        return await self._create_once(write, obj)
+        return await self._create_once(target, obj)
 
     async def _replace(
-        self, write: Write, current: Entry, transform: Transform, validate: Callable[[Obj, Obj], None]
+        self, target: WriteTarget, current: Entry, transform: Transform, validate: Callable[[Obj, Obj], None]
     ) -> Entry:
-        kind, strategy, ctx = write.kind, write.strategy, write.ctx
+        kind, strategy, ctx = target.kind, target.strategy, target.ctx
         old = current.object
         obj = transform(old)
         if obj is old:
             return current
         strategy.admit_update(obj, old, ctx)
-        check_version(write, obj, current)
-        before_update(write, obj, old)
+        check_version(target, obj, current)
+        before_update(target, obj, old)
         validate(obj, old)
-        await charge(self, write, obj, old)
-        if emptied(kind, obj, old):
-            if not write.dry_run:
+        await charge(self, target, obj, old)
+        if should_delete_during_update(kind, obj, old):
+            if not target.dry_run:
                 await self.store.delete(current.key, current.revision)
             return Entry(current.key, obj, current.revision)
         obj["metadata"].pop("resourceVersion", None)
-        if not write.dry_run:
+        if not target.dry_run:
             obj["metadata"].pop("selfLink", None)
-        if obj == current.value or same_but_times(obj, current.value):
+        if obj == current.value or only_timestamps_differ(obj, current.value):
             return current
-        if write.dry_run:
+        if target.dry_run:
             return Entry(current.key, obj, current.revision)
         return await self.store.update(current.key, obj, current.revision)
 
-    async def modify(self, write: Write, transform: Transform) -> Entry:
+    async def modify(self, target: WriteTarget, transform: Transform) -> Entry:
         """Stores what the server itself makes of an object, which no strategy has a say in (a binding). Raises 404."""
         while True:
-            current = await self.get(write.kind, write.namespace, write.name)
+            current = await self.get(target.kind, target.namespace, target.name)
             obj = transform(current.object)
             obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
-            if write.dry_run:
+            if target.dry_run:
                 return Entry(current.key, obj, current.revision)
             try:
                 return await self.store.update(current.key, obj, current.revision)
@@ -250,11 +250,11 @@ def _copied(value: Any) -> Any:
     return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
-def _check_uid(write: Write, key: str, uid: str, current: Entry | None) -> None:
+def _check_uid(target: WriteTarget, key: str, uid: str, current: Entry | None) -> None:
     have = current.value["metadata"]["uid"] if current else ""
     if have != uid:
-        shown = key.removeprefix("/registry") if write.dry_run else key
+        shown = key.removeprefix("/registry") if target.dry_run else key
         text = f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
         raise errors.conflict(
-            write.kind.group, write.kind.resource, write.name, text + errors.uid_precondition_text(uid, have)
+            target.kind.group, target.kind.resource, target.name, text + errors.uid_precondition_text(uid, have)
         )

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from aiohttp import web
 from multidict import CIMultiDict
 
-from understudy.apiserver.endpoints.request import Call, Reply, Stream
-from understudy.apiserver.endpoints.responsewriters.writers import error_reply
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
 from understudy.machinery.errors import internal_error, request_too_large
 from understudy.machinery.options import MALFORMED, Query
@@ -23,7 +23,7 @@ from understudy.machinery.releases.version import Version
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 log = logging.getLogger("understudy")
 
-Answering = Callable[[Call], Awaitable[Reply | Stream]]
+Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
 # As the real server has them: what is shorter than that many bytes is sent as it is, the rest is compressed quickly.
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
@@ -43,13 +43,13 @@ def handler(
             if MALFORMED.search(path):
                 return Whole(status=400, text="400 Bad Request", headers={"Connection": "close"})
             path = unquote(path, errors="surrogateescape")
-        call = Call(request.method, path, request.headers, body, Query(query), release)
+        received = Request(request.method, path, request.headers, body, Query(query), release)
         try:
-            result = error_reply(call, _TOO_LARGE) if len(body) > MAX_BODY else await answer(call)
+            result = error_response(received, _TOO_LARGE) if len(body) > MAX_BODY else await answer(received)
         except Exception:
             log.error("%s %s failed\n%s", request.method, request.path_qs, traceback.format_exc())
-            result = error_reply(call, internal_error("the server met a bug of its own; its log tells more"))
-        if isinstance(result, Stream):
+            result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
+        if isinstance(result, WatchResponse):
             response = await pump(request, result.source, _headers(result), pumps)
             log.debug("%s %s %s", request.method, request.path_qs, 200)
             return response
@@ -76,16 +76,16 @@ async def _body(request: web.BaseRequest) -> bytes:
     return b"".join(parts)
 
 
-def _response(request: web.BaseRequest, reply: Reply) -> web.Response:
-    headers, body = _headers(reply), reply.body
-    if len(body) > GZIP_FROM and reply.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
+def _response(request: web.BaseRequest, answer: Response) -> web.Response:
+    headers, body = _headers(answer), answer.body
+    if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
         headers.add("Vary", "Accept-Encoding")
-    return Whole(body=body if request.method != "HEAD" else b"", status=reply.status, headers=headers)
+    return Whole(body=body if request.method != "HEAD" else b"", status=answer.status, headers=headers)
 
 
-def _headers(answer: Reply | Stream) -> CIMultiDict[str]:
+def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
     headers = CIMultiDict([("Audit-Id", _audit_id()), _UNCACHED])
     if answer.content_type:  # a 304 has none, and clients keep what it says
         headers["Content-Type"] = answer.content_type

@@ -22,7 +22,7 @@ class Listening:
     def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         self._pumps = Pumps(answer.clock)
         self._server = web.Server(
-            handler(answer, self._pumps, answer.api.release.version),
+            handler(answer, self._pumps, answer.state.release.version),
             access_log=None,
             tcp_keepalive=True,
             handler_cancellation=True,

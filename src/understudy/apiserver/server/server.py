@@ -24,7 +24,7 @@ import orjson
 from understudy.apiserver.authentication.authenticator import Authenticator, read_tokens
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers import Controllers
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -83,12 +83,12 @@ class Server:
         self._address = (bind_address, port)
         self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
         gates = Gates.of(release.version, self._gates_at_start)
-        self.api = Api(
+        self.state = ServerState(
             release, gates, Registry(MemoryStore(), release), tokens=tokens or {}, clock=clock or SystemClock()
         )
-        self._authenticator = Authenticator(tokens, self.api.user_of, anonymous=not self._tls)
+        self._authenticator = Authenticator(tokens, self.state.user_of, anonymous=not self._tls)
         self._control = control
-        self._controllers = Controllers(self.api, controllers)
+        self._controllers = Controllers(self.state, controllers)
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None
         self.url = ""
@@ -106,9 +106,9 @@ class Server:
         try:
             host, port = sock.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            control = Control(self.api, self._emptied) if self._control else None
+            control = Control(self.state, self._emptied) if self._control else None
             url = f"{'https' if self._tls else 'http'}://{shown}:{port}"
-            self._dispatcher = Dispatcher(self.api, self._authenticator, url, control)
+            self._dispatcher = Dispatcher(self.state, self._authenticator, url, control)
             self._port = port
             await self._fill()
             self._listening = Listening(self._dispatcher, sock, self._tls.context())
@@ -152,7 +152,7 @@ class Server:
         await asyncio.to_thread(self.__exit__)
 
     async def _fill(self) -> None:
-        await fill.fill(self.api, self._port)
+        await fill.fill(self.state, self._port)
         assert self._dispatcher is not None
         client = self._client()
         for source in self._load:
@@ -162,8 +162,8 @@ class Server:
         if self._listening is not None:
             self._listening.end_watches()
         await self._controllers.stop()
-        self.api.registry.store = MemoryStore()
-        self.api.gates.reset(self._gates_at_start)
+        self.state.registry.store = MemoryStore()
+        self.state.gates.reset(self._gates_at_start)
         await self._fill()
         self._controllers.start()
 
@@ -223,17 +223,17 @@ class Server:
 
     def compact(self) -> None:
         """Forgets history up to now: watches and continue tokens from before it expire."""
-        store = self.api.registry.store
+        store = self.state.registry.store
         self._run(store.compact(store.revision))
 
     def set_feature_gates(self, changes: Mapping[str, bool]) -> dict[str, bool]:
         """Turns gates on and off, and answers all that are in force. Raises UnknownGateError."""
-        self.api.gates.set(changes)
-        return self.api.gates.in_force()
+        self.state.gates.set(changes)
+        return self.state.gates.in_force()
 
     def _client(self) -> Client:
         assert self._dispatcher is not None
-        return Client(self._dispatcher, self.api.release, self._dispatcher.token)
+        return Client(self._dispatcher, self.state.release, self._dispatcher.token)
 
     def _do(self, what: Any) -> Any:
         if self._dispatcher is None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.releases import NEWEST, RELEASES
 from understudy.apiserver.endpoints.discovery.documents import Discovery
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import health
 from understudy.machinery.errors import StatusError
@@ -23,12 +23,12 @@ BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 PAGES = {release: Discovery(Release.of(release), "<address>", pages=list(health.paths())) for release in RELEASES}
 
 
-def ask(path: str, release: Version = NEWEST, method: str = "GET", query: str = "", **headers: str) -> Reply | None:
+def ask(path: str, release: Version = NEWEST, method: str = "GET", query: str = "", **headers: str) -> Response | None:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return PAGES[release].answer(Call(method, path, named, b"", Query(query), release))
+    return PAGES[release].answer(Request(method, path, named, b"", Query(query), release))
 
 
-def document(reply: Reply | None) -> Any:
+def document(reply: Response | None) -> Any:
     assert reply is not None
     assert reply.status == 200
     return orjson.loads(reply.body)
@@ -162,9 +162,9 @@ def test_what_is_switched_off_is_not_listed() -> None:
     """Discovery follows --runtime-config."""
     release = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
-    call = Call("GET", "/apis", {}, b"", Query(""), NEWEST)
+    call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups
     assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
-    assert pages.answer(Call("GET", "/apis/batch/v1", {}, b"", Query(""), NEWEST)) is None
+    assert pages.answer(Request("GET", "/apis/batch/v1", {}, b"", Query(""), NEWEST)) is None
     assert pages.missing("/apis/batch/v1").status == 404

@@ -10,7 +10,7 @@ import pytest
 from tests.releases import NEWEST, RELEASES, every_release
 from understudy.apiserver.endpoints.openapi.v2 import encode, schema
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
@@ -20,14 +20,14 @@ PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
 
-def ask(path: str, query: str = "", release: Version = NEWEST, **headers: str) -> Reply:
+def ask(path: str, query: str = "", release: Version = NEWEST, **headers: str) -> Response:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    reply = DOCUMENTS[release].answer(Call("GET", path, named, b"", Query(query), release))
+    reply = DOCUMENTS[release].answer(Request("GET", path, named, b"", Query(query), release))
     assert reply is not None
     return reply
 
 
-def read(reply: Reply) -> Any:
+def read(reply: Response) -> Any:
     assert reply.status == 200
     return orjson.loads(reply.body)
 

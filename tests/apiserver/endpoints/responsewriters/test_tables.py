@@ -8,7 +8,7 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.apiserver.endpoints.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     endpoint,
@@ -32,8 +32,8 @@ def of(group: str, name: str) -> Kind:
     return kind
 
 
-def get(query: str = "") -> Call:
-    return Call("GET", "/", {}, b"", Query(query), NEWEST)
+def get(query: str = "") -> Request:
+    return Request("GET", "/", {}, b"", Query(query), NEWEST)
 
 
 def claim(**more: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def typed(obj: dict[str, Any]) -> dict[str, Any]:
 def rows(query: str = "") -> list[Any]:
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(query), form=TABLE, metadata={})
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(query), form=TABLE, metadata={})
     return list(found["rows"])
 
 
@@ -55,7 +55,7 @@ def test_one_object() -> None:
     """A table of one object has the columns of its kind and the object's resource version."""
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(), form=TABLE)
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=TABLE)
     assert list(found) == ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"]
     assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert found["metadata"] == {"resourceVersion": "7"}
@@ -78,7 +78,7 @@ def test_an_old_table() -> None:
     form = Output(target="Table", target_version="v1beta1")
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], call=get(), form=form)
+    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=form)
     assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
@@ -86,7 +86,7 @@ def test_empty_and_later_tables() -> None:
     """No rows is an empty list; columns that a watch has sent are null."""
     kind = of("", "ConfigMap")
     found = table(
-        kind, "v1", [], versioned=[], call=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
+        kind, "v1", [], versioned=[], request=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
     )
     assert found["rows"] == []
     assert found["columnDefinitions"] is None
@@ -98,7 +98,7 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     """A bare object can be printed, with as many cells as there are columns."""
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
-        found = table(kind, version, [obj], versioned=[obj], call=get(), form=TABLE)
+        found = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
         assert len(found["rows"][0]["cells"]) == len(columns)
 
 
@@ -125,7 +125,7 @@ def test_a_scale() -> None:
     """The table of a Scale shows wanted and observed replicas."""
     kind = of("apps", "Deployment")
     scale = {"metadata": {"name": "d", **OLD}, "spec": {"replicas": 2}, "status": {"replicas": 0}}
-    found = scale_table(kind, "v1", scale, call=get("includeObject=None"), form=TABLE)
+    found = scale_table(kind, "v1", scale, request=get("includeObject=None"), form=TABLE)
     assert [(c["name"], c["type"]) for c in found["columnDefinitions"]] == [
         ("Name", "string"),
         ("Desired", "integer"),

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from tests.releases import NEWEST
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.pages.health import Metrics, health, slis
 from understudy.machinery.options import Query
 
 
-def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Reply:
-    reply = health(Call("GET", path, {}, b"", Query(query), NEWEST), failing)
+def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Response:
+    reply = health(Request("GET", path, {}, b"", Query(query), NEWEST), failing)
     assert reply is not None
     return reply
 
@@ -26,7 +26,7 @@ def test_well(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
 def test_no_such_check(path: str) -> None:
     """Only what is listed is answered; /livez has no shutdown check."""
-    assert health(Call("GET", path, {}, b"", Query(""), NEWEST)) is None
+    assert health(Request("GET", path, {}, b"", Query(""), NEWEST)) is None
 
 
 def test_verbose() -> None:

@@ -15,7 +15,7 @@ from understudy.admission.validation.admissionregistration import webhooks
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions import versions as definition_versions
 from understudy.admission.validation.apiextensions.versions import schema_of
-from understudy.admission.validation.compose import Update, in_order
+from understudy.admission.validation.compose import Update, all_of
 from understudy.admission.validation.formats import choice, domain, each, indexed, kind, label_1035
 from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadata
 from understudy.machinery.golang.text import go_quote
@@ -61,7 +61,7 @@ def _update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return _whole(obj, old, ctx)
 
 
-UPDATE: Update = in_order(PLAIN.updated, _update)
+UPDATE: Update = all_of(PLAIN.updated, _update)
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -15,7 +15,7 @@ import orjson
 
 from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.negotiation import Output
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Group, Release, storage_version_hash
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery import errors
@@ -64,24 +64,24 @@ class Discovery:
         self._bytes: dict[tuple[str, Output], bytes] = {}
         self._etags: dict[str, str] = {}
 
-    def answer(self, call: Call) -> Reply | None:
+    def answer(self, request: Request) -> Response | None:
         """The page at the call's path, None if there is none. Raises StatusError (405, 406)."""
-        path = call.path
+        path = request.path
         if path in ("/", "/index.html"):
-            return Reply(200, self._rendered("/", Output(pretty=True), self._root_paths))
+            return Response(200, self._rendered("/", Output(pretty=True), self._root_paths))
         bare = path.rstrip("/")
         parts = bare.split("/")[1:]
         if bare == "/version":
-            get_only(call)
-            negotiation.route(call.headers.get("Accept") or "", (negotiation.JSON,))
-            return Reply(200, self._rendered(bare, Output(pretty=True), lambda release: release.version_info))
+            get_only(request)
+            negotiation.route(request.headers.get("Accept") or "", (negotiation.JSON,))
+            return Response(200, self._rendered(bare, Output(pretty=True), lambda release: release.version_info))
         if parts[0] == "api" and len(parts) <= 2:
-            return self._core(call, bare, parts)
+            return self._core(request, bare, parts)
         if parts[0] == "apis" and len(parts) <= 3:
-            return self._named(call, bare, parts)
+            return self._named(request, bare, parts)
         return None
 
-    def missing(self, path: str) -> Reply:
+    def missing(self, path: str) -> Response:
         """The answer to a path that nothing serves: a Status below those that have a router, else text."""
         parts = path.split("/")[1:]
         known = len(parts) > 2 and parts[0] == "apis" and parts[1] and self.release.group(parts[1])
@@ -89,56 +89,60 @@ class Discovery:
             raise errors.no_such_resource()
         return not_found()
 
-    def _core(self, call: Call, bare: str, parts: list[str]) -> Reply | None:
+    def _core(self, request: Request, bare: str, parts: list[str]) -> Response | None:
         group = self.release.group("")
         if group is None or (len(parts) == 2 and parts[1] not in group.versions):
             return None
-        get_only(call)
+        get_only(request)
         if len(parts) == 2:
-            return self._reply(call, bare, negotiation.PLAIN, lambda release: resource_list(release, "", parts[1]))
-        return self._reply(call, bare, negotiation.API, lambda release: api_versions(release, self.address))
+            return self._reply(request, bare, negotiation.PLAIN, lambda release: resource_list(release, "", parts[1]))
+        return self._reply(request, bare, negotiation.API, lambda release: api_versions(release, self.address))
 
-    def _named(self, call: Call, bare: str, parts: list[str]) -> Reply | None:
+    def _named(self, request: Request, bare: str, parts: list[str]) -> Response | None:
         if len(parts) == 1:
-            if call.path not in (bare, f"{bare}/"):
+            if request.path not in (bare, f"{bare}/"):
                 return None
             # With a slash at its end another handler answers, which does not aggregate.
-            endpoint = negotiation.APIS if call.path == bare else negotiation.UNROUTED
-            return self._reply(call, bare, endpoint, group_list)
+            endpoint = negotiation.APIS if request.path == bare else negotiation.UNROUTED
+            return self._reply(request, bare, endpoint, group_list)
         group = self.release.group(parts[1])
         if group is None or not parts[1]:
             return None
         if len(parts) == 2:
-            if call.path not in (bare, f"{bare}/"):
-                get_only(call)  # with more slashes, another handler's
-            return self._reply(call, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
+            if request.path not in (bare, f"{bare}/"):
+                get_only(request)  # with more slashes, another handler's
+            return self._reply(request, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
         if parts[2] not in group.versions:
             return None
-        get_only(call)
-        return self._reply(call, bare, negotiation.PLAIN, lambda release: resource_list(release, group.name, parts[2]))
+        get_only(request)
+        return self._reply(
+            request, bare, negotiation.PLAIN, lambda release: resource_list(release, group.name, parts[2])
+        )
 
-    def _reply(self, call: Call, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Release], Obj]) -> Reply:
-        output = negotiation.output(call.headers.get("Accept") or "", endpoint)
-        if negotiation.wants_pretty(call.query, call.headers.get("User-Agent") or ""):
+    def _reply(
+        self, request: Request, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Release], Obj]
+    ) -> Response:
+        output = negotiation.output(request.headers.get("Accept") or "", endpoint)
+        if negotiation.wants_pretty(request.query, request.headers.get("User-Agent") or ""):
             output = output.as_pretty()
         if output.target:
-            return self._aggregated(call, where, output)
-        return Reply(200, self._rendered(where, output, plain), output.media_type)
+            return self._aggregated(request, where, output)
+        return Response(200, self._rendered(where, output, plain), output.media_type)
 
-    def _aggregated(self, call: Call, where: str, output: Output) -> Reply:
+    def _aggregated(self, request: Request, where: str, output: Output) -> Response:
         """With an ETag, which is the same for every form; a client that has it gets 304."""
         if where not in self._etags:
             document = aggregated(self.release, core=where == "/api", version="v2")
             self._etags[where] = f'"{sha512(orjson.dumps(document)).hexdigest().upper()}"'
         etag = self._etags[where]
         headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
-        if call.headers.get("If-None-Match") == etag:
-            return Reply(304, content_type="", headers=headers)
+        if request.headers.get("If-None-Match") == etag:
+            return Response(304, content_type="", headers=headers)
         body = self._rendered(
             where, output, lambda r: aggregated(r, core=where == "/api", version=output.target_version)
         )
         kind = f";g={negotiation.DISCOVERY_GROUP};v={output.target_version};as={output.target}"
-        return Reply(200, body, output.media_type + kind, headers)
+        return Response(200, body, output.media_type + kind, headers)
 
     def _root_paths(self, release: Release) -> Obj:
         return root_paths(release, self.pages)
@@ -150,14 +154,14 @@ class Discovery:
         return found
 
 
-def not_found() -> Reply:
+def not_found() -> Response:
     """What Go's mux says where nothing is."""
-    return Reply(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
+    return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
-def get_only(call: Call) -> None:
+def get_only(request: Request) -> None:
     """Raises StatusError (405): these pages are routed by method, the others are not."""
-    if call.method != "GET":
+    if request.method != "GET":
         raise errors.method_not_allowed()
 
 

@@ -10,7 +10,7 @@ import orjson
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
 from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.discovery.documents import OPENID_CONFIGURATION, OPENID_KEYS, get_only
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery.types import Obj
 
 JWKS = "application/jwk-set+json"
@@ -24,12 +24,12 @@ class OpenID:
         self._tokens = tokens
         self._url = url
 
-    def answer(self, call: Call) -> Reply | None:
+    def answer(self, request: Request) -> Response | None:
         """The page at the call's path, None if there is none. Raises StatusError (405, 406)."""
-        bare = call.path.rstrip("/")
+        bare = request.path.rstrip("/")
         if bare == OPENID_CONFIGURATION:
-            return _page(call, self._configuration(), negotiation.JSON)
-        return _page(call, {"keys": [self._tokens.jwk]}, JWKS) if bare == OPENID_KEYS else None
+            return _page(request, self._configuration(), negotiation.JSON)
+        return _page(request, {"keys": [self._tokens.jwk]}, JWKS) if bare == OPENID_KEYS else None
 
     def _configuration(self) -> Obj:
         return {
@@ -41,7 +41,7 @@ class OpenID:
         }
 
 
-def _page(call: Call, document: Obj, media_type: str) -> Reply:
-    get_only(call)
-    negotiation.route(call.headers.get("Accept", ""), (media_type,))
-    return Reply(200, orjson.dumps(document), media_type, [CACHED])
+def _page(request: Request, document: Obj, media_type: str) -> Response:
+    get_only(request)
+    negotiation.route(request.headers.get("Accept", ""), (media_type,))
+    return Response(200, orjson.dumps(document), media_type, [CACHED])

@@ -6,9 +6,9 @@ There are no other parts here. What is said of them is what the real server says
 from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import LIST
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import list_reply, object_reply, wanted
-from understudy.apiserver.endpoints.scope import Api, Target, selector_of
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import list_response, object_response, wanted
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
@@ -31,21 +31,23 @@ def _component(name: str) -> Entry:
 COMPONENTS = {name: _component(name) for name in (*PORTS, "etcd-0")}
 
 
-async def get(api: Api, call: Call, target: Target) -> Reply:
+async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Raises 500 for a part that there is not."""
-    if target.name not in COMPONENTS:
-        raise errors.unknown_error(f"Component not found: {target.name}")
-    return object_reply(call, target, COMPONENTS[target.name])
+    if scope.name not in COMPONENTS:
+        raise errors.unknown_error(f"Component not found: {scope.name}")
+    return object_response(request, scope, COMPONENTS[scope.name])
 
 
-async def list_(api: Api, call: Call, target: Target) -> Reply:
-    wanted(call, LIST)
+async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    wanted(request, LIST)
     selector = selector_of(
-        target, list_options(call.query, call.release, watch=False, watch_list=api.gates[features.WATCH_LIST])
+        scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     )
-    return list_reply(call, target, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None))
+    return list_response(
+        request, scope, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None)
+    )
 
 
-async def watch(api: Api, call: Call, target: Target) -> Reply:
+async def watch(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Raises 405."""
-    raise errors.watch_not_supported(target.kind.resource)
+    raise errors.watch_not_supported(scope.kind.resource)

@@ -16,9 +16,14 @@ from dataclasses import replace
 
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_reply, object_reply, value_reply
-from understudy.apiserver.endpoints.scope import Api, Target, selector_of
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import (
+    form_of,
+    list_response,
+    object_response,
+    value_response,
+)
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
 from understudy.machinery import clock, errors
@@ -33,37 +38,37 @@ ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 ALL = 2**63 - 1
 
 
-async def delete(api: Api, call: Call, target: Target) -> Reply:
-    form_of(call, target)
-    options = delete_options(api, call)
-    if why := target.rules.protected.get(target.name):
-        raise errors.forbidden(target.kind.group, target.kind.resource, target.name, why)
-    ctx = api.context(call, target)
-    entry, gone = await Deletion(api, target.kind, ctx).run(target.namespace, target.name, options)
+async def delete(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    form_of(request, scope)
+    options = delete_options(state, request)
+    if why := scope.behavior.protected.get(scope.name):
+        raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, why)
+    ctx = state.context(request, scope)
+    entry, gone = await Deletion(state, scope.kind, ctx).run(scope.namespace, scope.name, options)
     accepted = not gone and options.orphan_dependents is False
     status = 202 if accepted else 200
-    if gone and not target.rules.deleted:
-        return value_reply(call, target, _success(target, entry), status)
-    return object_reply(call, target, entry, status)
+    if gone and not scope.behavior.delete_returns_object:
+        return value_response(request, scope, _success(scope, entry), status)
+    return object_response(request, scope, entry, status)
 
 
-def _success(target: Target, entry: Entry) -> Obj:
-    details: Obj = {"name": target.name}
-    if target.kind.group:
-        details["group"] = target.kind.group
-    details |= {"kind": target.kind.resource, "uid": entry.value["metadata"]["uid"]}
+def _success(scope: RequestScope, entry: Entry) -> Obj:
+    details: Obj = {"name": scope.name}
+    if scope.kind.group:
+        details["group"] = scope.kind.group
+    details |= {"kind": scope.kind.resource, "uid": entry.value["metadata"]["uid"]}
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
-async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
+async def delete_collection(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Deletes what a list with the same parameters would show, and answers that list."""
-    form_of(call, target)
-    listing = list_options(call.query, call.release, watch=False, watch_list=api.gates[features.WATCH_LIST])
-    selector = selector_of(target, listing)
-    options = delete_options(api, call)
+    form_of(request, scope)
+    listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
+    selector = selector_of(scope, listing)
+    options = delete_options(state, request)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
-    page = await api.registry.list(target.kind, target.namespace, listing, selector)
-    deletion = Deletion(api, target.kind, api.context(call, target))
+    page = await state.registry.list(scope.kind, scope.namespace, listing, selector)
+    deletion = Deletion(state, scope.kind, state.context(request, scope))
     for entry in page.entries:
         fields = entry.value["metadata"]
         try:
@@ -71,22 +76,22 @@ async def delete_collection(api: Api, call: Call, target: Target) -> Reply:
         except errors.StatusError as error:
             if error.code != 404:
                 raise
-    return list_reply(call, target, page)
+    return list_response(request, scope, page)
 
 
 class Deletion:
     """The deletion of objects of one kind, by one request."""
 
-    def __init__(self, api: Api, kind: Kind, ctx: Context) -> None:
-        self.api = api
+    def __init__(self, state: ServerState, kind: Kind, ctx: Context) -> None:
+        self.state = state
         self.kind = kind
         self.ctx = ctx
-        self.store = api.registry.store
+        self.store = state.registry.store
 
     async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
         """The object as it was left, or as it was last, and whether it is gone. Raises 404, 409."""
         while True:
-            entry = await self.api.registry.get(self.kind, namespace, name)
+            entry = await self.state.registry.get(self.kind, namespace, name)
             try:
                 return await self._once(entry, options)
             except RevisionConflictError:
@@ -96,9 +101,9 @@ class Deletion:
         before = entry.object
         self.check_preconditions(before, options)
         obj: Obj = {**before, "metadata": dict(before["metadata"])}
-        if self.kind.rules.terminate and "deletionTimestamp" not in obj["metadata"]:
+        if self.kind.behavior.begin_termination and "deletionTimestamp" not in obj["metadata"]:
             return await self._terminate(entry, obj, options)
-        if self.kind.rules.pending(obj):
+        if self.kind.behavior.held_by_spec_finalizers(obj):
             return entry, False
         pending, graceful = self._mark_graceful(obj, options)
         if pending:
@@ -119,8 +124,8 @@ class Deletion:
         """The first of two deletions: what is inside has to go before the object does."""
         obj["metadata"]["deletionTimestamp"] = self.ctx.now
         self._set_finalizers(obj["metadata"], options)
-        assert self.kind.rules.terminate is not None
-        self.kind.rules.terminate(obj, self.ctx)
+        assert self.kind.behavior.begin_termination is not None
+        self.kind.behavior.begin_termination(obj, self.ctx)
         return await self._store(entry, obj, options), False
 
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
@@ -153,7 +158,7 @@ class Deletion:
         fields = obj["metadata"]
         if options.grace_period is not None and options.grace_period < 0:
             options.grace_period = 1
-        grace = self.kind.rules.grace
+        grace = self.kind.behavior.graceful_delete
         if grace is None:
             return False, False
         if "deletionTimestamp" in fields:
@@ -204,17 +209,15 @@ class Deletion:
         for finalizer in finalizers:
             if finalizer in (ORPHAN, FOREGROUND):
                 return "Orphan" if finalizer == ORPHAN else "Foreground"
-        if self.kind.rules.orphans is not None:
-            if self.kind.rules.orphans:
-                self.ctx.warn(self.kind.rules.orphans)
-            return "Orphan"
-        return "Background"
+        if self.kind.behavior.orphan_warning:
+            self.ctx.warn(self.kind.behavior.orphan_warning)
+        return self.kind.behavior.default_gc_policy
 
 
-def delete_options(api: Api, call: Call) -> DeleteOptions:
+def delete_options(state: ServerState, request: Request) -> DeleteOptions:
     """From the body, or else from the query. Raises 400, 422, and 500 for a body that is something else."""
-    if call.body:
-        body = _body(api, call)
+    if request.body:
+        body = _body(state, request)
         preconditions = body.get("preconditions") or {}
         options = DeleteOptions(
             grace_period=body.get("gracePeriodSeconds"),
@@ -224,8 +227,8 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
             uid=preconditions.get("uid"),
             version=preconditions.get("resourceVersion"),
         )
-        return validated_delete_options(options, body.get("dryRun") or [], call.release)
-    query = call.query
+        return validated_delete_options(options, body.get("dryRun") or [], request.release)
+    query = request.query
     if not query:
         return DeleteOptions()
     options = DeleteOptions(
@@ -236,16 +239,18 @@ def delete_options(api: Api, call: Call) -> DeleteOptions:
         uid=query.get("uid") or None,
         version=query.get("resourceVersion") or None,
     )
-    return validated_delete_options(options, query.all("dryRun"), call.release)
+    return validated_delete_options(options, query.all("dryRun"), request.release)
 
 
-def _body(api: Api, call: Call) -> Obj:
+def _body(state: ServerState, request: Request) -> Obj:
     """Return the DeleteOptions of a body. Raises 500 for a body that is something else, and 415."""
-    media = body_type(call.headers.get("Content-Type", ""))
+    media = body_type(request.headers.get("Content-Type", ""))
     try:
         if media == PROTOBUF:
-            return decode_protobuf(call.body, api.schemas.kind("", "v1", "DeleteOptions"))
-        body = parse_json(yaml_to_json(call.body)[0] if media == YAML else call.body)
-        return decode_delete_options(api.schemas, *read_type_meta(body), lambda struct: decode_parsed(body, struct)[0])
+            return decode_protobuf(request.body, state.schemas.kind("", "v1", "DeleteOptions"))
+        body = parse_json(yaml_to_json(request.body)[0] if media == YAML else request.body)
+        return decode_delete_options(
+            state.schemas, *read_type_meta(body), lambda struct: decode_parsed(body, struct)[0]
+        )
     except DecodeError as why:
         raise errors.unknown_error(str(why)) from None

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import LIST, output, route, watch_output
-from understudy.apiserver.endpoints.request import Call, Reply, Stream
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_reply, object_reply, wanted
-from understudy.apiserver.endpoints.scope import Api, Target, selector_of
+from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_response, object_response, wanted
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.machinery.options import ListOptions, list_options, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32
@@ -17,40 +17,40 @@ from understudy.machinery.releases.version import V1_32
 _TABLELESS = replace(LIST, tables=False)
 
 
-async def get(api: Api, call: Call, target: Target) -> Reply:
+async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """One object, by `resourceVersion` at least as new as that."""
-    form = form_of(call, target)
-    if call.query:
-        await api.registry.not_older(target.kind, call.query.get("resourceVersion"))
-    entry = await api.registry.get(target.kind, target.namespace, target.name)
-    return object_reply(call, target, entry, form=form)
+    form = form_of(request, scope)
+    if request.query:
+        await state.registry.not_older(scope.kind, request.query.get("resourceVersion"))
+    entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
+    return object_response(request, scope, entry, form=form)
 
 
-def _options(api: Api, call: Call, *, watch: bool) -> ListOptions:
+def _options(state: ServerState, request: Request, *, watch: bool) -> ListOptions:
     """What is asked for. The router refuses forms before the options are read, the handler after that (1.31: too)."""
-    route(call.headers.get("Accept", ""), LIST.produces)
-    if api.release.version < V1_32:
-        wanted(call, LIST)
-    options = list_options(call.query, call.release, watch=watch, watch_list=api.gates[features.WATCH_LIST])
-    wanted(call, LIST)
+    route(request.headers.get("Accept", ""), LIST.produces)
+    if state.release.version < V1_32:
+        wanted(request, LIST)
+    options = list_options(request.query, request.release, watch=watch, watch_list=state.gates[features.WATCH_LIST])
+    wanted(request, LIST)
     return options
 
 
-async def list_(api: Api, call: Call, target: Target) -> Reply:
-    options = _options(api, call, watch=False)
-    selector = selector_of(target, options)
-    page = await api.registry.list(target.kind, target.namespace, options, selector)
-    return list_reply(call, target, page)
+async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    options = _options(state, request, watch=False)
+    selector = selector_of(scope, options)
+    page = await state.registry.list(scope.kind, scope.namespace, options, selector)
+    return list_response(request, scope, page)
 
 
-async def watch(api: Api, call: Call, target: Target) -> Stream:
-    options = _options(api, call, watch=True)
-    selector = selector_of(target, options)
+async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:
+    options = _options(state, request, watch=True)
+    selector = selector_of(scope, options)
     resource_version(options.version)
-    form = watch_output(call.headers.get("Accept", ""))
-    listed = options.initial_events and options.bookmarks and SENDS_BLUEPRINT[api.release.version]
+    form = watch_output(request.headers.get("Accept", ""))
+    listed = options.initial_events and options.bookmarks and SENDS_BLUEPRINT[state.release.version]
     if listed and form.target == "Table":
-        form = output(call.headers.get("Accept", ""), _TABLELESS)
-    source = EventSource(api, call, target, options, selector, form)
+        form = output(request.headers.get("Accept", ""), _TABLELESS)
+    source = EventSource(state, request, scope, options, selector, form)
     await source.start()
-    return Stream(source, form.watch_type)
+    return WatchResponse(source, form.watch_type)

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.registry.encoded import bare, typed
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
@@ -35,27 +35,27 @@ class Sent(NamedTuple):
     gvk: GroupVersionKind
 
 
-def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str) -> Sent:
+def read(request: Request, schemas: Schemas, wanted: GroupVersionKind, validation: str) -> Sent:
     """The body as an object of the wanted kind, in whatever version it says it is.
 
     `validation` is that of unknown and duplicate fields. Raises 400 and 415."""
-    media = body_type(call.headers.get("Content-Type", ""))
+    media = body_type(request.headers.get("Content-Type", ""))
     strict: list[str] = []
     decode: Callable[[Struct], tuple[Obj, list[str]]]
     try:
         if media == PROTOBUF:
-            type_meta, decode = read_protobuf_type_meta(call.body), partial(_from_protobuf, call.body)
+            type_meta, decode = read_protobuf_type_meta(request.body), partial(_from_protobuf, request.body)
         else:
-            body, strict = yaml_to_json(call.body) if media == YAML else (call.body, [])
+            body, strict = yaml_to_json(request.body) if media == YAML else (request.body, [])
             parsed = parse_json(body)
             type_meta, decode = read_type_meta(parsed), partial(decode_parsed, parsed)
         sent = gvk_with_defaults(*type_meta, wanted)
     except DecodeError as why:
-        text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(call.body)})"
+        text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(request.body)})"
         raise errors.bad_request(text) from None
 
     try:
-        obj, found = decode_registered(schemas, sent, wanted, decode, lambda: call.body.decode("utf-8", "replace"))
+        obj, found = decode_registered(schemas, sent, wanted, decode, lambda: request.body.decode("utf-8", "replace"))
         strict += found
         if strict and validation == STRICT:
             raise DecodeError(f"strict decoding error: {', '.join(strict)}")
@@ -63,7 +63,7 @@ def read(call: Call, schemas: Schemas, wanted: GroupVersionKind, validation: str
         text = f"{sent.kind} in version {go_quote(sent.version)} cannot be handled as a {wanted.kind}: {why}"
         raise errors.bad_request(text) from None
     if validation != IGNORE:
-        call.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
+        request.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
     return Sent(obj, sent)
 
 
@@ -72,10 +72,10 @@ def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
     return decode_protobuf(body, struct), []
 
 
-def read_object(call: Call, schemas: Schemas, kind: Kind, version: str, validation: str) -> Obj:
+def read_object(request: Request, schemas: Schemas, kind: Kind, version: str, validation: str) -> Obj:
     """The body as a typed object of the kind, in that version and no other. Raises 400 and 415."""
     wanted = kind.gvk(version)
-    sent = read(call, schemas, wanted, validation)
+    sent = read(request, schemas, wanted, validation)
     if sent.gvk.api_version != wanted.api_version:
         have, want = sent.gvk.api_version, wanted.api_version
         raise errors.bad_request(

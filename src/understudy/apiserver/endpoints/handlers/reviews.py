@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
 from understudy.apiserver.endpoints.handlers import component_status, request_body
-from understudy.apiserver.endpoints.handlers.write import Writer, check_namespace
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import value_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.handlers.write import WriteRequest, check_namespace
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import value_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
@@ -18,39 +18,39 @@ from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED
 
-Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 INVALID_TOKEN = "invalid bearer token"
 
 
-def _review(answer: Callable[[Api, Call, Target, Obj], Obj], *, keeps: bool = True) -> Handler:
+def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *, keeps: bool = True) -> Handler:
     """A POST that fills in a status. Some reviews answer nothing but that: they do not keep what they were sent."""
 
-    async def handle(api: Api, call: Call, target: Target) -> Reply:
-        options = write_options(call.query, call.method, call.release)
-        obj = request_body.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-        check_namespace(obj, target)
-        Writer(api, call, target, options).own(None, obj)
-        answered = answer(api, call, target, obj)  # which may drop fields of what was sent
+    async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
+        options = write_options(request.query, request.method, request.release)
+        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+        check_namespace(obj, scope)
+        WriteRequest(state, request, scope, options).update_managed_fields(None, obj)
+        answered = answer(state, request, scope, obj)  # which may drop fields of what was sent
         kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
-        named = {"kind": target.kind.name, "apiVersion": target.api_version}
-        return value_reply(call, target, {**named, **kept, **answered}, 201)
+        named = {"kind": scope.kind.name, "apiVersion": scope.api_version}
+        return value_response(request, scope, {**named, **kept, **answered}, 201)
 
     return handle
 
 
-def _allowed(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+def _allowed(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Raises 422."""
-    if api.release.version < V1_32:
+    if state.release.version < V1_32:
         authorization.drop_selectors(review)
-    if found := authorization.validate(review, target.kind.name):
-        raise errors.invalid(target.kind.group, "", "", found, target.kind.release)
-    status: Obj = {"allowed": api.authorization == "AlwaysAllow"}
+    if found := authorization.validate(review, scope.kind.name):
+        raise errors.invalid(scope.kind.group, "", "", found, scope.kind.release)
+    status: Obj = {"allowed": state.authorization == "AlwaysAllow"}
     if ignored := authorization.evaluation_error(review):
         status["evaluationError"] = ignored
     return {"status": status}
 
 
-def _rules(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+def _rules(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Raises 400."""
     if not (review.get("spec") or {}).get("namespace"):
         raise errors.bad_request("no namespace on request")
@@ -63,22 +63,22 @@ def _rules(api: Api, call: Call, target: Target, review: Obj) -> Obj:
     return {"metadata": {"creationTimestamp": None}, "spec": {}, "status": status}
 
 
-def _token(api: Api, call: Call, target: Target, review: Obj) -> Obj:
+def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Whose a token is: one of --token-auth-file's, or a service account's. Raises 400."""
     token = review["spec"].get("token")
     if not token:
         raise errors.bad_request("token is required for TokenReview in authentication")
     try:
-        user, audiences = api.user_of(token, review["spec"].get("audiences") or (ISSUER,))
+        user, audiences = state.user_of(token, review["spec"].get("audiences") or (ISSUER,))
     except TokenError as why:
         return {"status": {"user": {}, "error": f"[{INVALID_TOKEN}, {why}]" if str(why) else INVALID_TOKEN}}
     info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
     return {"status": {"authenticated": True, "user": info, "audiences": audiences}}
 
 
-def _self(api: Api, call: Call, target: Target, review: Obj) -> Obj:
-    assert call.user is not None
-    return {"metadata": {"creationTimestamp": api.timestamp()}, "status": {"userInfo": call.user.info()}}
+def _self(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
+    assert request.user is not None
+    return {"metadata": {"creationTimestamp": state.timestamp()}, "status": {"userInfo": request.user.info()}}
 
 
 HANDLERS: dict[str, dict[str, Handler]] = {

@@ -18,10 +18,10 @@ from collections.abc import Callable
 from random import random
 
 from understudy.apiserver.endpoints.negotiation import JSON, Output
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.tables import partial, partial_list, table
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
 from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, typed, versioned
 from understudy.apiserver.registry.keys import prefix_of
@@ -52,13 +52,19 @@ class EventSource:
     """
 
     def __init__(
-        self, api: Api, call: Call, target: Target, options: ListOptions, selector: Selector, form: Output
+        self,
+        state: ServerState,
+        request: Request,
+        scope: RequestScope,
+        options: ListOptions,
+        selector: Selector,
+        form: Output,
     ) -> None:
-        self._store = api.registry.store
-        self._api = api
-        self._clock = api.clock
-        self._call = call
-        self._target = target
+        self._store = state.registry.store
+        self._state = state
+        self._clock = state.clock
+        self._request = request
+        self._scope = scope
         self._options = options
         self._selector = selector
         self._form = form
@@ -79,13 +85,13 @@ class EventSource:
         """Finds where to begin. Raises 500 for a version that is no number."""
         options = self._options
         version = resource_version(options.version)
-        prefix = prefix_of(self._target.kind, self._target.namespace)
+        prefix = prefix_of(self._scope.kind, self._scope.namespace)
         initial = options.initial_events
         if initial is None:
             initial = version == 0
         try:
             if initial:
-                await freshness.wait_for(self._store, options.version, self._api.registry.patience)
+                await freshness.wait_for(self._store, options.version, self._state.registry.wait_seconds)
             after = self._store.revision if initial or version == 0 else version
             self._watch = self._store.watch(prefix, after)
         except CompactedError as gone:
@@ -101,7 +107,7 @@ class EventSource:
             for entry in found.entries:
                 if self._selector.matches(entry.object):
                     self._send("ADDED", entry)
-            wants_end = options.initial_events or self._api.gates[features.WATCH_LIST]
+            wants_end = options.initial_events or self._state.gates[features.WATCH_LIST]
             if options.bookmarks and wants_end:
                 self._bookmark(initial_events_end=True)
 
@@ -159,7 +165,7 @@ class EventSource:
             self._send("DELETED", entry if event.deleted else _left(entry, previous))
 
     def _send(self, type_: str, entry: Entry) -> None:
-        kind, version = self._target.kind, self._target.version
+        kind, version = self._scope.kind, self._scope.version
         if not self._form.target:
             json = self._form.media_type == JSON
             key = ("event", json, type_, kind.group, version)
@@ -178,37 +184,37 @@ class EventSource:
             self.close()  # an object is no list: the real server ends the watch without a word
             return
         if form.target == "Table" and internal is not None:
-            kind, version = self._target.kind, self._target.version
+            kind, version = self._scope.kind, self._scope.version
             first = not self._columns_sent
             self._columns_sent = True
-            obj = table(kind, version, [internal], versioned=[obj], call=self._call, form=form, columns=first)
+            obj = table(kind, version, [internal], versioned=[obj], request=self._request, form=form, columns=first)
         elif form.target and internal is not None:
             obj = partial(obj, form.target_version)
         if form.media_type != JSON:
-            self._out.append(watch_frame(type_, protobuf.encode(obj, struct_of(self._api.schemas, obj))))
+            self._out.append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
             return
         self._out.append(_frame(type_, encode(obj)))
 
     def _bookmark(self, *, initial_events_end: bool = False) -> None:
         self._seen = self._store.revision
-        target = self._target
-        obj, _ = decode_value({}, target.struct)
+        scope = self._scope
+        obj, _ = decode_value({}, scope.struct)
         obj["metadata"] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
         if initial_events_end:
             notes = {"k8s.io/initial-events-end": "true"}
-            if SENDS_BLUEPRINT[self._api.release.version]:
+            if SENDS_BLUEPRINT[self._state.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = notes
-        obj = typed(target.kind, target.version, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})
+        obj = typed(scope.kind, scope.version, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})
         self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
 
     def _blueprint(self) -> str:
         """An empty list of what is watched, in the watch's own form, for clients that make a list of the initial
         events."""
-        target, form = self._target, self._form
+        scope, form = self._scope, self._form
         empty: Obj = {
-            "kind": f"{target.kind.name}List",
-            "apiVersion": target.api_version,
+            "kind": f"{scope.kind.name}List",
+            "apiVersion": scope.api_version,
             "metadata": {},
             "items": None,
         }
@@ -216,7 +222,7 @@ class EventSource:
             empty = partial_list((), form.target_version, {})
         if form.media_type == JSON:
             return base64.b64encode(encode(empty) + b"\n").decode()
-        return base64.b64encode(protobuf.encode(empty, struct_of(self._api.schemas, empty))).decode()
+        return base64.b64encode(protobuf.encode(empty, struct_of(self._state.schemas, empty))).decode()
 
     def _fail(self, error: errors.StatusError) -> None:
         """An error after the answer has begun: the last event."""

@@ -10,12 +10,12 @@ from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoded import from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
-from understudy.apiserver.registry.rest import Write, strategy_of
+from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
 from understudy.machinery.options import WriteOptions, write_options
@@ -29,41 +29,41 @@ DUPLICATE_OWNERS = (
 )
 
 
-class Writer:
+class WriteRequest:
     """One write of an object through the API: what its steps share."""
 
-    def __init__(self, api: Api, call: Call, target: Target, options: WriteOptions) -> None:
-        self.api = api
-        self.call = call
-        self.target = target
+    def __init__(self, state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> None:
+        self.state = state
+        self.request = request
+        self.scope = scope
         self.options = options
-        self.ctx = api.context(call, target)
-        self.strategy: Strategy = strategy_of(target.kind, target.subresource)
-        self.agent = call.headers.get("User-Agent", "")
+        self.ctx = state.context(request, scope)
+        self.strategy: Strategy = strategy_of(scope.kind, scope.subresource)
+        self.agent = request.headers.get("User-Agent", "")
 
-    def write(self, name: str) -> Write:
-        target = self.target
-        return Write(target.kind, target.namespace, name, self.strategy, self.ctx, self.options.dry_run)
+    def target(self, name: str) -> WriteTarget:
+        scope = self.scope
+        return WriteTarget(scope.kind, scope.namespace, name, self.strategy, self.ctx, self.options.dry_run)
 
     @property
     def reset(self) -> tuple[tuple[str, ...], ...]:
         """The fields that this request cannot change, which nobody comes to own by it."""
         fields = self.strategy.reset_fields
-        return fields.get(self.target.version, fields.get("", ()))
+        return fields.get(self.scope.version, fields.get("", ()))
 
     def convert(self, obj: Obj, source: str, wanted: str) -> Obj | None:
-        return self.api.convert(self.target, obj, source, wanted)
+        return self.state.convert(self.scope, obj, source, wanted)
 
-    def own(self, live: Obj | None, obj: Obj) -> None:
+    def update_managed_fields(self, live: Obj | None, obj: Obj) -> None:
         """Records in `obj` who owns what. Both in the version of the request, typed."""
-        converts = self.target.version in self.target.kind.rules.conversions
+        converts = self.scope.version in self.scope.kind.behavior.conversions
         owners = managed_fields.update_managed_fields(
             live,
             self.live(self.internal(obj)) if converts else obj,  # with what a conversion adds
-            struct=self.target.struct,
-            api_version=self.target.api_version,
+            struct=self.scope.struct,
+            api_version=self.scope.api_version,
             manager=managed_fields.manager_name(self.options.field_manager, self.agent),
-            subresource=self.target.subresource,
+            subresource=self.scope.subresource,
             now=self.ctx.now,
             reset=self.reset,
             convert=self.convert,
@@ -71,19 +71,19 @@ class Writer:
         set_managed_fields(obj, owners)
 
     def live(self, current: Obj) -> Obj:
-        return from_internal(self.target.kind, self.target.version, current)
+        return from_internal(self.scope.kind, self.scope.version, current)
 
     def internal(self, obj: Obj) -> Obj:
-        out = to_internal(self.target.kind, self.target.version, obj)
+        out = to_internal(self.scope.kind, self.scope.version, obj)
         out["metadata"] = dict(out["metadata"])
         return out
 
     def default(self, obj: Obj) -> None:
-        self.target.rules.defaults(obj, self.ctx)
+        self.scope.behavior.defaults(obj, self.ctx)
 
     def defaulted(self, sent: request_body.Sent) -> Obj:
         """An object that may be in another version, with that version's defaults, in the version of the request."""
-        return self.api.defaulted(self.target, sent.obj, sent.gvk.api_version, self.ctx)
+        return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
 
 
 def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
@@ -93,33 +93,33 @@ def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
     obj["metadata"] = fields
 
 
-async def create(api: Api, call: Call, target: Target) -> Reply:
+async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST to a collection."""
-    form_of(call, target)
-    options = write_options(call.query, call.method, call.release)
-    writer = Writer(api, call, target, options)
-    obj = request_body.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-    check_namespace(obj, target)
-    writer.default(obj)
-    wipe(obj)
-    unique_owners(obj, writer.ctx)
-    writer.own(None, obj)
-    entry = await api.registry.create(writer.write(""), writer.internal(obj))
-    return object_reply(call, target, entry, 201)
+    form_of(request, scope)
+    options = write_options(request.query, request.method, request.release)
+    write = WriteRequest(state, request, scope, options)
+    obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    check_namespace(obj, scope)
+    write.default(obj)
+    wipe_object_meta_system_fields(obj)
+    dedup_owner_references(obj, write.ctx)
+    write.update_managed_fields(None, obj)
+    entry = await state.registry.create(write.target(""), write.internal(obj))
+    return object_response(request, scope, entry, 201)
 
 
-async def update(api: Api, call: Call, target: Target) -> Reply:
+async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """PUT of an object or its status."""
-    form_of(call, target)
-    options = write_options(call.query, call.method, call.release)
-    writer = Writer(api, call, target, options)
+    form_of(request, scope)
+    options = write_options(request.query, request.method, request.release)
+    write = WriteRequest(state, request, scope, options)
 
     def read() -> Obj:
-        obj = request_body.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-        check_namespace(obj, target)
-        check_name(obj, target)
-        writer.default(obj)
-        unique_owners(obj, writer.ctx)
+        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+        check_namespace(obj, scope)
+        check_name(obj, scope)
+        write.default(obj)
+        dedup_owner_references(obj, write.ctx)
         return obj
 
     first = [read()]
@@ -127,127 +127,127 @@ async def update(api: Api, call: Call, target: Target) -> Reply:
 
     def transform(current: Obj | None) -> Obj:
         obj = first.pop() if first else read()
-        writer.own(writer.live(current) if current else None, obj)
-        return writer.internal(obj)
+        write.update_managed_fields(write.live(current) if current else None, obj)
+        return write.internal(obj)
 
-    entry, created = await api.registry.update(writer.write(target.name), transform, uid=uid)
-    return object_reply(call, target, entry, 201 if created else 200)
+    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid)
+    return object_response(request, scope, entry, 201 if created else 200)
 
 
-async def patch(api: Api, call: Call, target: Target) -> Reply:
+async def patch(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """PATCH of an object or its status, in any of the four forms."""
-    media = patch_type(call.headers)
-    form_of(call, target)
-    options = write_options(call.query, call.method, call.release, apply=media == APPLY_PATCH)
-    writer = Writer(api, call, target, options)
+    media = patch_type(request.headers)
+    form_of(request, scope)
+    options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
+    write = WriteRequest(state, request, scope, options)
     if media == APPLY_PATCH:
-        transform = _applying(writer)
+        transform = _applying(write)
     else:
-        transform = _patching(writer, media)
-    entry, created = await api.registry.update(
-        writer.write(target.name), transform, create=media == APPLY_PATCH and not target.subresource
+        transform = _patching(write, media)
+    entry, created = await state.registry.update(
+        write.target(scope.name), transform, create=media == APPLY_PATCH and not scope.subresource
     )
-    return object_reply(call, target, entry, 201 if created else 200)
+    return object_response(request, scope, entry, 201 if created else 200)
 
 
-def _patching(writer: Writer, media: str) -> Transform:
+def _patching(write: WriteRequest, media: str) -> Transform:
     """The patch is read when there is an object to apply it to: a missing one is told of first."""
-    target, validation = writer.target, writer.options.field_validation
+    scope, validation = write.scope, write.options.field_validation
 
     def transform(current: Obj | None) -> Obj:
         if current is None:
-            raise errors.not_found(target.kind.group, target.kind.resource, target.name)
-        live = writer.live(current)
-        kind = target.kind.gvk(target.version)
-        sent = PATCHERS[media](writer.call.body, Current(live, kind, writer.api.schemas, validation, writer.ctx))
-        obj = writer.defaulted(sent)
-        writer.own(live, obj)
-        check_namespace(obj, target)
-        check_name(obj, target)
-        unique_owners(obj, writer.ctx)
-        return writer.internal(obj)
+            raise errors.not_found(scope.kind.group, scope.kind.resource, scope.name)
+        live = write.live(current)
+        kind = scope.kind.gvk(scope.version)
+        sent = PATCHERS[media](write.request.body, Current(live, kind, write.state.schemas, validation, write.ctx))
+        obj = write.defaulted(sent)
+        write.update_managed_fields(live, obj)
+        check_namespace(obj, scope)
+        check_name(obj, scope)
+        dedup_owner_references(obj, write.ctx)
+        return write.internal(obj)
 
     return transform
 
 
-def _applying(writer: Writer) -> Transform:
-    target, options = writer.target, writer.options
+def _applying(write: WriteRequest) -> Transform:
+    scope, options = write.scope, write.options
 
     def transform(current: Obj | None) -> Obj:
-        patch = apply.parse(writer.call.body, options.field_validation)
-        live = writer.live(current) if current else None
+        patch = apply.parse(write.request.body, options.field_validation)
+        live = write.live(current) if current else None
         obj = apply.apply(
             live,
             patch.obj,
-            struct=target.struct,
-            api_version=target.api_version,
+            struct=scope.struct,
+            api_version=scope.api_version,
             manager=options.field_manager,
             force=bool(options.force),
-            subresource=target.subresource,
-            now=writer.ctx.now,
-            reset=writer.reset,
-            convert=writer.convert,
+            subresource=scope.subresource,
+            now=write.ctx.now,
+            reset=write.reset,
+            convert=write.convert,
             duplicates=patch.duplicates,
         )
         for text in patch.warnings:
-            writer.ctx.warn(text)
+            write.ctx.warn(text)
         if current is not None and obj is live:
             return current
-        writer.default(obj)
+        write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise errors.conflict(target.kind.group, target.kind.resource, target.name, why)
-        check_namespace(obj, target)
-        check_name(obj, target)
-        unique_owners(obj, writer.ctx)
-        return writer.internal(obj)
+            raise errors.conflict(scope.kind.group, scope.kind.resource, scope.name, why)
+        check_namespace(obj, scope)
+        check_name(obj, scope)
+        dedup_owner_references(obj, write.ctx)
+        return write.internal(obj)
 
     return transform
 
 
-def wipe(obj: Obj) -> None:
+def wipe_object_meta_system_fields(obj: Obj) -> None:
     """Takes out of a new object's metadata what only the server says."""
     fields = {name: value for name, value in obj["metadata"].items() if name not in WIPED}
     obj["metadata"] = {**fields, "creationTimestamp": None}
 
 
-def check_namespace(obj: Obj, target: Target) -> None:
+def check_namespace(obj: Obj, scope: RequestScope) -> None:
     """The body's namespace is the path's, or none. What is in no namespace forgets one that it is said to be in."""
     fields = obj["metadata"]
-    if not target.kind.namespaced:
+    if not scope.kind.namespaced:
         if "namespace" in fields:
             obj["metadata"] = {name: value for name, value in fields.items() if name != "namespace"}
         return
     if not fields.get("namespace"):
-        obj["metadata"] = {**fields, "namespace": target.namespace}
-    elif fields["namespace"] != target.namespace:
+        obj["metadata"] = {**fields, "namespace": scope.namespace}
+    elif fields["namespace"] != scope.namespace:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
 
 
-def read_part(api: Api, call: Call, target: Target, options: WriteOptions) -> Obj:
+def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
     """The body of a subresource that is of a kind of its own. Raises 400; 403 and 404 where the namespace takes nothing
     new."""
-    kind = target.kind.subresources[target.subresource].kind
-    sent = request_body.read(call, api.schemas, kind, options.field_validation).obj
-    check_namespace(sent, target)
-    api.registry.admit_namespace(target.kind, target.namespace, {"name": target.name})
+    kind = scope.kind.subresources[scope.subresource].kind
+    sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
+    check_namespace(sent, scope)
+    state.registry.admit_namespace(scope.kind, scope.namespace, {"name": scope.name})
     return sent
 
 
-def check_name(obj: Obj, target: Target) -> None:
+def check_name(obj: Obj, scope: RequestScope) -> None:
     name = obj["metadata"].get("name", "")
     if not name:
         raise errors.bad_request(
-            f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+            f"the name of the object ({scope.name} based on URL) was undeterminable: name must be provided"
         )
-    if name != target.name:
-        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({target.name})")
+    if name != scope.name:
+        raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({scope.name})")
 
 
-def unique_owners(obj: Obj, ctx: Context) -> None:
+def dedup_owner_references(obj: Obj, ctx: Context) -> None:
     """Takes repeated owner references out, with a warning."""
     owners = obj["metadata"].get("ownerReferences")
     if not owners or len(owners) < 2:

@@ -22,7 +22,7 @@ import orjson
 
 from understudy.apiserver.endpoints.negotiation import Clause, clauses
 from understudy.apiserver.endpoints.openapi.v3_paths import paths, plain_path
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.typeinfo.schema import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -55,13 +55,13 @@ class OpenAPI:
         self._documents: dict[str, bytes] = {}
         self._v2: dict[str, bytes] = {}
 
-    def answer(self, call: Call) -> Reply | None:
+    def answer(self, request: Request) -> Response | None:
         """The page at the call's path, None for one outside /openapi."""
-        if call.path == ROOT:
-            return Reply(200, self._index, "text/plain; charset=utf-8")
-        if call.path.startswith(f"{ROOT}/"):
-            return self._v3(call, call.path.removeprefix(f"{ROOT}/"))
-        return self._swagger(call) if call.path == "/openapi/v2" else None
+        if request.path == ROOT:
+            return Response(200, self._index, "text/plain; charset=utf-8")
+        if request.path.startswith(f"{ROOT}/"):
+            return self._v3(request, request.path.removeprefix(f"{ROOT}/"))
+        return self._swagger(request) if request.path == "/openapi/v2" else None
 
     def document(self, name: str) -> Obj:
         """The v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
@@ -104,38 +104,38 @@ class OpenAPI:
         folder = resources.files("understudy.schemas") / str(self.release.version) / "openapi"
         return (folder / f"{name.replace('/', '__')}.json").read_bytes()
 
-    def _v3(self, call: Call, name: str) -> Reply:
+    def _v3(self, request: Request, name: str) -> Response:
         vary = ("Vary", "Accept")
         if name not in self.hashes:
-            return Reply(404, content_type="")
-        if _negotiated(call, [JSON]) is None:
-            return Reply(406, content_type="", headers=[vary])
+            return Response(404, content_type="")
+        if _negotiated(request, [JSON]) is None:
+            return Response(406, content_type="", headers=[vary])
         etag = self.hashes[name]
         headers = [("ETag", f'"{etag}"'), vary]
-        asked = call.query.get("hash")
+        asked = request.query.get("hash")
         if asked and asked != etag:
-            return Reply(301, content_type=JSON, headers=[*headers, ("Location", _url(name, etag))])
+            return Response(301, content_type=JSON, headers=[*headers, ("Location", _url(name, etag))])
         if asked:
             expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
-        reply = _conditional(call, etag, headers, JSON, lambda: self._rendered(name))
-        reply.compressible = False  # for no reason of the protocol's
-        return reply
+        response = _conditional(request, etag, headers, JSON, lambda: self._rendered(name))
+        response.compressible = False  # for no reason of the protocol's
+        return response
 
     def _rendered(self, name: str) -> bytes:
         if name not in self._documents:
             self._documents[name] = orjson.dumps(self.document(name))
         return self._documents[name]
 
-    def _swagger(self, call: Call) -> Reply:
+    def _swagger(self, request: Request) -> Response:
         headers = [("Vary", "Accept-Encoding"), ("Vary", "Accept")]
-        accepted = _negotiated(call, V2_MEDIA)
+        accepted = _negotiated(request, V2_MEDIA)
         if accepted is None:
-            return Reply(406, content_type="", headers=headers)
+            return Response(406, content_type="", headers=headers)
         etag = _hash(etag.encode() for etag in self.hashes.values())
         headers.insert(0, ("ETag", f'"{etag}"'))
         media_type = V2_MEDIA[accepted]
-        return _conditional(call, etag, headers, media_type, lambda: self._rendered_v2(media_type))
+        return _conditional(request, etag, headers, media_type, lambda: self._rendered_v2(media_type))
 
     def _rendered_v2(self, media_type: str) -> bytes:
         if media_type not in self._v2:
@@ -170,9 +170,9 @@ def _url(name: str, etag: str) -> str:
     return f"{ROOT}/{name}?hash={etag}"
 
 
-def _negotiated(call: Call, offers: Iterable[str]) -> str | None:
+def _negotiated(request: Request, offers: Iterable[str]) -> str | None:
     """The first offer that the best clause of Accept names; parameters do not matter here."""
-    for clause in _accepted(call.headers.get("Accept") or "*/*"):
+    for clause in _accepted(request.headers.get("Accept") or "*/*"):
         for offer in offers:
             if clause.matches(offer):
                 return offer
@@ -185,13 +185,13 @@ def _accepted(accept: str) -> list[Clause]:
 
 
 def _conditional(
-    call: Call, etag: str, headers: list[tuple[str, str]], media_type: str, body: Callable[[], bytes]
-) -> Reply:
+    request: Request, etag: str, headers: list[tuple[str, str]], media_type: str, body: Callable[[], bytes]
+) -> Response:
     """200, or 304 if the client has it already (RFC 9110, 13.1.2: compared weakly)."""
-    have = [text.strip().removeprefix("W/") for text in (call.headers.get("If-None-Match") or "").split(",")]
+    have = [text.strip().removeprefix("W/") for text in (request.headers.get("If-None-Match") or "").split(",")]
     if f'"{etag}"' in have or "*" in have:
-        return Reply(304, content_type="", headers=headers)
-    return Reply(200, body(), media_type, headers)
+        return Response(304, content_type="", headers=headers)
+    return Response(200, body(), media_type, headers)
 
 
 @lru_cache(1)

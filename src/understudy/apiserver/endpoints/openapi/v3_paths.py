@@ -146,7 +146,7 @@ class _Resource:
         answers = {
             "object": own,
             "list": own and f"{own}List",
-            "deleted": own if self.kind.rules.deleted else STATUS,
+            "deleted": own if self.kind.behavior.delete_returns_object else STATUS,
         }.get(verb.answers, verb.answers)
         media = (*MEDIA, *STREAMS) if verb.action == "list" else MEDIA
         group = "".join(part.capitalize() for part in self.tag.split("_"))

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from understudy.apiserver.endpoints.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
-from understudy.apiserver.endpoints.request import Call
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.kinds import printers
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request
@@ -52,7 +52,7 @@ def table(
     objects: Sequence[Obj],
     *,
     versioned: Sequence[Obj],
-    call: Call,
+    request: Request,
     form: Output,
     metadata: Obj | None = None,
     columns: bool = True,
@@ -60,9 +60,9 @@ def table(
     """A Table of `objects`, which are in the internal form; `versioned` are the same in the request's version, with
     kind and apiVersion. metadata: the list's; without it, that of the one object. columns: a watch sends them with
     its first event only. Raises StatusError (400) for an unknown includeObject."""
-    include = include_object(call.query)
+    include = include_object(request.query)
     definitions = kind.columns.get(version, [])
-    row, now = kind.rules.row or _any_row(definitions), call.clock.now()
+    row, now = kind.behavior.table_row or _any_row(definitions), request.clock.now()
     if metadata is None:
         found = objects[0]["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": found} if found else {}
@@ -80,11 +80,11 @@ def table(
 
 
 def _conditions(kind: Kind, obj: Obj) -> Obj:
-    found = kind.rules.row_conditions(obj)
+    found = kind.behavior.row_conditions(obj)
     return {"conditions": found} if found else {}
 
 
-def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Output) -> Obj:
+def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form: Output) -> Obj:
     """A Table of the Scale of an object of `kind`. Name and age are those of the kind's own table."""
     own = {column["name"]: column for column in kind.columns[version]}
     wanted = {"type": "integer", "format": "", "description": SCALE_DESIRED, "priority": 0}
@@ -98,7 +98,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Outpu
         scale["metadata"]["name"],
         scale.get("spec", {}).get("replicas", 0),
         scale.get("status", {}).get("replicas", 0),
-        printers.age(scale, call.clock.now()),
+        printers.age(scale, request.clock.now()),
     ]
     found = scale["metadata"].get("resourceVersion")
     return {
@@ -106,7 +106,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, call: Call, form: Outpu
         "apiVersion": f"meta.k8s.io/{form.target_version}",
         "metadata": {"resourceVersion": found} if found else {},
         "columnDefinitions": columns,
-        "rows": [{"cells": cells, "object": _included(scale, include_object(call.query), form.target_version)}],
+        "rows": [{"cells": cells, "object": _included(scale, include_object(request.query), form.target_version)}],
     }
 
 

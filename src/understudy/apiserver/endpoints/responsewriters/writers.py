@@ -19,7 +19,7 @@ from understudy.apiserver.endpoints.negotiation import (
     output,
     wants_pretty,
 )
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     endpoint,
@@ -28,7 +28,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     scale_table,
     table,
 )
-from understudy.apiserver.endpoints.scope import Target
+from understudy.apiserver.endpoints.scope import RequestScope
 from understudy.apiserver.registry.encoded import (
     bare,
     encoded,
@@ -52,59 +52,63 @@ _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts togeth
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def wanted(call: Call, of: Endpoint = OBJECT) -> Output:
+def wanted(request: Request, of: Endpoint = OBJECT) -> Output:
     """What the client wants. Raises 406."""
-    return output(call.headers.get("Accept", ""), of)
+    return output(request.headers.get("Accept", ""), of)
 
 
-def form_of(call: Call, target: Target) -> Output:
+def form_of(request: Request, scope: RequestScope) -> Output:
     """What the client wants of an object or a subresource. Raises 406."""
-    return output(call.headers.get("Accept", ""), endpoint(target.kind, target.subresource))
+    return output(request.headers.get("Accept", ""), endpoint(scope.kind, scope.subresource))
 
 
-def object_reply(call: Call, target: Target, entry: Entry, status: int = 200, form: Output | None = None) -> Reply:
+def object_response(
+    request: Request, scope: RequestScope, entry: Entry, status: int = 200, form: Output | None = None
+) -> Response:
     """One stored object, in the negotiated form."""
-    kind = target.kind
-    form = form or form_of(call, target)
-    if form.media_type == JSON and not form.target and not _pretty(call, form):
-        return Reply(status, encoded(entry, kind, target.version) + b"\n", JSON)
+    kind = scope.kind
+    form = form or form_of(request, scope)
+    if form.media_type == JSON and not form.target and not _pretty(request, form):
+        return Response(status, encoded(entry, kind, scope.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
-        return Reply(status, encoded_protobuf(entry, kind, target.version), PROTOBUF)
+        return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
     check_conversion(form, kind, listing=False)
-    obj = versioned(entry, kind, target.version)
+    obj = versioned(entry, kind, scope.version)
     if form.target == "Table":
-        body = table(kind, target.version, [entry.object], versioned=[obj], call=call, form=form)
-        return _reply(call, form, body, status)
+        body = table(kind, scope.version, [entry.object], versioned=[obj], request=request, form=form)
+        return _reply(request, form, body, status)
     if form.target.startswith("PartialObjectMetadata"):
-        return _reply(call, form, partial(obj, form.target_version), status)
-    return _reply(call, form, obj, status)
+        return _reply(request, form, partial(obj, form.target_version), status)
+    return _reply(request, form, obj, status)
 
 
-def list_reply(call: Call, target: Target, page: Page) -> Reply:
+def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
     """A list of stored objects."""
-    kind, version = target.kind, target.version
-    form = wanted(call, LIST)
+    kind, version = scope.kind, scope.version
+    form = wanted(request, LIST)
     check_conversion(form, kind, listing=True)
     metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
     if page.token:
         metadata["continue"] = page.token
         if page.remaining is not None:
             metadata["remainingItemCount"] = page.remaining
-    if form.media_type == JSON and not form.target and not _pretty(call, form):
-        return Reply(200, encoded_list(kind, version, metadata, page.entries), JSON)
+    if form.media_type == JSON and not form.target and not _pretty(request, form):
+        return Response(200, encoded_list(kind, version, metadata, page.entries), JSON)
     if form.media_type == PROTOBUF and not form.target:
-        return Reply(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
-    entries, order = page.entries, kind.rules.row_order
+        return Response(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
+    entries, order = page.entries, kind.behavior.row_order
     if order and form.target == "Table":
         entries = sorted(entries, key=lambda entry: order(entry.object))
     objects = [versioned(entry, kind, version) for entry in entries]
     if form.target == "Table":
         internal = [entry.object for entry in entries]
         return _reply(
-            call, form, table(kind, version, internal, versioned=objects, call=call, form=form, metadata=metadata)
+            request,
+            form,
+            table(kind, version, internal, versioned=objects, request=request, form=form, metadata=metadata),
         )
     if form.target:
-        return _reply(call, form, partial_list(objects, form.target_version, metadata))
+        return _reply(request, form, partial_list(objects, form.target_version, metadata))
     api_version = kind.gvk(version).api_version
     body = {
         "kind": f"{kind.name}List",
@@ -112,53 +116,53 @@ def list_reply(call: Call, target: Target, page: Page) -> Reply:
         "metadata": metadata,
         "items": [bare(obj) for obj in objects],
     }
-    return _reply(call, form, body)
+    return _reply(request, form, body)
 
 
-def value_reply(call: Call, target: Target, body: Obj, status: int = 200) -> Reply:
+def value_response(request: Request, scope: RequestScope, body: Obj, status: int = 200) -> Response:
     """An object that is not stored: a Status, a review."""
-    return _reply(call, form_of(call, target), body, status)
+    return _reply(request, form_of(request, scope), body, status)
 
 
-def created_reply(call: Call, target: Target) -> Reply:
+def created_response(request: Request, scope: RequestScope) -> Response:
     """That what was sent, which is not stored as such, was done."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-    return value_reply(call, target, status, 201)
+    return value_response(request, scope, status, 201)
 
 
-def scale_reply(call: Call, target: Target, scale: Obj) -> Reply:
+def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Response:
     """A Scale of the target."""
-    form = form_of(call, target)
+    form = form_of(request, scope)
     if form.target == "Table":
-        scale = scale_table(target.kind, target.version, scale, call=call, form=form)
+        scale = scale_table(scope.kind, scope.version, scale, request=request, form=form)
     elif form.target:
         scale = partial(scale, form.target_version)
-    return _reply(call, form, scale)
+    return _reply(request, form, scale)
 
 
-def error_reply(call: Call, error: StatusError) -> Reply:
+def error_response(request: Request, error: StatusError) -> Response:
     """The one place where an error becomes an answer."""
-    form = error_output(call.headers.get("Accept", ""))
-    reply = _reply(call, form, error.status(), error.code)
+    form = error_output(request.headers.get("Accept", ""))
+    response = _reply(request, form, error.status(), error.code)
     if error.retry_after is not None:
-        reply.headers.append(("Retry-After", str(error.retry_after)))
-    return reply
+        response.headers.append(("Retry-After", str(error.retry_after)))
+    return response
 
 
-def text_reply(status: int, text: str) -> Reply:
-    return Reply(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
+def text_response(status: int, text: str) -> Response:
+    return Response(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
-def _pretty(call: Call, form: Output) -> bool:
-    return form.pretty or wants_pretty(call.query, call.headers.get("User-Agent", ""))
+def _pretty(request: Request, form: Output) -> bool:
+    return form.pretty or wants_pretty(request.query, request.headers.get("User-Agent", ""))
 
 
-def _reply(call: Call, form: Output, body: Any, status: int = 200) -> Reply:
+def _reply(request: Request, form: Output, body: Any, status: int = 200) -> Response:
     if form.media_type == JSON:
-        return Reply(status, _json(body, _pretty(call, form)), JSON)
+        return Response(status, _json(body, _pretty(request, form)), JSON)
     if form.media_type == PROTOBUF:
-        return Reply(status, protobuf.encode(body, struct_of(Schemas.of(call.release), body)), PROTOBUF)
-    return Reply(status, _yaml(body), form.media_type)
+        return Response(status, protobuf.encode(body, struct_of(Schemas.of(request.release), body)), PROTOBUF)
+    return Response(status, _yaml(body), form.media_type)
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write import read_part
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import created_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import created_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_condition
-from understudy.apiserver.registry.rest import Write
+from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.options import WriteOptions, write_options
@@ -19,32 +19,34 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required
 
 
-async def create(api: Api, call: Call, target: Target) -> Reply:
+async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST bindings: the pod that the body names."""
-    options = write_options(call.query, call.method, call.release)
-    binding = request_body.read_object(call, api.schemas, target.kind, target.version, options.field_validation)
-    api.registry.admit_namespace(target.kind, target.namespace, binding["metadata"])
-    return await _assign(api, call, target, binding, options)
+    options = write_options(request.query, request.method, request.release)
+    binding = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    state.registry.admit_namespace(scope.kind, scope.namespace, binding["metadata"])
+    return await _assign(state, request, scope, binding, options)
 
 
-async def of_pod(api: Api, call: Call, target: Target) -> Reply:
+async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST pods/NAME/binding: a node for a pod."""
-    options = write_options(call.query, call.method, call.release)
-    sent = read_part(api, call, target, options)
-    if (sent["metadata"].get("name") or target.name) != target.name:
+    options = write_options(request.query, request.method, request.release)
+    sent = read_part(state, request, scope, options)
+    if (sent["metadata"].get("name") or scope.name) != scope.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
-    return await _assign(api, call, target, sent, options)
+    return await _assign(state, request, scope, sent, options)
 
 
-async def _assign(api: Api, call: Call, target: Target, binding: Obj, options: WriteOptions) -> Reply:
+async def _assign(
+    state: ServerState, request: Request, scope: RequestScope, binding: Obj, options: WriteOptions
+) -> Response:
     """Binds the pod that the binding names."""
-    name = binding["metadata"].get("name") or target.name
+    name = binding["metadata"].get("name") or scope.name
     node = binding.get("target") or {}
     if found := _binding_errors(node):
-        raise errors.unknown_error(aggregate([error.text(target.kind.release) for error in found]))
+        raise errors.unknown_error(aggregate([error.text(scope.kind.release) for error in found]))
     if not name:
         raise errors.bad_request("Name parameter required.")
-    pods = api.release.kind("", "Pod")
+    pods = state.release.kind("", "Pod")
     assert pods is not None
     notes = binding["metadata"].get("annotations") or {}
     labels = binding["metadata"].get("labels") or {}
@@ -61,9 +63,11 @@ async def _assign(api: Api, call: Call, target: Target, binding: Obj, options: W
         spec, status = {**pod["spec"], "nodeName": node["name"]}, with_condition(pod, "PodScheduled", ctx.now)
         return {**pod, "metadata": fields, "spec": spec, "status": status}
 
-    ctx = api.context(call, target)
-    await api.registry.modify(Write(pods, target.namespace, name, pods.rules.strategy, ctx, options.dry_run), transform)
-    return created_reply(call, target)
+    ctx = state.context(request, scope)
+    await state.registry.modify(
+        WriteTarget(pods, scope.namespace, name, pods.behavior.strategy, ctx, options.dry_run), transform
+    )
+    return created_response(request, scope)
 
 
 def _binding_errors(node: Obj) -> Errors:

@@ -6,8 +6,8 @@ There is none here. Requests are checked as far as the real server checks them b
 from __future__ import annotations
 
 from understudy.admission.validation.core.pods.annotations import with_paths
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time
@@ -18,49 +18,49 @@ from understudy.machinery.validation.field import Errors, Path, forbidden, inval
 NO_ADDRESS = "no preferred addresses found; known addresses: []"
 
 
-async def log(api: Api, call: Call, target: Target) -> Reply:
+async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """GET pods/NAME/log: without a node there is nothing to read. Raises 400, 404, 422, 500."""
-    if found := _log_errors(call.query):
-        raise errors.invalid("", "PodLogOptions", target.name, found, target.kind.release)
-    pod = await _pod(api, target)
-    container = _container(pod, call.query.get("container"))
+    if found := _log_errors(request.query):
+        raise errors.invalid("", "PodLogOptions", scope.name, found, scope.kind.release)
+    pod = await _pod(state, scope)
+    container = _container(pod, request.query.get("container"))
     if not pod["spec"].get("nodeName"):
-        return Reply(204, b"", "")
-    path = f"containerLogs/{target.namespace}/{target.name}/{container}"
-    raise _unreachable(api, pod["spec"]["nodeName"], path)
+        return Response(204, b"", "")
+    path = f"containerLogs/{scope.namespace}/{scope.name}/{container}"
+    raise _unreachable(state, pod["spec"]["nodeName"], path)
 
 
-async def run(api: Api, call: Call, target: Target) -> Reply:
+async def run(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
-    pod = await _pod(api, target)
-    container = _container(pod, call.query.get("container"))
-    path = f"{target.subresource}/{target.namespace}/{target.name}/{container}"
-    raise _unreachable(api, _node_name(pod), path)
+    pod = await _pod(state, scope)
+    container = _container(pod, request.query.get("container"))
+    path = f"{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
+    raise _unreachable(state, _node_name(pod), path)
 
 
-async def forward(api: Api, call: Call, target: Target) -> Reply:
+async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """pods/NAME/portforward. Raises 400, 404, 500."""
-    node_name = _node_name(await _pod(api, target))
-    raise _unreachable(api, node_name, f"portForward/{target.namespace}/{target.name}")
+    node_name = _node_name(await _pod(state, scope))
+    raise _unreachable(state, node_name, f"portForward/{scope.namespace}/{scope.name}")
 
 
-async def proxy(api: Api, call: Call, target: Target) -> Reply:
+async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
     so it is told what the real server says of those that have no address yet."""
-    parts = target.name.split(":")
+    parts = scope.name.split(":")
     name = parts[1] if len(parts) == 3 else parts[0]
-    await api.registry.get(target.kind, target.namespace, name)
-    if target.kind.name == "Pod":
+    await state.registry.get(scope.kind, scope.namespace, name)
+    if scope.kind.name == "Pod":
         raise errors.bad_request("address not allowed")
-    if target.kind.name == "Node":
+    if scope.kind.name == "Node":
         raise errors.unknown_error(NO_ADDRESS)
-    if api.registry.lookup("", "endpoints", target.namespace, name) is None:
+    if state.registry.lookup("", "endpoints", scope.namespace, name) is None:
         raise errors.not_found("", "services", name)
     raise errors.StatusError(503, "ServiceUnavailable", f"no endpoints available for service {go_quote(name)}")
 
 
-async def _pod(api: Api, target: Target) -> Obj:
-    return (await api.registry.get(target.kind, target.namespace, target.name)).object
+async def _pod(state: ServerState, scope: RequestScope) -> Obj:
+    return (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
 
 
 def _container(pod: Obj, wanted: str) -> str:
@@ -82,9 +82,9 @@ def _node_name(pod: Obj) -> str:
     return str(pod["spec"]["nodeName"])
 
 
-def _unreachable(api: Api, node_name: str, path: str) -> errors.StatusError:
+def _unreachable(state: ServerState, node_name: str, path: str) -> errors.StatusError:
     """Why a node's kubelet cannot be asked. A node that is missing is called a pod, as the real server does."""
-    node = api.registry.lookup("", "nodes", "", node_name)
+    node = state.registry.lookup("", "nodes", "", node_name)
     if node is None:
         return errors.not_found("", "pods", node_name)
     addresses = (node.get("status") or {}).get("addresses")

@@ -9,11 +9,11 @@ from understudy.admission.context import Context
 from understudy.admission.validation.label_selectors import matches
 from understudy.apiserver.endpoints.handlers import delete as deletion
 from understudy.apiserver.endpoints.handlers.write import read_part
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import created_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import created_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_condition
-from understudy.apiserver.registry.rest import Write
+from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions, write_options
 from understudy.machinery.types import Obj
@@ -21,23 +21,23 @@ from understudy.machinery.types import Obj
 WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 
 
-async def evict(api: Api, call: Call, target: Target) -> Reply:
+async def evict(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Raises 400, 403, 404, 409, 429, 500."""
-    options = write_options(call.query, call.method, call.release)
-    sent = read_part(api, call, target, options)
-    if sent["metadata"].get("name") != target.name:
+    options = write_options(request.query, request.method, request.release)
+    sent = read_part(state, request, scope, options)
+    if sent["metadata"].get("name") != scope.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
-    entry = await api.registry.get(target.kind, target.namespace, target.name)
+    entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
     delete = _delete_options(sent.get("deleteOptions") or {}, options.dry_run)
     if not _needs_no_budget(entry.object):
-        await _take_disruption(api, call, target, entry.object, delete.dry_run)
-    await _delete_evicted(api, target, api.context(call, target), delete)
-    return created_reply(call, target)
+        await _take_disruption(state, request, scope, entry.object, delete.dry_run)
+    await _delete_evicted(state, scope, state.context(request, scope), delete)
+    return created_response(request, scope)
 
 
-async def _delete_evicted(api: Api, target: Target, ctx: Context, options: DeleteOptions) -> None:
+async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> None:
     """Notes in the pod why it goes, and deletes it. Raises 409 for preconditions that it does not meet."""
-    deleting = deletion.Deletion(api, target.kind, ctx)
+    deleting = deletion.Deletion(state, scope.kind, ctx)
 
     def transform(pod: Obj | None) -> Obj:
         assert pod is not None  # modify() has refused a missing one
@@ -45,11 +45,11 @@ async def _delete_evicted(api: Api, target: Target, ctx: Context, options: Delet
         return {**pod, "status": with_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
 
     if not options.dry_run:
-        write = Write(target.kind, target.namespace, target.name, target.rules.strategy, ctx)
-        noted = await api.registry.modify(write, transform)
+        write = WriteTarget(scope.kind, scope.namespace, scope.name, scope.behavior.strategy, ctx)
+        noted = await state.registry.modify(write, transform)
         if options.version is not None:
             options.version = str(noted.revision)
-    await deleting.run(target.namespace, target.name, options)
+    await deleting.run(scope.namespace, scope.name, options)
 
 
 def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:
@@ -69,12 +69,12 @@ def _needs_no_budget(pod: Obj) -> bool:
     return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
-async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_run: bool) -> None:
+async def _take_disruption(state: ServerState, request: Request, scope: RequestScope, pod: Obj, dry_run: bool) -> None:
     """Uses up one disruption of the budget that covers the pod. Raises 429 and 500."""
-    budgets = api.release.kind("policy", "PodDisruptionBudget")
+    budgets = state.release.kind("policy", "PodDisruptionBudget")
     if budgets is None:
         return
-    covering = [b for b in await api.registry.all(budgets, target.namespace) if _covers(b.object, pod)]
+    covering = [b for b in await state.registry.all(budgets, scope.namespace) if _covers(b.object, pod)]
     if not covering:
         return
     if len(covering) > 1:
@@ -84,13 +84,15 @@ async def _take_disruption(api: Api, call: Call, target: Target, pod: Obj, dry_r
     if _is_no_loss(pod, covering[0].object):
         return
     name = covering[0].object["metadata"]["name"]
-    ctx = api.context(call, target)
+    ctx = state.context(request, scope)
 
     def transform(budget: Obj | None) -> Obj:
         assert budget is not None
         return _disrupted(budget, pod["metadata"]["name"], ctx.now)
 
-    await api.registry.modify(Write(budgets, target.namespace, name, budgets.rules.strategy, ctx, dry_run), transform)
+    await state.registry.modify(
+        WriteTarget(budgets, scope.namespace, name, budgets.behavior.strategy, ctx, dry_run), transform
+    )
 
 
 def _is_no_loss(pod: Obj, budget: Obj) -> bool:

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
-from understudy.apiserver.endpoints.handlers.write import Writer, check_name, check_namespace
+from understudy.apiserver.endpoints.handlers.write import WriteRequest, check_name, check_namespace
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoded import bare
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
@@ -64,90 +64,90 @@ def _selector(selector: Obj | None) -> str:
     return ",".join(terms[key] for key in sorted(terms))
 
 
-async def get_scale(api: Api, call: Call, target: Target) -> Reply:
+async def get_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Whatever is wrong with a workload, most kinds say that its scale is missing; stateful sets say what it is."""
-    kind = target.kind
-    form_of(call, target)
+    kind = scope.kind
+    form_of(request, scope)
     try:
-        await api.registry.not_older(kind, call.query.get("resourceVersion"))
-        entry = await api.registry.get(kind, target.namespace, target.name)
+        await state.registry.not_older(kind, request.query.get("resourceVersion"))
+        entry = await state.registry.get(kind, scope.namespace, scope.name)
     except errors.StatusError:
         if kind.resource not in SCALE_GROUPS:
             raise
-        raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", target.name) from None
-    return scale_reply(call, target, scale_of(entry.object))
+        raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", scope.name) from None
+    return scale_response(request, scope, scale_of(entry.object))
 
 
-async def update_scale(api: Api, call: Call, target: Target) -> Reply:
-    options = write_options(call.query, call.method, call.release)
-    sent = request_body.read(call, api.schemas, GVK, options.field_validation)
-    check_namespace(sent.obj, target)
-    check_name(sent.obj, target)
-    writer = Writer(api, call, target, options)
+async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    options = write_options(request.query, request.method, request.release)
+    sent = request_body.read(request, state.schemas, GVK, options.field_validation)
+    check_namespace(sent.obj, scope)
+    check_name(sent.obj, scope)
+    write = WriteRequest(state, request, scope, options)
     uid = str(sent.obj["metadata"].get("uid", ""))
-    return await _write(writer, lambda live: _owned(writer, live, {**live, **sent.obj}), uid)
+    return await _write(write, lambda live: _owned(write, live, {**live, **sent.obj}), uid)
 
 
-async def patch_scale(api: Api, call: Call, target: Target) -> Reply:
+async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """The patch is read when there is a workload to apply it to: a missing one is told of first."""
-    media = patch_type(call.headers)
-    options = write_options(call.query, call.method, call.release, apply=media == APPLY_PATCH)
-    writer = Writer(api, call, target, options)
+    media = patch_type(request.headers)
+    options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
+    write = WriteRequest(state, request, scope, options)
 
     def change(live: Obj) -> Obj:
-        scale = _applied(writer, live) if media == APPLY_PATCH else _patched(writer, media, live)
-        check_namespace(scale, target)
-        check_name(scale, target)
+        scale = _applied(write, live) if media == APPLY_PATCH else _patched(write, media, live)
+        check_namespace(scale, scope)
+        check_name(scale, scope)
         return scale
 
-    return await _write(writer, change)
+    return await _write(write, change)
 
 
-def _patched(writer: Writer, media: str, live: Obj) -> Obj:
-    current = Current(live, GVK, writer.api.schemas, writer.options.field_validation, writer.ctx)
-    sent = PATCHERS[media](writer.call.body, current)
-    return _owned(writer, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
+def _patched(write: WriteRequest, media: str, live: Obj) -> Obj:
+    current = Current(live, GVK, write.state.schemas, write.options.field_validation, write.ctx)
+    sent = PATCHERS[media](write.request.body, current)
+    return _owned(write, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
 
 
-def _owned(writer: Writer, live: Obj, scale: Obj) -> Obj:
+def _owned(write: WriteRequest, live: Obj, scale: Obj) -> Obj:
     """The Scale with its owners, as seen through it."""
-    options = writer.options
+    options = write.options
     owners = managed_fields.update_managed_fields(
         live,
         scale,
-        struct=writer.api.schemas.kind(*GVK),
+        struct=write.state.schemas.kind(*GVK),
         api_version=GVK.api_version,
-        manager=managed_fields.manager_name(options.field_manager, writer.agent),
+        manager=managed_fields.manager_name(options.field_manager, write.agent),
         subresource="scale",
-        now=writer.ctx.now,
+        now=write.ctx.now,
         reset=STATUS,
         convert=managed_fields.no_conversion,
     )
     return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
 
 
-def _applied(writer: Writer, live: Obj) -> Obj:
-    patch = apply.parse(writer.call.body, writer.options.field_validation)
+def _applied(write: WriteRequest, live: Obj) -> Obj:
+    patch = apply.parse(write.request.body, write.options.field_validation)
     scale = apply.apply(
         live,
         patch.obj,
-        struct=writer.api.schemas.kind(*GVK),
+        struct=write.state.schemas.kind(*GVK),
         api_version=GVK.api_version,
-        manager=writer.options.field_manager,
-        force=bool(writer.options.force),
+        manager=write.options.field_manager,
+        force=bool(write.options.force),
         subresource="scale",
-        now=writer.ctx.now,
+        now=write.ctx.now,
         reset=STATUS,
         convert=managed_fields.no_conversion,
         duplicates=patch.duplicates,
     )
     for text in patch.warnings:
-        writer.ctx.warn(text)
+        write.ctx.warn(text)
     return scale
 
 
-async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") -> Reply:
-    target, kind = writer.target, writer.target.kind
+async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "") -> Response:
+    scope, kind = write.scope, write.scope.kind
     versions = {kind.gvk(version).api_version for version in kind.versions}
 
     def transform(workload: Obj | None) -> Obj:
@@ -156,27 +156,27 @@ async def _write(writer: Writer, change: Callable[[Obj], Obj], uid: str = "") ->
         live = scale_of(workload)
         live["metadata"]["managedFields"] = to_scale(before, versions)
         scale = change(live)
-        _check(target, scale, live)
-        after = to_workload(before or [], scale["metadata"].get("managedFields"), target.api_version, versions)
+        _check(scope, scale, live)
+        after = to_workload(before or [], scale["metadata"].get("managedFields"), scope.api_version, versions)
         fields = {**workload["metadata"], "managedFields": after}
         if scale["metadata"].get("resourceVersion"):
             fields["resourceVersion"] = scale["metadata"]["resourceVersion"]
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         return {**workload, "metadata": fields, "spec": {**workload["spec"], "replicas": replicas}}
 
-    entry, _ = await writer.api.registry.update(writer.write(target.name), transform, uid=uid)
-    return scale_reply(writer.call, target, scale_of(entry.object))
+    entry, _ = await write.state.registry.update(write.target(scope.name), transform, uid=uid)
+    return scale_response(write.request, scope, scale_of(entry.object))
 
 
-def _check(target: Target, scale: Obj, live: Obj) -> None:
+def _check(scope: RequestScope, scale: Obj, live: Obj) -> None:
     """Raises 409 and 422."""
     fields, replicas = scale["metadata"], (scale.get("spec") or {}).get("replicas", 0)
     found = objectmeta.validate(fields, namespaced=True) + objectmeta.finalizer_names(fields)
     if replicas < 0:
         found.append(invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0"))
     if found:
-        raise errors.invalid("autoscaling", "Scale", target.name, found, target.kind.release)
+        raise errors.invalid("autoscaling", "Scale", scope.name, found, scope.kind.release)
     uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
         why = errors.uid_precondition_text(uid, live["metadata"]["uid"])
-        raise errors.conflict(target.kind.group, f"{target.kind.resource}/scale", target.name, why)
+        raise errors.conflict(scope.kind.group, f"{scope.kind.resource}/scale", scope.name, why)

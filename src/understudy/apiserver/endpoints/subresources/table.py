@@ -1,22 +1,22 @@
 """What answers subresources that have a body of their own, or none.
 
 Those that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object, with
-another strategy: see `Rules.subresources`.
+another strategy: see `Behavior.subresources`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding, connect, token
 from understudy.apiserver.endpoints.subresources.eviction import evict
 from understudy.apiserver.endpoints.subresources.scale import get_scale, patch_scale, update_scale
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery import errors
 
-Handler = Callable[[Api, Call, Target], Awaitable[Reply]]
+Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 
 CONNECT = ("get", "create")
 PROXY = "proxy"
@@ -43,6 +43,6 @@ def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
     return HANDLERS.get((kind.resource, subresource.name), {}).get(verb, _unsupported)
 
 
-async def _unsupported(api: Api, call: Call, target: Target) -> Reply:
-    what = f"{target.kind.resource}/{target.subresource}"
+async def _unsupported(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    what = f"{scope.kind.resource}/{scope.subresource}"
     raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
 from understudy.apiserver.endpoints.handlers.write import read_part
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.responsewriters.writers import value_reply
-from understudy.apiserver.endpoints.scope import Api, Target
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import value_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import clock, errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import WriteOptions, write_options
@@ -20,26 +20,26 @@ from understudy.machinery.validation.field import Errors, Path, invalid
 TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 
 
-async def create(api: Api, call: Call, target: Target) -> Reply:
+async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST serviceaccounts/NAME/token: a token that this server knows again."""
-    options = write_options(call.query, call.method, call.release)
-    sent = read_part(api, call, target, options)
-    _check_account_name(sent["metadata"], target)
-    account = (await api.registry.get(target.kind, target.namespace, target.name)).object
+    options = write_options(request.query, request.method, request.release)
+    sent = read_part(state, request, scope, options)
+    _check_account_name(sent["metadata"], scope)
+    account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     spec = sent.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
     found = _token_errors(seconds)
     if found:
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found, target.kind.release)
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found, scope.kind.release)
     bound = spec.get("boundObjectRef")
-    claims = await _bound(api, target, bound) if bound else {}
+    claims = await _bound(state, scope, bound) if bound else {}
     audiences = spec.get("audiences") or [ISSUER]
-    expires = clock.parse_timestamp(api.context(call, target).now) + seconds
+    expires = clock.parse_timestamp(state.context(request, scope).now) + seconds
     status = {
-        "token": api.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
+        "token": state.account_tokens.issue(account["metadata"], audiences, int(expires), claims),
         "expirationTimestamp": clock.timestamp(expires),
     }
-    fields = {"name": target.name, "namespace": target.namespace, "creationTimestamp": api.timestamp()}
+    fields = {"name": scope.name, "namespace": scope.namespace, "creationTimestamp": state.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
     body = {
         "kind": "TokenRequest",
@@ -49,21 +49,23 @@ async def create(api: Api, call: Call, target: Target) -> Reply:
         "status": status,
     }
     sent_spec = {**spec, "expirationSeconds": seconds}
-    return value_reply(call, target, _owned(api, call, target, body, sent_spec, options), 201)
+    return value_response(request, scope, _owned(state, request, scope, body, sent_spec, options), 201)
 
 
-def _owned(api: Api, call: Call, target: Target, body: Obj, sent: Obj, options: WriteOptions) -> Obj:
+def _owned(
+    state: ServerState, request: Request, scope: RequestScope, body: Obj, sent: Obj, options: WriteOptions
+) -> Obj:
     """The request shows who sent it, though it is not stored."""
     bare = {**body, "metadata": {}, "spec": sent, "status": {}}
-    kind = target.kind.subresources["token"].kind
+    kind = scope.kind.subresources["token"].kind
     owners = managed_fields.update_managed_fields(
         None,
         bare,
-        struct=api.schemas.kind(*kind),
+        struct=state.schemas.kind(*kind),
         api_version=kind.api_version,
-        manager=managed_fields.manager_name(options.field_manager, call.headers.get("User-Agent", "")),
+        manager=managed_fields.manager_name(options.field_manager, request.headers.get("User-Agent", "")),
         subresource="token",
-        now=api.context(call, target).now,
+        now=state.context(request, scope).now,
         reset=(),
         convert=managed_fields.no_conversion,
     )
@@ -79,25 +81,25 @@ def _token_errors(seconds: int) -> Errors:
     return []
 
 
-def _check_account_name(sent: Obj, target: Target) -> None:
+def _check_account_name(sent: Obj, scope: RequestScope) -> None:
     """The request may say whose token it is. Raises 422."""
-    if sent.get("name", target.name) != target.name:
+    if sent.get("name", scope.name) != scope.name:
         error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", target.name, [error], target.kind.release)
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", scope.name, [error], scope.kind.release)
 
 
-async def _bound(api: Api, target: Target, bound: Obj) -> dict[str, Obj]:
+async def _bound(state: ServerState, scope: RequestScope, bound: Obj) -> dict[str, Obj]:
     """By claim, the metadata of what the token is bound to: a pod and its node, a secret or a node. Raises 400, 404,
     409."""
     name, (group, version) = bound.get("name", ""), split_api_version(bound.get("apiVersion", ""))
-    kind = None if group else api.release.kind("", bound.get("kind", ""))
+    kind = None if group else state.release.kind("", bound.get("kind", ""))
     if kind is None or kind.singular not in BOUND:
         gvk = f"{group}/{version}, Kind={bound.get('kind', '')}"
         raise errors.bad_request(f"cannot bind token to object of type {gvk}")
-    found = (await api.registry.get(kind, target.namespace if kind.namespaced else "", name)).object
+    found = (await state.registry.get(kind, scope.namespace if kind.namespaced else "", name)).object
     claims = {kind.singular: found["metadata"]}
     if kind.name == "Pod":
-        claims |= _node_of(api, target, found)
+        claims |= _node_of(state, scope, found)
     uid = found["metadata"]["uid"]
     if bound.get("uid") and bound["uid"] != uid:
         why = (
@@ -108,11 +110,11 @@ async def _bound(api: Api, target: Target, bound: Obj) -> dict[str, Obj]:
     return claims
 
 
-def _node_of(api: Api, target: Target, pod: Obj) -> dict[str, Obj]:
+def _node_of(state: ServerState, scope: RequestScope, pod: Obj) -> dict[str, Obj]:
     """The claim of a pod's node. Raises 400 for a pod of another account."""
-    if pod["spec"].get("serviceAccountName", "") != target.name:
-        why = f"serviceaccount {go_quote(target.name)} to pod running with different serviceaccount name."
+    if pod["spec"].get("serviceAccountName", "") != scope.name:
+        why = f"serviceaccount {go_quote(scope.name)} to pod running with different serviceaccount name."
         raise errors.bad_request(f"cannot bind token for {why}")
     name = pod["spec"].get("nodeName")
-    node = api.registry.lookup("", "nodes", "", name) if name else None
+    node = state.registry.lookup("", "nodes", "", name) if name else None
     return {"node": node["metadata"] if node else {"name": name}} if name else {}

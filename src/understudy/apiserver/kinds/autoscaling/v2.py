@@ -6,12 +6,12 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import autoscaling
-from understudy.admission.validation.compose import in_order
+from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.autoscaling import v1
 from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
-from understudy.apiserver.registry.kind import Conversion, Rules
+from understudy.apiserver.registry.kind import Behavior, Conversion
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
@@ -98,11 +98,11 @@ def _defaults(autoscaler: Obj, ctx: Context) -> None:
             behavior[direction] = {k: v for k, v in (defaults | given).items() if k in given or k not in empty}
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     conversion = Conversion(v1.to_internal, v1.from_internal)
     return {
-        ("autoscaling", "HorizontalPodAutoscaler"): Rules(
+        ("autoscaling", "HorizontalPodAutoscaler"): Behavior(
             internal="v2",
             conversions={"v1": conversion},
             defaults=_defaults,
@@ -111,9 +111,9 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 "v2",
                 "HorizontalPodAutoscaler",
                 validate=autoscaling.create,
-                validate_update=in_order(CORE.updated, autoscaling.update),
+                validate_update=all_of(CORE.updated, autoscaling.update),
             ),
-            status=status(validate_update=in_order(CORE.updated, autoscaling.status_update)),
-            row=_row,
+            status=status(validate_update=all_of(CORE.updated, autoscaling.status_update)),
+            table_row=_row,
         )
     }

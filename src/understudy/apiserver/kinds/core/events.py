@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from understudy.admission.validation.compose import again, unasked
+from understudy.admission.validation.compose import as_on_create, no_metadata_validation
 from understudy.admission.validation.core import events
 from understudy.apiserver.kinds.printers import field, name, since
-from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
@@ -83,19 +83,25 @@ SELECTABLE_NEW = {f"regarding.{key}": field("involvedObject", key) for key in IN
 }
 
 OLD = Strategy(
-    create_on_update=True, validate_metadata=unasked, validate=events.create, validate_update=again(events.create)
+    create_on_update=True,
+    validate_metadata=no_metadata_validation,
+    validate=events.create,
+    validate_update=as_on_create(events.create),
 )
 NEW = Strategy(
-    create_on_update=True, validate_metadata=unasked, validate=events.create_new, validate_update=events.update_new
+    create_on_update=True,
+    validate_metadata=no_metadata_validation,
+    validate=events.create_new,
+    validate_update=events.update_new,
 )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {
-        ("", "Event"): Rules(strategy=OLD, selectable=SELECTABLE, row=_row, cached=False),
-        ("events.k8s.io", "Event"): Rules(
-            strategy=NEW, selectable=SELECTABLE_NEW, row=_row, conversions=conversions, cached=False
+        ("", "Event"): Behavior(strategy=OLD, selectable=SELECTABLE, table_row=_row, cached=False),
+        ("events.k8s.io", "Event"): Behavior(
+            strategy=NEW, selectable=SELECTABLE_NEW, table_row=_row, conversions=conversions, cached=False
         ),
     }

@@ -7,13 +7,13 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.plugins.pods import NOT_READY
 from understudy.admission.validation import node as runtime_classes
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import nodes
 from understudy.admission.validation.objectmeta import CORE, PLAIN
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
@@ -95,38 +95,38 @@ def _update(node: Obj, old: Obj, ctx: Context) -> None:
     _drop(node, old, ctx)
 
 
-NODES = Rules(
+NODES = Behavior(
     defaults=_defaults,
     strategy=Strategy(
         prepare_for_create=lambda node, ctx: _drop(node, None, ctx),
         prepare_for_update=_update,
         admit_create=_not_ready,
         validate=nodes.create,
-        validate_update=in_order(again(CORE.created, nodes.create), CORE.updated, nodes.changed),
+        validate_update=all_of(as_on_create(CORE.created, nodes.create), CORE.updated, nodes.changed),
         warn_create=nodes.warn,
         warn_update=lambda node, old, ctx: nodes.warn(node, ctx),
         reset_fields=STATUS_RESET,
     ),
-    status=status(_drop, validate_update=in_order(CORE.updated, nodes.changed)),
+    status=status(_drop, validate_update=all_of(CORE.updated, nodes.changed)),
     selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
-    row=_row,
+    table_row=_row,
 )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
         ("", "Node"): NODES,
-        ("node.k8s.io", "RuntimeClass"): Rules(
+        ("node.k8s.io", "RuntimeClass"): Behavior(
             strategy=Strategy(
                 validate_metadata=PLAIN.created,
                 validate=runtime_classes.create,
-                validate_update=in_order(
-                    again(PLAIN.created, runtime_classes.create), PLAIN.updated, runtime_classes.same_handler
+                validate_update=all_of(
+                    as_on_create(PLAIN.created, runtime_classes.create), PLAIN.updated, runtime_classes.same_handler
                 ),
                 create_on_update=True,
                 unconditional_update=False,
             ),
-            row=row(field("handler")),
+            table_row=row(field("handler")),
         ),
     }

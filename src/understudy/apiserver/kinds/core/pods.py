@@ -13,7 +13,7 @@ from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table, resource_lists
 from understudy.apiserver.kinds.printers import field
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj, at
@@ -148,18 +148,18 @@ EPHEMERAL = Strategy(
 )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        ("", "Pod"): Rules(
+        ("", "Pod"): Behavior(
             defaults=_defaults,
             strategy=MAIN,
             status=STATUS,
             subresources={"ephemeralcontainers": EPHEMERAL},
             selectable=SELECTABLE,
-            row=pod_table.row,
+            table_row=pod_table.row,
             row_conditions=pod_table.row_conditions,
-            deleted=True,
-            grace=delete_grace,
+            delete_returns_object=True,
+            graceful_delete=delete_grace,
         )
     }

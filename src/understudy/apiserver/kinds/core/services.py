@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
 from understudy.admission.validation.objectmeta import Metadata
@@ -13,7 +13,7 @@ from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.core import service_allocation
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
@@ -107,10 +107,10 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
 _NAMED = Metadata(name=label_1035_name)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        ("", "Service"): Rules(
+        ("", "Service"): Behavior(
             defaults=_defaults,
             strategy=main(
                 "",
@@ -121,13 +121,13 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 create_on_update=True,
                 validate_metadata=_NAMED.created,
                 validate=services.create,
-                validate_update=in_order(_NAMED.updated, services.changes, again(_NAMED.created, services.create)),
+                validate_update=all_of(_NAMED.updated, services.changes, as_on_create(_NAMED.created, services.create)),
                 warn_create=services.warn,
                 warn_update=lambda service, old, ctx: services.warn(service, ctx),
             ),
-            status=status(validate_update=in_order(_NAMED.updated, services.update_status)),
+            status=status(validate_update=all_of(_NAMED.updated, services.update_status)),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
-            row=_row,
-            deleted=True,
+            table_row=_row,
+            delete_returns_object=True,
         )
     }

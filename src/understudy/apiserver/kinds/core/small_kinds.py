@@ -8,7 +8,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement as pod_security
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import config_maps_and_secrets, endpoints, limits_and_quotas, namespaces
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
@@ -27,7 +27,7 @@ from understudy.apiserver.kinds.printers import (
     row,
     shortened,
 )
-from understudy.apiserver.registry.kind import Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors, Path
@@ -162,11 +162,11 @@ def _default_quota(obj: Obj, ctx: Context) -> None:
 # PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
 NAMESPACE_FINALIZE = Strategy(
     prepare_for_update=keep("status"),
-    validate_update=in_order(CORE.updated, namespaces.finalize),
+    validate_update=all_of(CORE.updated, namespaces.finalize),
     reset_fields={"": (("status",),)},
 )
 _NAMESPACE = Metadata(name=label_name)
-NAMESPACES = Rules(
+NAMESPACES = Behavior(
     defaults=_default_namespace,
     strategy=Strategy(
         prepare_for_create=_create_namespace,
@@ -176,86 +176,88 @@ NAMESPACES = Rules(
         check_create=pod_security.check_namespace,
         check_update=pod_security.check_namespace_update,
         validate=namespaces.validate,
-        validate_update=in_order(again(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
+        validate_update=all_of(as_on_create(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
         reset_fields={"": (("status",),)},
     ),
-    status=status(validate_update=in_order(CORE.updated, namespaces.update_status)),
+    status=status(validate_update=all_of(CORE.updated, namespaces.update_status)),
     subresources={"finalize": NAMESPACE_FINALIZE},
     selectable={"status.phase": field("status", "phase")},
-    row=row(field("status", "phase")),
-    deleted=True,
-    terminate=_terminate,
+    table_row=row(field("status", "phase")),
+    delete_returns_object=True,
+    begin_termination=_terminate,
     protected=dict.fromkeys(PROTECTED, "this namespace may not be deleted"),
-    pending=lambda namespace: bool(at(namespace, "spec", "finalizers")),
+    held_by_spec_finalizers=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
-CONFIG_MAPS = Rules(
+CONFIG_MAPS = Behavior(
     strategy=Strategy(
         validate=config_maps_and_secrets.config_map,
-        validate_update=in_order(
+        validate_update=all_of(
             CORE.updated,
             config_maps_and_secrets.config_map_changes,
-            again(CORE.created, config_maps_and_secrets.config_map),
+            as_on_create(CORE.created, config_maps_and_secrets.config_map),
         ),
     ),
-    row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())),
+    table_row=row(lambda c: len(c.get("data") or ()) + len(c.get("binaryData") or ())),
 )
-SECRETS = Rules(
+SECRETS = Behavior(
     defaults=_default_secret,
     strategy=Strategy(
         validate=config_maps_and_secrets.secret,
-        validate_update=in_order(
-            CORE.updated, config_maps_and_secrets.secret_changes, again(CORE.created, config_maps_and_secrets.secret)
+        validate_update=all_of(
+            CORE.updated,
+            config_maps_and_secrets.secret_changes,
+            as_on_create(CORE.created, config_maps_and_secrets.secret),
         ),
         warn_create=config_maps_and_secrets.warn_secret,
         warn_update=lambda secret, old, ctx: config_maps_and_secrets.warn_secret(secret, ctx),
     ),
     selectable={"type": field("type")},
-    row=row(field("type"), count("data")),
+    table_row=row(field("type"), count("data")),
 )
-SERVICE_ACCOUNTS = Rules(
+SERVICE_ACCOUNTS = Behavior(
     strategy=Strategy(
         prepare_for_create=_only_names_of_secrets,
         prepare_for_update=lambda account, old, ctx: _only_names_of_secrets(account, ctx),
-        validate_update=in_order(CORE.updated, again(CORE.created)),
+        validate_update=all_of(CORE.updated, as_on_create(CORE.created)),
         warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
         warn_update=namespaces.warn_account,
     ),
-    row=row(count("secrets")),
-    deleted=True,
+    table_row=row(count("secrets")),
+    delete_returns_object=True,
 )
-ENDPOINTS = Rules(
+ENDPOINTS = Behavior(
     defaults=_default_endpoints,
     strategy=Strategy(
         create_on_update=True,
         validate=endpoints.validate,
-        validate_update=in_order(CORE.updated, again(CORE.created, endpoints.validate)),
+        validate_update=all_of(CORE.updated, as_on_create(CORE.created, endpoints.validate)),
     ),
-    row=row(_endpoints_cell),
+    table_row=row(_endpoints_cell),
 )
-LIMIT_RANGES = Rules(
+LIMIT_RANGES = Behavior(
     defaults=_default_limits,
     strategy=Strategy(
         prepare_for_create=_name_limits,
         create_on_update=True,
         validate=limits_and_quotas.limit_range,
-        validate_update=again(CORE.created, limits_and_quotas.limit_range),
+        validate_update=as_on_create(CORE.created, limits_and_quotas.limit_range),
     ),
-    row=created_at,
+    table_row=created_at,
 )
-QUOTAS = Rules(
+QUOTAS = Behavior(
     defaults=_default_quota,
     strategy=main(
         "",
         "v1",
         "ResourceQuota",
         validate=limits_and_quotas.quota,
-        validate_update=in_order(CORE.updated, again(limits_and_quotas.quota), limits_and_quotas.quota_changes),
+        validate_update=all_of(CORE.updated, as_on_create(limits_and_quotas.quota), limits_and_quotas.quota_changes),
     ),
-    status=status(validate_update=in_order(CORE.updated, limits_and_quotas.quota_status_update)),
-    row=_quota_cells,
-    deleted=True,
+    status=status(validate_update=all_of(CORE.updated, limits_and_quotas.quota_status_update)),
+    table_row=_quota_cells,
+    delete_returns_object=True,
 )
-POD_TEMPLATES = Rules(
+POD_TEMPLATES = Behavior(
     defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
     strategy=Strategy(
         prepare_for_create=lambda template, ctx: pod_disabled_fields.drop_spec(
@@ -263,17 +265,17 @@ POD_TEMPLATES = Rules(
         ),
         prepare_for_update=_update_template,
         validate=_validate_template,
-        validate_update=in_order(CORE.updated, again(_validate_template)),
+        validate_update=all_of(CORE.updated, as_on_create(_validate_template)),
         warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
         **pod_security.of_template("template"),
         generation=True,
     ),
-    row=_template_cells,
-    deleted=True,
+    table_row=_template_cells,
+    delete_returns_object=True,
 )
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
         ("", "Namespace"): NAMESPACES,
@@ -283,6 +285,6 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
         ("", "Endpoints"): ENDPOINTS,
         ("", "LimitRange"): LIMIT_RANGES,
         ("", "ResourceQuota"): QUOTAS,
-        ("", "ComponentStatus"): Rules(row=_component_cells),
+        ("", "ComponentStatus"): Behavior(table_row=_component_cells),
         ("", "PodTemplate"): POD_TEMPLATES,
     }

@@ -6,14 +6,14 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.plugins import default_class, limit_ranger, volume_claim_resize
-from understudy.admission.validation.compose import again, in_order
+from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
 from understudy.apiserver.kinds.core import pod_defaults, resource_lists
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import UNSET, age, name
-from understudy.apiserver.registry.kind import Rules
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
@@ -166,14 +166,14 @@ def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
         found["lastPhaseTransitionTime"] = ctx.now
 
 
-_VOLUME = again(CORE.created, persistent_volumes.volume)
-_CLAIM = again(CORE.created, persistent_volumes.claim)
+_VOLUME = as_on_create(CORE.created, persistent_volumes.volume)
+_CLAIM = as_on_create(CORE.created, persistent_volumes.claim)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     return {
-        ("", "PersistentVolume"): Rules(
+        ("", "PersistentVolume"): Behavior(
             defaults=_default_volume,
             strategy=main(
                 "",
@@ -184,14 +184,14 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 validate=persistent_volumes.volume,
                 warn_create=volume_warnings.volume,
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
-                validate_update=in_order(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
+                validate_update=all_of(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
                 admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
             ),
             status=status(_phase_changed, validate_update=CORE.updated),
-            row=_volume_row,
-            deleted=True,
+            table_row=_volume_row,
+            delete_returns_object=True,
         ),
-        ("", "PersistentVolumeClaim"): Rules(
+        ("", "PersistentVolumeClaim"): Behavior(
             defaults=default_claim,
             strategy=main(
                 "",
@@ -201,7 +201,7 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 validate=persistent_volumes.claim,
                 warn_create=volume_warnings.claim,
                 warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
-                validate_update=in_order(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
+                validate_update=all_of(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
                 prepare_update=_prepare_claim,
                 admit_create=steps(
                     default_class.of_claim, lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"])
@@ -210,9 +210,9 @@ def rules(release: Version) -> dict[tuple[str, str], Rules]:
                 check_update=update_steps(limit_ranger.check_claim_update, volume_claim_resize.check),
             ),
             status=status(
-                _drop_claim_status, validate_update=in_order(CORE.updated, persistent_volumes.claim_status_update)
+                _drop_claim_status, validate_update=all_of(CORE.updated, persistent_volumes.claim_status_update)
             ),
-            row=_claim_row,
-            deleted=True,
+            table_row=_claim_row,
+            delete_returns_object=True,
         ),
     }

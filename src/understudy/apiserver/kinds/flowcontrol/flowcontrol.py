@@ -7,13 +7,13 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import flowcontrol
-from understudy.admission.validation.compose import Check, again
+from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.flowcontrol import PRESERVE_ZERO
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, main, status
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from understudy.apiserver.kinds.printers import NONE, age, name
-from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent, set_empty
 
@@ -105,31 +105,31 @@ def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _strategy(kind: str, check: Check) -> Strategy:
-    return main(GROUP, "v1", kind, validate=check, validate_update=again(CORE.created, check), generation=True)
+    return main(GROUP, "v1", kind, validate=check, validate_update=as_on_create(CORE.created, check), generation=True)
 
 
-def rules(release: Version) -> dict[tuple[str, str], Rules]:
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """By (group, kind)."""
     schema, level = flowcontrol.schema(_fixed(flow_schemas(""))), flowcontrol.level(_fixed(priority_levels()))
     kept = status(
         _keep_all_metadata,
-        validate_update=again(flowcontrol.conditions),
+        validate_update=as_on_create(flowcontrol.conditions),
         reset_fields=METADATA_RESET,
     )
     return {
-        (GROUP, "FlowSchema"): Rules(
+        (GROUP, "FlowSchema"): Behavior(
             defaults=_default_schema,
             strategy=_strategy("FlowSchema", schema),
             status=kept,
-            row=_schema_row,
+            table_row=_schema_row,
             row_order=_precedence,
         ),
-        (GROUP, "PriorityLevelConfiguration"): Rules(
+        (GROUP, "PriorityLevelConfiguration"): Behavior(
             internal="v1",
             conversions={"v1beta3": OLD_LEVEL},
             defaults=_default_level,
             strategy=_strategy("PriorityLevelConfiguration", level),
             status=kept,
-            row=_level_row,
+            table_row=_level_row,
         ),
     }

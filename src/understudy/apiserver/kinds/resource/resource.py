@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import Check, Update, again, in_order
+from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
 from understudy.admission.validation.objectmeta import CORE
 from understudy.admission.validation.resource import (
     deviceclass,
@@ -29,7 +29,7 @@ from understudy.admission.validation.resource.release_rules import Limits
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
 from understudy.apiserver.kinds.printers import age
 from understudy.apiserver.kinds.resource import disabled_fields
-from understudy.apiserver.registry.kind import Conversion, Rules, Strategy
+from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
 from understudy.machinery.types import Obj
@@ -43,12 +43,12 @@ _VERSIONS = ByRelease({V1_31: ("v1alpha3", False), V1_32: ("v1beta1", True)})
 ValidateSpec = Callable[[Obj, Path, Limits], Errors]
 
 
-def rules(release: Version) -> dict[str, Rules]:
+def behaviors(release: Version) -> dict[str, Behavior]:
     """The rules of the kinds that a release has, by name."""
     internal, alpha_differs = _VERSIONS[release]
     slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
     found = {
-        "ResourceClaim": replace(_CLAIM, row=_claim_row(Limits.of(release))),
+        "ResourceClaim": replace(_CLAIM, table_row=_claim_row(Limits.of(release))),
         "ResourceClaimTemplate": _TEMPLATE,
         "DeviceClass": _CLASS,
         "ResourceSlice": replace(_SLICE, conversions=slices),
@@ -73,7 +73,7 @@ def _update_fixed(validate: ValidateSpec, go_name: str) -> Update:
         found = resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits)
         return [*found, *validate(spec, SPEC, limits.stored)]
 
-    return in_order(again(CORE.created, _spec(validate)), CORE.updated, unchanged)
+    return all_of(as_on_create(CORE.created, _spec(validate)), CORE.updated, unchanged)
 
 
 def _keep_status(obj: Obj, old: Obj) -> None:
@@ -132,7 +132,7 @@ def _claim_row(limits: Limits) -> Callable[[Obj, float], list[Any]]:
     return lambda obj, now: [obj["metadata"]["name"], resourceclaim.state(obj, limits), age(obj, now)]
 
 
-_CLAIM = Rules(
+_CLAIM = Behavior(
     defaults=lambda obj, ctx: _default_requests(obj["spec"]),
     strategy=Strategy(
         prepare_for_create=_prepare_claim,
@@ -143,16 +143,16 @@ _CLAIM = Rules(
     ),
     status=Strategy(
         prepare_for_update=_prepare_claim_status,
-        validate_update=in_order(CORE.updated, _claim_status),
+        validate_update=all_of(CORE.updated, _claim_status),
         reset_fields=SPEC_RESET,
     ),
-    deleted=True,
+    delete_returns_object=True,
 )
 
 
 # --- ResourceClaimTemplate --------------------------------------------------------------------------------------------
 
-_TEMPLATE = Rules(
+_TEMPLATE = Behavior(
     defaults=lambda obj, ctx: _default_requests(obj["spec"].get("spec") or {}),
     strategy=Strategy(
         prepare_for_create=lambda obj, ctx: disabled_fields.drop_from_template(obj, None, ctx),
@@ -160,7 +160,7 @@ _TEMPLATE = Rules(
         validate=_spec(resourceclaimtemplate.validate_spec),
         validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
     ),
-    deleted=True,
+    delete_returns_object=True,
 )
 
 
@@ -184,14 +184,14 @@ def _class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
 
 
-_CLASS = Rules(
+_CLASS = Behavior(
     strategy=Strategy(
         prepare_for_create=_prepare_class,
         prepare_for_update=_prepare_class_update,
         validate=_class_spec,
-        validate_update=in_order(again(CORE.created, _class_spec), CORE.updated, _class_changes),
+        validate_update=all_of(as_on_create(CORE.created, _class_spec), CORE.updated, _class_changes),
     ),
-    deleted=True,
+    delete_returns_object=True,
 )
 
 
@@ -239,27 +239,27 @@ def _slice_row(obj: Obj, now: float) -> list[Any]:
     return [obj["metadata"]["name"], spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"], age(obj, now)]
 
 
-_SLICE = Rules(
+_SLICE = Behavior(
     strategy=Strategy(
         prepare_for_create=lambda obj, ctx: _first_generation(obj),
         prepare_for_update=_prepare_slice_update,
         validate=_spec(resourceslice.validate_spec),
-        validate_update=in_order(CORE.updated, _slice_changes),
+        validate_update=all_of(CORE.updated, _slice_changes),
     ),
     selectable={
         "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
         "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
     },
     unknown_field="field label not supported for {api_version}, Kind={kind}: {label}",
-    row=_slice_row,
-    deleted=True,
+    table_row=_slice_row,
+    delete_returns_object=True,
 )
 
 
 # --- PodSchedulingContext (1.31) --------------------------------------------------------------------------------------
 
 _scheduling_spec = _spec(podschedulingcontext.validate_spec)
-_whole_scheduling = again(CORE.created, _scheduling_spec)
+_whole_scheduling = as_on_create(CORE.created, _scheduling_spec)
 
 
 def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
@@ -270,19 +270,19 @@ def _scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
 
 
-_SCHEDULING = Rules(
+_SCHEDULING = Behavior(
     strategy=Strategy(
         prepare_for_create=_prepare_scheduling,
         prepare_for_update=lambda obj, old, ctx: _keep_status(obj, old),
         validate=_scheduling_spec,
-        validate_update=in_order(_whole_scheduling, CORE.updated, _whole_scheduling),
+        validate_update=all_of(_whole_scheduling, CORE.updated, _whole_scheduling),
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
         prepare_for_update=lambda obj, old, ctx: _keep_all_but_status(obj, old),
-        validate_update=in_order(CORE.updated, _scheduling_status),
+        validate_update=all_of(CORE.updated, _scheduling_status),
         reset_fields=SPEC_RESET,
     ),
-    row=lambda obj, now: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj, now)],
-    deleted=True,
+    table_row=lambda obj, now: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj, now)],
+    delete_returns_object=True,
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
@@ -13,13 +13,13 @@ from understudy.machinery.types import split_api_version
 MANAGER = "kube-apiserver"
 
 
-async def fill(api: Api, port: int) -> None:
+async def fill(state: ServerState, port: int) -> None:
     """Stores them as they are, as far as their kinds are served. `port`: where the server listens."""
-    now = api.timestamp()
-    served = [(group.name, version) for group in api.release.groups for version in group.versions]
-    for obj in initial_objects(api.release.version, now, served, port):
+    now = state.timestamp()
+    served = [(group.name, version) for group in state.release.groups for version in group.versions]
+    for obj in initial_objects(state.release.version, now, served, port):
         group, version = split_api_version(obj["apiVersion"])
-        kind = api.release.kind(group, obj["kind"])
+        kind = state.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:
             continue
         owners = managed_fields.update_managed_fields(
@@ -36,4 +36,4 @@ async def fill(api: Api, port: int) -> None:
         made = {"uid": new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}
         internal = {**to_internal(kind, version, obj), "metadata": fields}
-        await api.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)
+        await state.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)

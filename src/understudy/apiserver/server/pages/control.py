@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable
 
 import orjson
 
-from understudy.apiserver.endpoints.request import Call, Reply
-from understudy.apiserver.endpoints.scope import Api
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.machinery import errors
 from understudy.machinery.releases.features import UnknownGateError
 
@@ -22,42 +22,42 @@ PREFIX = "/understudy/"
 class Control:
     """`reset` empties the server."""
 
-    def __init__(self, api: Api, reset: Callable[[], Awaitable[None]]) -> None:
-        self._api = api
-        self._actions: dict[str, Callable[[Call], Awaitable[object]]] = {
+    def __init__(self, state: ServerState, reset: Callable[[], Awaitable[None]]) -> None:
+        self._state = state
+        self._actions: dict[str, Callable[[Request], Awaitable[object]]] = {
             "feature-gates": self._feature_gates,
             "compact": self._compact,
             "reset": self._reset,
         }
         self._reset_server = reset
 
-    async def answer(self, call: Call) -> Reply | None:
+    async def answer(self, request: Request) -> Response | None:
         """None for a path that is none of these. Raises 400, 405."""
-        action = self._actions.get(call.path.removeprefix(PREFIX)) if call.path.startswith(PREFIX) else None
+        action = self._actions.get(request.path.removeprefix(PREFIX)) if request.path.startswith(PREFIX) else None
         if action is None:
             return None
-        if call.method != "POST":
+        if request.method != "POST":
             raise errors.method_not_allowed()
-        return Reply(200, orjson.dumps(await action(call)) + b"\n")
+        return Response(200, orjson.dumps(await action(request)) + b"\n")
 
-    async def _feature_gates(self, call: Call) -> object:
+    async def _feature_gates(self, request: Request) -> object:
         try:
-            changes = orjson.loads(call.body)
+            changes = orjson.loads(request.body)
         except orjson.JSONDecodeError as why:
             raise errors.bad_request(f"feature gates: {why}") from None
         if not isinstance(changes, dict) or not all(isinstance(on, bool) for on in changes.values()):
             raise errors.bad_request("feature gates: want a JSON object of gates and booleans")
         try:
-            self._api.gates.set(changes)
+            self._state.gates.set(changes)
         except UnknownGateError as why:
             raise errors.bad_request(str(why)) from None
-        return self._api.gates.in_force()
+        return self._state.gates.in_force()
 
-    async def _compact(self, call: Call) -> object:
-        store = self._api.registry.store
+    async def _compact(self, request: Request) -> object:
+        store = self._state.registry.store
         await store.compact(store.revision)
         return {"compactedRevision": store.revision}
 
-    async def _reset(self, call: Call) -> object:
+    async def _reset(self, request: Request) -> object:
         await self._reset_server()
         return {}

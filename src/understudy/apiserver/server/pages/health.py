@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from understudy.apiserver.endpoints.request import Call, Reply
+from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery.golang.text import go_quote
 
 TEXT = "text/plain; charset=utf-8"
@@ -67,21 +67,21 @@ def _paths() -> frozenset[str]:
     return frozenset(paths())
 
 
-def health(call: Call, failing: Collection[str] = ()) -> Reply | None:
+def health(request: Request, failing: Collection[str] = ()) -> Response | None:
     """The answer of a health check, None for another path. `failing` names the checks that are not well: such as
     "etcd" while the store does not answer, "shutdown" while the server stops."""
-    if call.path not in _paths():
+    if request.path not in _paths():
         return None
-    name, _, check = call.path[1:].partition("/")
+    name, _, check = request.path[1:].partition("/")
     if not check:
-        return _summary(call, name, failing)
+        return _summary(request, name, failing)
     if check in failing:
-        return Reply(500, b"internal server error: " + check.encode() + b" failed\n", TEXT, [NO_SNIFF])
-    return Reply(200, b"ok", TEXT)
+        return Response(500, b"internal server error: " + check.encode() + b" failed\n", TEXT, [NO_SNIFF])
+    return Response(200, b"ok", TEXT)
 
 
-def _summary(call: Call, name: str, failing: Collection[str]) -> Reply:
-    excluded = set(call.query.all("exclude"))
+def _summary(request: Request, name: str, failing: Collection[str]) -> Response:
+    excluded = set(request.query.all("exclude"))
     failed = [check for check in CHECKS[name] if check in failing and check not in excluded]
     lines = [_line(check, excluded, failed) for check in CHECKS[name]]
     unknown = sorted(excluded - set(CHECKS[name]))
@@ -90,11 +90,11 @@ def _summary(call: Call, name: str, failing: Collection[str]) -> Reply:
         lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
     if failed:
         lines.append(f"{name} check failed")
-    elif "verbose" in call.query:
+    elif "verbose" in request.query:
         lines.append(f"{name} check passed")
     else:
-        return Reply(200, b"ok", TEXT, [NO_SNIFF])
-    return Reply(500 if failed else 200, "".join(f"{line}\n" for line in lines).encode(), TEXT, [NO_SNIFF])
+        return Response(200, b"ok", TEXT, [NO_SNIFF])
+    return Response(500 if failed else 200, "".join(f"{line}\n" for line in lines).encode(), TEXT, [NO_SNIFF])
 
 
 def _line(check: str, excluded: Collection[str], failed: Collection[str]) -> str:
