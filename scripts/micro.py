@@ -20,6 +20,7 @@ from understudy.admission.cel import compiler
 from understudy.admission.cel.checker.environment import device_environment
 from understudy.admission.context import Context
 from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.handlers import write
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
@@ -28,7 +29,7 @@ from understudy.apiserver.registry.encoded import to_internal, typed
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
-from understudy.apiserver.server.director import Dispatcher
+from understudy.apiserver.server.director import Director
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
@@ -106,14 +107,14 @@ def kind_of(api: ServerState, obj: dict[str, Any]) -> Kind:
     return kind
 
 
-def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
+def verbs(timing: Timing, director: Director) -> None:
     """Whole requests, from dispatch to the answer's bytes."""
 
     def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
         headers = {"Accept": "application/json", "Content-Type": media}
         raw = b"" if body is None else json.dumps(body).encode()
-        call = Request(method, path, headers, raw, Query(query), dispatcher.state.release.version)
-        answering = dispatcher(call).__await__()
+        call = Request(method, path, headers, raw, Query(query), director.state.release.version)
+        answering = director(call).__await__()
         try:
             next(answering)
         except StopIteration as done:
@@ -142,18 +143,18 @@ def verbs(timing: Timing, dispatcher: Dispatcher) -> None:
         print(f"{'':52s} {100 * (whole - without) / whole:9.0f} %   for managed fields")
 
 
-async def prepared() -> tuple[ServerState, Dispatcher]:
+async def prepared() -> tuple[ServerState, Director]:
     release = Release.of(V1_32)
     api = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
-    return api, Dispatcher(api, Authenticator(None, api.user_of, anonymous=True), "http://127.0.0.1:0")
+    return api, Director(api, Authenticator(None, api.user_of, LoopbackTokens(), anonymous=False), "http://127.0.0.1:0")
 
 
 def main(quick: bool) -> None:
     timing = Timing(quick)
-    api, dispatcher = asyncio.run(prepared())
+    api, director = asyncio.run(prepared())
     parts(timing, api)
-    verbs(timing, dispatcher)
+    verbs(timing, director)
 
 
 if __name__ == "__main__":

@@ -269,7 +269,7 @@ class Holdings:
         return self._server._thread._loop
 
     async def _count(self) -> dict[str, int]:
-        listening: Any = self._server._listening
+        listening: Any = self._server._listener
         store: Any = self._server.state.registry.store
         return {
             "tasks": len(asyncio.all_tasks()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 # A decoded API object: JSON values only. What is stored is never edited in place.
@@ -50,3 +51,14 @@ def at(obj: Any, *path: str, default: Any = None) -> Any:
             return default
         obj = obj.get(key)
     return default if obj is None else obj
+
+
+def with_condition(conditions: Sequence[Obj], new: Obj, now: str) -> list[Obj]:
+    """Return conditions with a new one, in the place of the one of its type. Upstream: `meta.SetStatusCondition`.
+
+    Its lastTransitionTime is `now` (RFC 3339), or that of the one it replaces if that has the same status.
+    """
+    old = next((c for c in conditions if c["type"] == new["type"]), None)
+    since = old["lastTransitionTime"] if old and old["status"] == new["status"] else now
+    timed = {**new, "lastTransitionTime": since}
+    return [timed if c is old else c for c in conditions] if old else [*conditions, timed]

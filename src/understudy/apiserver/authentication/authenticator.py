@@ -1,4 +1,4 @@
-"""Authentication of requests: bearer tokens of a file and of service accounts, and whom their users act as.
+"""Authentication: finds out who sends a request, from bearer tokens.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
@@ -10,18 +10,21 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from understudy.apiserver.authentication.bearer_token import PROTOCOL_PREFIX, PROTOCOLS, header_token, protocol_token
-from understudy.apiserver.authentication.impersonation import impersonated
+from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import TokenError
 from understudy.machinery.errors import unauthorized
 from understudy.machinery.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 
 class TokenFileError(ValueError):
-    """str(e) names the file and the line."""
+    """A token file that cannot be read; str(error) names the file and the line."""
 
 
 def read_tokens(path: Path) -> dict[str, User]:
-    """{token: user} of a file with lines `token,user,uid,"group1,group2"`. Raises TokenFileError."""
+    """Return the users of a token file by token. Raises TokenFileError.
+
+    Lines are `token,user,uid,"group1,group2"`. Upstream: `tokenfile.NewCSV`.
+    """
     tokens: dict[str, User] = {}
     try:
         with path.open(newline="") as lines:
@@ -38,40 +41,40 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 
 class Authenticator:
-    """Tells whose a request is by its bearer token. `user_of` knows the tokens of the file and of service accounts.
+    """Finds out who sends a request, from its bearer token.
+
+    tokens     the users of --token-auth-file by token, None without such a file
+    user_of    returns whose a token is, and its audiences; knows service accounts too. Raises TokenError
+    loopback   the tokens of the clients inside this process
+    anonymous  whether requests without credentials pass, as `system:anonymous`, in spite of a token file
 
     Without a token file everybody is an administrator. With one a request needs a good token: as nothing is authorized
-    here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is AlwaysAllow).
-    `anonymous` lets requests without credentials in all the same: over plain HTTP, which kube-apiserver does not speak,
-    kubectl sends no token.
+    here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is AlwaysAllow). But over
+    plain HTTP, which kube-apiserver does not speak, kubectl sends no token.
     """
 
     def __init__(
         self,
         tokens: Mapping[str, User] | None,
         user_of: Callable[[str], tuple[User, list[str]]],
+        loopback: LoopbackTokens,
         *,
         anonymous: bool,
     ) -> None:
-        self._tokens = tokens
+        self._anyone = User("system:admin", [MASTERS, AUTHENTICATED]) if tokens is None else None
         self._user_of = user_of
+        self._loopback = loopback
         self._anonymous = anonymous
-        self.any_token = next(iter(tokens), "") if tokens else ""  # what the server itself, and its kubeconfig, use
-        self._anyone = User("system:admin", [MASTERS, AUTHENTICATED])
 
-    def user(self, headers: Mapping[str, str], warnings: list[str]) -> User:
-        """Return the user who asks, or the one they act as; may add to `warnings`. Raises 401, ImpersonationError."""
-        user = self._authenticated(headers, warnings)
-        return impersonated(headers) or user
-
-    def _authenticated(self, headers: Mapping[str, str], warnings: list[str]) -> User:
+    def authenticate(self, headers: Mapping[str, str], warnings: list[str]) -> User:
+        """Return who sends a request with these headers; may add to `warnings`. Raises 401."""
         authorization, protocols = headers.get("Authorization"), headers.get(PROTOCOLS)
         user = self._bearer(header_token(authorization, warnings)) if authorization else None
         if user is None and protocols:
             user = self._bearer(protocol_token(headers))
         if user is not None:
             return user
-        if self._tokens is None:
+        if self._anyone is not None:
             return self._anyone
         if self._anonymous and authorization is None and PROTOCOL_PREFIX not in (protocols or ""):
             return User(ANONYMOUS, [UNAUTHENTICATED])
@@ -81,8 +84,10 @@ class Authenticator:
         """Return the user of a token, None if it is empty or not good."""
         if not token:
             return None
-        try:
-            known, _ = self._user_of(token)
-        except TokenError:
-            return None
-        return User(known.name, [*known.groups, AUTHENTICATED], known.uid, known.extra)
+        user = self._loopback.user(token)
+        if user is None:
+            try:
+                user, _ = self._user_of(token)
+            except TokenError:
+                return None
+        return User(user.name, [*user.groups, AUTHENTICATED], user.uid, user.extra)

@@ -1,12 +1,17 @@
-"""TODO."""
+"""Flags of the command line, which are named as kube-apiserver names them."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Collection
+from dataclasses import fields
+from typing import Any
+
+from understudy.apiserver.server.config import ServerConfig
 
 
 def switches(text: str) -> dict[str, bool]:
-    """{"A": True, "B": False} of "A=true,B=false"."""
+    """Return {"A": True, "B": False} of "A=true,B=false". Raises ArgumentTypeError. Upstream: `MapStringBool`."""
     out = {}
     for item in text.split(","):
         name, equals, value = item.strip().partition("=")
@@ -19,5 +24,37 @@ def switches(text: str) -> dict[str, bool]:
 
 
 def comma_separated(text: str) -> list[str]:
-    """["a", "b"] of "a,b"."""
+    """Return ["a", "b"] of "a,b"."""
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# How a flag is read, by the type of its option.
+_READERS: dict[str, dict[str, Any]] = {
+    "str": {},
+    "int": {"type": int},
+    "bool": {"action": "store_true"},
+    "PathLike | None": {},
+    "Mapping[str, bool] | None": {"type": switches},
+    "Sequence[str]": {"type": comma_separated},
+    "Sequence[Manifest]": {"action": "append"},
+}
+
+
+def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()) -> None:
+    """Add a flag for each option of a server that has one, or for those named in `only`."""
+    for option in fields(ServerConfig):
+        if not option.metadata or (only and option.name not in only):
+            continue
+        reader = dict(_READERS[str(option.type)])
+        if option.metadata["metavar"]:
+            reader["metavar"] = option.metadata["metavar"]
+        default = None if "append" in reader.values() else option.default
+        parser.add_argument(
+            f"--{option.name.replace('_', '-')}", default=default, help=option.metadata["help"], **reader
+        )
+
+
+def server_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of a server that parsed flags set, as `Server(…)` takes them."""
+    values = {option.name: getattr(args, option.name) for option in fields(ServerConfig) if option.metadata}
+    return {name: value for name, value in values.items() if value is not None}

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.client.manifests import SUFFIXES
+from understudy.apiserver.cmd.flags import add_server_flags
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
-from understudy.apiserver.kinds import release
 from understudy.machinery.golang.json_reader import DecodeError
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
@@ -49,13 +49,10 @@ class UnreadableError(ValueError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from understudy.apiserver.cmd.flags import switches  # it asks for these arguments
-
+    """Add the arguments of `understudy validate` to a parser."""
     add = parser.add_argument
     add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
-    known = ", ".join(map(str, release.releases()))
-    add("--emulated-version", default=release.DEFAULT, metavar="VERSION", help=f"{known} (default: %(default)s)")
-    add("--feature-gates", type=switches, default={}, metavar="A=true,B=false", help="AllAlpha and AllBeta too")
+    add_server_flags(parser, ("emulated_version", "feature_gates"))
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
 
 

@@ -18,21 +18,22 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from understudy.apiserver.controllers import definitions, flow_schemas
-from understudy.apiserver.controllers.access import Controller, UnknownOwnerError
+from understudy.apiserver.controllers.controller import Controller, ControllerContext, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
-from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.errors import StatusError
 
-KNOWN: dict[str, Callable[[ServerState], Controller]] = {
+NewController = Callable[[ControllerContext], Controller]
+
+KNOWN: dict[str, NewController] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
 }
 # Those of kube-apiserver itself, with what each looks at.
-OWN: tuple[tuple[Callable[[ServerState], Controller], str], ...] = (
+OWN: tuple[tuple[NewController, str], ...] = (
     (DefinitionController, definitions.PREFIX),
     (FlowSchemaController, flow_schemas.SCHEMAS),
     (FlowSchemaController, flow_schemas.LEVELS),
@@ -50,22 +51,26 @@ class UnknownControllerError(ValueError):
         super().__init__(f"unknown controller {name!r}: known are {', '.join(KNOWN)}")
 
 
-class Controllers:
-    """Those of one server. Raises UnknownControllerError."""
+def check_names(names: Iterable[str]) -> None:
+    """Raise UnknownControllerError for a name that no controller has."""
+    for name in names:
+        if name not in KNOWN:
+            raise UnknownControllerError(name)
 
-    def __init__(self, state: ServerState, names: Iterable[str]) -> None:
-        self._state = state
+
+class Controllers:
+    """The controllers of one server: its own, and those with the names."""
+
+    def __init__(self, context: ControllerContext, names: Iterable[str]) -> None:
+        self._context = context
         self._names = list(dict.fromkeys(names))
-        for name in self._names:
-            if name not in KNOWN:
-                raise UnknownControllerError(name)
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         """In the running event loop, from what is stored now on."""
-        runs = [_Run(self._state, [controller], prefix) for controller, prefix in OWN]
+        runs = [_Run(self._context, [controller], prefix) for controller, prefix in OWN]
         if self._names:
-            runs.append(_Run(self._state, [KNOWN[name] for name in self._names], EVERYTHING))
+            runs.append(_Run(self._context, [KNOWN[name] for name in self._names], EVERYTHING))
         self._tasks = [asyncio.create_task(run.forever()) for run in runs]
 
     async def stop(self) -> None:
@@ -80,12 +85,10 @@ class Controllers:
 class _Run:
     """Controllers from a start to a stop, over what one store has under a prefix."""
 
-    def __init__(
-        self, state: ServerState, controllers: Iterable[Callable[[ServerState], Controller]], prefix: str
-    ) -> None:
-        self._store = state.registry.store
+    def __init__(self, context: ControllerContext, controllers: Iterable[NewController], prefix: str) -> None:
+        self._store = context.state.registry.store
         self._prefix = prefix
-        self._controllers = [controller(state) for controller in controllers]
+        self._controllers = [controller(context) for controller in controllers]
         self._woken = asyncio.Event()
         self._failures: dict[tuple[Controller, str], int] = {}
         self._later: set[asyncio.TimerHandle] = set()

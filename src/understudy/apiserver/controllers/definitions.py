@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.admission.validation.apiextensions.definitions import CLEANUP, approval
-from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, at, with_condition
 
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -76,29 +75,13 @@ def _conditions(definition: Obj) -> list[Obj]:
     return found
 
 
-def _with(conditions: list[Obj], new: Obj | None, now: str) -> list[Obj]:
-    """Conditions with one that may be new; the time is that of the last change of its status."""
-    if new is None:
-        return conditions
-    before = next((c for c in conditions if c["type"] == new["type"]), None)
-    if before is None:
-        return [*conditions, _timed(new, now)]
-    since = before["lastTransitionTime"] if before["status"] == new["status"] else now
-    return [_timed(new, since) if c is before else c for c in conditions]
-
-
-def _timed(condition: Obj, time: str) -> Obj:
-    first = {name: condition[name] for name in ("type", "status")}
-    return {**first, "lastTransitionTime": time, "reason": condition["reason"], "message": condition["message"]}
-
-
 class DefinitionController:
     """`todo` holds names of definitions. Those that wait for names are looked at again with each write of another."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._registry = state.registry
-        self._access = Access(state, SERVER, SERVER_AGENT)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._registry = context.state.registry
+        self._client = context.clients.client(APISERVER_AGENT)
         self._waiting: set[str] = set()
         self.todo: dict[str, None] = {}
 
@@ -112,29 +95,30 @@ class DefinitionController:
     async def sync(self, key: str) -> None:
         self._waiting.discard(key)
         entry = await self._registry.store.get(PREFIX + key)
-        place = self._access.place(PREFIX + key)
-        if entry is None or place is None:
+        reference = self._context.reference(PREFIX + key)
+        if entry is None or reference is None:
             return
-        definition = dict(versioned(entry, place.kind, "v1"))
+        definition = dict(versioned(entry, reference.kind, "v1"))
         if "deletionTimestamp" in definition["metadata"]:
             kept = [name for name in definition["metadata"].get("finalizers") or () if name != CLEANUP]
-            await self._access.patch(place, {"metadata": {"finalizers": kept}})
+            await self._client.patch(reference.path, {"metadata": {"finalizers": kept}})
             return
         status = self._status(definition)
         if any((c["type"], c["status"]) == ("NamesAccepted", "False") for c in status["conditions"]):
             self._waiting.add(key)
         if status != definition["status"]:
-            await self._access.update(place, {**definition, "status": status}, "status")
+            await self._client.update(f"{reference.path}/status", {**definition, "status": status})
 
     def _status(self, definition: Obj) -> Obj:
-        now, group = self._state.timestamp(), definition["spec"].get("group")
+        now, group = self._context.state.timestamp(), definition["spec"].get("group")
         others = [
             other
             for other in self._registry.listing(GROUP, RESOURCE)
             if other["spec"].get("group") == group and other["metadata"]["uid"] != definition["metadata"]["uid"]
         ]
         names, accepted = _accepted(definition, others)
-        conditions = _with(_conditions(definition), approval(definition), now)
-        conditions = _with(conditions, accepted, now)
-        conditions = _with(conditions, _established(definition, accepted["status"] == "True"), now)
+        conditions = _conditions(definition)
+        for new in (approval(definition), accepted, _established(definition, accepted["status"] == "True")):
+            if new is not None:
+                conditions = with_condition(conditions, new, now)
         return {**definition["status"], "acceptedNames": {"plural": "", "kind": "", **names}, "conditions": conditions}

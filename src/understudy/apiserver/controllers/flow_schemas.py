@@ -5,8 +5,7 @@ Source: k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
 
 from __future__ import annotations
 
-from understudy.apiserver.controllers.access import SERVER, SERVER_AGENT, Access
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.types import Obj, at
 
@@ -18,10 +17,10 @@ MANAGER = "api-priority-and-fairness-config-consumer-v1"
 class FlowSchemaController:
     """`todo` holds names of flow schemas; a level that comes or goes is looked for by all."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._registry = state.registry
-        self._access = Access(state, SERVER, SERVER_AGENT)
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._registry = context.state.registry
+        self._client = context.clients.client(APISERVER_AGENT)
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
@@ -39,16 +38,18 @@ class FlowSchemaController:
 
     async def sync(self, key: str) -> None:
         schema = self._registry.lookup(GROUP, "flowschemas", "", key)
-        place = self._access.place(SCHEMAS + key)
-        if schema is None or place is None:
+        reference = self._context.reference(SCHEMAS + key)
+        if schema is None or reference is None:
             return
         level = at(schema, "spec", "priorityLevelConfiguration", "name", default="")
         exists = self._registry.lookup(GROUP, "prioritylevelconfigurations", "", level) is not None
         condition = _dangling(level, exists)
         found = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
         if not found or any(found[0].get(name) != value for name, value in condition.items()):
-            status = {"conditions": [{**condition, "lastTransitionTime": self._state.timestamp()}]}
-            await self._access.apply(place, {"status": status}, "status", MANAGER)
+            status = {"conditions": [{**condition, "lastTransitionTime": self._context.state.timestamp()}]}
+            kind = reference.kind
+            head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}
+            await self._client.apply(f"{reference.path}/status", {**head, "status": status}, MANAGER)
 
 
 def _dangling(level: str, exists: bool) -> Obj:

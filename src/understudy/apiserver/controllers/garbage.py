@@ -18,9 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from understudy.apiserver.controllers.access import Access, Place, UnknownOwnerError, account
+from understudy.apiserver.controllers.controller import (
+    CONTROLLER_AGENT,
+    ControllerContext,
+    ObjectReference,
+    UnknownOwnerError,
+    service_account,
+)
 from understudy.apiserver.endpoints.handlers.delete import FOREGROUND, ORPHAN
-from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
@@ -55,9 +60,10 @@ def _waiting(fields: Obj) -> str:
 class GarbageCollector:
     """`todo` holds keys of the store."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._access = Access(state, account("generic-garbage-collector"))
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._state = context.state
+        self._client = context.clients.client(CONTROLLER_AGENT, service_account("generic-garbage-collector"))
         self._items: dict[str, Item] = {}
         self._keys: dict[str, str] = {}  # by uid
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
@@ -121,21 +127,21 @@ class GarbageCollector:
     # --- what is to be done -----------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> None:
-        place = self._access.place(key)
+        reference = self._context.reference(key)
         entry = await self._state.registry.store.get(key)
-        if place is None or entry is None:
+        if reference is None or entry is None:
             return
         fields = entry.object["metadata"]
         try:
             if "deletionTimestamp" in fields:
-                await self._let_go(place, fields)
+                await self._let_go(reference, fields)
             elif fields.get("ownerReferences"):
-                await self._check_owners(place, fields)
+                await self._check_owners(reference, fields)
         except StatusError as error:
             if error.code != 404:
                 raise
 
-    async def _let_go(self, place: Place, fields: Obj) -> None:
+    async def _let_go(self, reference: ObjectReference, fields: Obj) -> None:
         """An object that is being deleted, and waits for this controller if for anybody."""
         uid, waiting = fields["uid"], _waiting(fields)
         dependents = list(self._dependents.get(uid, ()))
@@ -149,64 +155,65 @@ class GarbageCollector:
                 return
         if waiting:
             kept = [name for name in fields["finalizers"] if name != waiting]
-            await self._patch(place, fields, {"finalizers": kept})
+            await self._patch(reference, fields, {"finalizers": kept})
 
     async def _orphan(self, key: str, owner: str) -> None:
-        place, entry = self._access.place(key), await self._state.registry.store.get(key)
-        if place is not None and entry is not None:
-            await self._drop_owners(place, entry.object["metadata"], {owner})
+        reference, entry = self._context.reference(key), await self._state.registry.store.get(key)
+        if reference is not None and entry is not None:
+            await self._drop_owners(reference, entry.object["metadata"], {owner})
 
-    async def _check_owners(self, place: Place, fields: Obj) -> None:
+    async def _check_owners(self, reference: ObjectReference, fields: Obj) -> None:
         solid, dangling, waiting = set(), set(), set()
-        for reference in fields["ownerReferences"]:
-            owner = await self._owner(place, reference)
+        for owner_reference in fields["ownerReferences"]:
+            owner = await self._owner(reference.namespace, owner_reference)
             if owner is None:
-                dangling.add(reference["uid"])
+                dangling.add(owner_reference["uid"])
             elif _waiting(owner) == FOREGROUND:
-                waiting.add(reference["uid"])
+                waiting.add(owner_reference["uid"])
             else:
-                solid.add(reference["uid"])
+                solid.add(owner_reference["uid"])
         if solid:
-            await self._drop_owners(place, fields, dangling | waiting)
+            await self._drop_owners(reference, fields, dangling | waiting)
             return
         dependents = self._dependents.get(fields["uid"], {})
         finalizers = fields.get("finalizers") or ()
         if waiting and dependents:
             if any(self._items[key].waiting == FOREGROUND for key in dependents):  # there may be a circle
-                await self._unblock(place, fields)
+                await self._unblock(reference, fields)
             policy = "Foreground"
         elif ORPHAN in finalizers:
             policy = "Orphan"
         else:
             policy = "Foreground" if FOREGROUND in finalizers else "Background"
-        await self._access.delete(place, fields["uid"], policy)
+        await self._client.delete(reference.path, uid=fields["uid"], propagation=policy)
 
-    async def _owner(self, place: Place, reference: Obj) -> Obj | None:
+    async def _owner(self, namespace: str, reference: Obj) -> Obj | None:
         """The metadata of the owner, None if there is none such. Raises UnknownOwnerError."""
         group, version = split_api_version(reference["apiVersion"])
         kind = self._state.release.kind(group, reference["kind"])
         if kind is None or version not in kind.versions:
             raise UnknownOwnerError(f'no matches for kind "{reference["kind"]}" in version "{reference["apiVersion"]}"')
-        if kind.namespaced and not place.namespace:
+        if kind.namespaced and not namespace:
             raise UnknownOwnerError("cluster-scoped objects cannot refer to namespaced owners")
-        namespace = place.namespace if kind.namespaced else ""
-        entry = await self._state.registry.store.get(key_of(kind, namespace, reference["name"]))
+        entry = await self._state.registry.store.get(
+            key_of(kind, namespace if kind.namespaced else "", reference["name"])
+        )
         if entry is None or entry.value["metadata"]["uid"] != reference["uid"]:
             return None
         fields: Obj = entry.value["metadata"]
         return fields
 
-    async def _drop_owners(self, place: Place, fields: Obj, uids: set[str]) -> None:
+    async def _drop_owners(self, reference: ObjectReference, fields: Obj, uids: set[str]) -> None:
         owners = fields.get("ownerReferences") or []
         kept = [owner for owner in owners if owner["uid"] not in uids]
         if kept != owners:
-            await self._patch(place, fields, {"ownerReferences": kept})
+            await self._patch(reference, fields, {"ownerReferences": kept})
 
-    async def _unblock(self, place: Place, fields: Obj) -> None:
+    async def _unblock(self, reference: ObjectReference, fields: Obj) -> None:
         owners = [{**owner, "blockOwnerDeletion": False} for owner in fields["ownerReferences"]]
-        await self._patch(place, fields, {"ownerReferences": owners})
+        await self._patch(reference, fields, {"ownerReferences": owners})
 
-    async def _patch(self, place: Place, fields: Obj, changes: Obj) -> None:
+    async def _patch(self, reference: ObjectReference, fields: Obj, changes: Obj) -> None:
         """Raises 409 if the object is another by now."""
         known = {"uid": fields["uid"], "resourceVersion": fields["resourceVersion"]}
-        await self._access.patch(place, {"metadata": {**known, **changes}})
+        await self._client.patch(reference.path, {"metadata": {**known, **changes}})

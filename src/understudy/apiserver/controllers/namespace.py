@@ -12,14 +12,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from understudy.apiserver.controllers.access import Access, Place, account
-from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.controllers.controller import (
+    CONTROLLER_AGENT,
+    ControllerContext,
+    ObjectReference,
+    service_account,
+)
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, with_condition
 
 FINALIZER = "kubernetes"
 NAMESPACES = "/registry/namespaces/"
@@ -40,9 +45,10 @@ CONDITIONS = (
 class NamespaceController:
     """`todo` holds names of namespaces."""
 
-    def __init__(self, state: ServerState) -> None:
-        self._state = state
-        self._access = Access(state, account("namespace-controller"))
+    def __init__(self, context: ControllerContext) -> None:
+        self._context = context
+        self._state = context.state
+        self._client = context.clients.client(CONTROLLER_AGENT, service_account("namespace-controller"))
         self._going: set[str] = set()
         self.todo: dict[str, None] = {}
 
@@ -72,31 +78,34 @@ class NamespaceController:
             return
         if not (entry.value.get("spec") or {}).get("finalizers"):
             return
-        place = self._access.place(entry.key)
-        assert place is not None
-        emptying = _Emptying(self._access, key)
+        reference = self._context.reference(entry.key)
+        assert reference is not None
+        emptying = _Emptying(self._context, self._client, key)
         await emptying.run(ordered=self._state.gates[features.ORDERED_NAMESPACE_DELETION])
         conditions = emptying.conditions((entry.value.get("status") or {}).get("conditions") or [])
         if conditions is not None:
-            await self._access.patch(place, {"status": {"conditions": conditions}}, "status")
+            await self._client.patch(f"{reference.path}/status", {"status": {"conditions": conditions}})
         if emptying.failures:
             raise emptying.failures[0]
         if not emptying.remaining:
-            await self._finalize(place)
+            await self._finalize(reference)
 
-    async def _finalize(self, place: Place) -> None:
-        namespace = dict(versioned(await self._state.registry.get(place.kind, "", place.name), place.kind, "v1"))
+    async def _finalize(self, reference: ObjectReference) -> None:
+        namespace = dict(
+            versioned(await self._state.registry.get(reference.kind, "", reference.name), reference.kind, "v1")
+        )
         kept = [name for name in namespace["spec"]["finalizers"] if name != FINALIZER]
         if kept != namespace["spec"]["finalizers"]:
             namespace["spec"] = {**namespace["spec"], "finalizers": kept}
-            await self._access.update(place, namespace, "finalize")
+            await self._client.update(f"{reference.path}/finalize", namespace)
 
 
 class _Emptying:
     """One try to delete everything in a namespace, and what it found."""
 
-    def __init__(self, access: Access, namespace: str) -> None:
-        self._access = access
+    def __init__(self, context: ControllerContext, client: Client, namespace: str) -> None:
+        self._context = context
+        self._client = client
         self._namespace = namespace
         self.remaining: dict[Kind, int] = {}
         self.finalizers: Counter[str] = Counter()
@@ -104,7 +113,7 @@ class _Emptying:
 
     async def run(self, *, ordered: bool) -> None:
         """Pods first. `ordered`: and nothing else while there are any."""
-        kinds = [kind for kind in self._access.kinds().values() if kind.namespaced]
+        kinds = [kind for kind in self._context.kinds().values() if kind.namespaced]
         kinds.sort(key=lambda kind: kind.resource != "pods")
         for kind in kinds:
             await self._delete(kind)
@@ -112,11 +121,12 @@ class _Emptying:
                 return
 
     async def _delete(self, kind: Kind) -> None:
-        registry = self._access.state.registry
+        registry = self._context.state.registry
         for entry in await registry.all(kind, self._namespace):
             fields = entry.value["metadata"]
             try:
-                await self._access.delete(Place(kind, self._namespace, fields["name"]), fields["uid"], "Background")
+                path = ObjectReference(kind, self._namespace, fields["name"]).path
+                await self._client.delete(path, uid=fields["uid"], propagation="Background")
             except StatusError as error:
                 if error.code not in (404, 409):
                     self.failures.append(error)
@@ -129,21 +139,13 @@ class _Emptying:
     def conditions(self, before: list[Obj]) -> list[Obj] | None:
         """What status.conditions become; None: what they are."""
         wrong = self._wrong()
-        now = self._access.state.timestamp()
-        said = {condition["type"]: condition for condition in before}
-        for type_, reason, message in CONDITIONS:
+        now = self._context.state.timestamp()
+        after = before
+        for type_, *well in CONDITIONS:
+            reason, message = wrong.get(type_, well)
             status = "True" if type_ in wrong else "False"
-            reason, message = wrong.get(type_, (reason, message))
-            old = said.get(type_)
-            since = old["lastTransitionTime"] if old and old["status"] == status else now
-            said[type_] = {
-                "type": type_,
-                "status": status,
-                "lastTransitionTime": since,
-                "reason": reason,
-                "message": message,
-            }
-        after = list(said.values())
+            new = {"type": type_, "status": status, "reason": reason, "message": message}
+            after = with_condition(after, new, now)
         return None if after == before else after
 
     def _wrong(self) -> dict[str, tuple[str, str]]:

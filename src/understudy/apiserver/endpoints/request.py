@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.machinery.clock import Clock, SystemClock
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
@@ -17,7 +18,15 @@ SYSTEM_CLOCK = SystemClock()
 
 @dataclass(slots=True)
 class Request:
-    """A request. `headers` looks names up in any case; `release` is the one that its server answers like."""
+    """A request, as the edge has received it and as the filters have completed it.
+
+    headers   looked up in any case
+    release   the one that the server answers like
+    warnings  texts for the headers of the answer
+    user      who asks; set by authentication
+    info      what is asked for; set by the first filter
+    clock     the server's
+    """
 
     method: str
     path: str
@@ -26,7 +35,8 @@ class Request:
     query: Query
     release: Version
     warnings: list[str] = field(default_factory=list)
-    user: User | None = None
+    user: User = field(init=False)
+    info: RequestInfo = field(init=False)
     clock: Clock = SYSTEM_CLOCK
 
 

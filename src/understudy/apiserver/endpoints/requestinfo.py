@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from understudy.apiserver.authorization.authorizer import Attributes
+
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
 
@@ -22,31 +24,27 @@ NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class RequestInfoError(Exception):
-    """The path says `watch` or `proxy`, but not of what; answered as 500 in plain text."""
+    """A path that says `watch` or `proxy`, but not of what; answered with 500 in plain text."""
 
 
 @dataclass(frozen=True, slots=True)
-class RequestInfo:
-    """verb: create, get, list, watch, update, patch, delete, deletecollection, proxy, or "" for another method; for
-    what is no resource the method in lower case. `namespace` of a namespace is its own name. `parts` begin with the
-    resource: what follows the subresource is kept there only. `name` of a list or watch is that of its
-    `metadata.name` field selector. `watch_path` marks the deprecated /watch/ paths."""
+class RequestInfo(Attributes):
+    """What a request is about: what the authorizer is asked, and what its route is found by.
 
-    path: str
-    verb: str
-    is_resource: bool = False
-    prefix: str = ""  # api or apis
-    group: str = ""
-    version: str = ""
-    namespace: str = ""
-    resource: str = ""
-    subresource: str = ""
-    name: str = ""
+    verb        "" for a resource and a method that stands for none
+    namespace   of a namespace, its own name
+    name        of a list or watch, that of its `metadata.name` field selector
+    prefix      "api" or "apis"
+    parts       the path from the resource on; what follows the subresource is kept here only
+    watch_path  marks the deprecated /watch/ paths
+    """
+
+    prefix: str = ""
     parts: tuple[str, ...] = ()
     watch_path: bool = False
 
     def __hash__(self) -> int:
-        """Of what tells it from others: routes are looked up by it on every request."""
+        """Hash only what tells requests apart: routes are looked up by it on every request."""
         return hash((self.path, self.verb, self.name))
 
 
@@ -59,6 +57,20 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
         return _listing(info)
     verb = "watch" if watches(query) else "list"
     return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")))
+
+
+def group_version_path(group: str, version: str) -> str:
+    """Return the path of a group-version, under which its resources are."""
+    return f"/apis/{group}/{version}" if group else f"/api/{version}"
+
+
+def resource_path(
+    group: str, version: str, resource: str, namespace: str = "", name: str = "", subresource: str = ""
+) -> str:
+    """Return the path of a resource, of an object of it, or of an object's subresource; parts may be templates."""
+    root = group_version_path(group, version)
+    place = f"{root}/namespaces/{namespace}" if namespace else root
+    return "/".join(filter(None, (place, resource, name, subresource)))
 
 
 def watches(query: Query) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 
 from understudy.admission.context import Context
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
+from understudy.apiserver.authorization.always_allow import AlwaysAllow
+from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.kinds.release import Release
@@ -49,12 +51,15 @@ class RequestScope:
 
 @dataclass(slots=True)
 class ServerState:
-    """One server's release, gates and store. `authorization` is the mode in force."""
+    """What every request handler of one server works with.
+
+    tokens  the users of --token-auth-file, by token
+    """
 
     release: Release
     gates: Gates
     registry: Registry
-    authorization: str = "AlwaysAllow"
+    authorizer: Authorizer = field(default_factory=AlwaysAllow)
     tokens: Mapping[str, User] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     account_tokens: AccountTokens = field(init=False)
@@ -68,8 +73,10 @@ class ServerState:
         return Schemas.of(self.release.version)
 
     def user_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> tuple[User, list[str]]:
-        """Whose a bearer token is, and for which of the audiences; those of --token-auth-file are for this server
-        itself. Raises TokenError."""
+        """Return whose a bearer token is, and for which of the audiences it is.
+
+        Tokens of --token-auth-file are for this server itself. Raises TokenError.
+        """
         known = self.tokens.get(token)
         if known is None:
             return self.account_tokens.user(token, audiences, self.registry.lookup)
@@ -86,7 +93,7 @@ class ServerState:
             release=self.release.version,
             gates=self.gates,
             version=scope.version,
-            requester=request.user.info() if request.user else {},
+            requester=request.user.info(),
             subresource=scope.subresource,
             dry_run="dryRun" in request.query,
             now=self.timestamp(),

@@ -1,6 +1,6 @@
-"""From a request to its answer: pages are answered here, resources by what `routing` finds for them.
+"""From a request to its answer: through the filters, then to the handler of a resource or to a page.
 
-Errors of everything below end here and become a metav1.Status in one place.
+Errors of everything below end here and become a metav1.Status in one place. Upstream: `APIServerHandler`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,16 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import Authenticator
-from understudy.apiserver.authentication.impersonation import ImpersonationError
 from understudy.apiserver.endpoints import routing
-from understudy.apiserver.endpoints.discovery import documents
+from understudy.apiserver.endpoints.discovery.documents import (
+    OPENID_CONFIGURATION,
+    OPENID_KEYS,
+    Discovery,
+    not_found,
+)
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.requestinfo import RequestInfo, RequestInfoError, request_info
+from understudy.apiserver.endpoints.requestinfo import RequestInfoError
 from understudy.apiserver.endpoints.responsewriters.writers import (
     error_response,
     render_document,
@@ -24,79 +28,92 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.server.filters.chain import build_handler_chain
+from understudy.apiserver.server.filters.impersonation import ImpersonationError
+from understudy.apiserver.server.filters.metrics import RequestMetrics
+from understudy.apiserver.server.pages import control, healthz
 from understudy.apiserver.server.pages.control import Control
-from understudy.apiserver.server.pages.health import PROMETHEUS, Metrics, RequestLabels, health, slis
-from understudy.apiserver.server.pages.health import paths as health_paths
+from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
+from understudy.apiserver.server.pages.mux import Page, PageMux, page
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.options import check_timeout
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
-PATHS = 4096  # whose routes are kept
-METRICS = ("/metrics", "/metrics/slis")
-LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")  # subresources; the client decides how long
+ROUTES = 4096  # that are kept
 
 
-class Dispatcher:
-    """Answers every request of one server."""
+class Director:
+    """Answers every request of one server, at a URL."""
 
     def __init__(
         self, state: ServerState, authenticator: Authenticator, url: str, control: Control | None = None
     ) -> None:
         self.state = state
         self.clock = state.clock
-        self.authenticator = authenticator
-        self.control = control
-        self.token = authenticator.any_token
+        self._filters = build_handler_chain(authenticator, state.authorizer)
+        self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
+        self._metrics = Metrics()
+        self._request_metrics = RequestMetrics(state.release, self._metrics)
         render = partial(render_document, schemas=state.schemas)
-        self.discovery = documents.Discovery(state.release, url.partition("//")[2], render, list(health_paths()))
-        self.openid = OpenID(state.account_tokens, url)
-        self.metrics = Metrics()
-        self._route = lru_cache(PATHS)(partial(routing.find, state.release))
-        self._labels = lru_cache(PATHS)(partial(_labels, state.release))
+        self._discovery = Discovery(state.release, url.partition("//")[2], render, healthz.PATHS)
+        self._pages = self._page_mux(url, control)
+
+    def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
+        discovery, openid = page(self._discovery.answer), page(OpenID(self.state.account_tokens, url).answer)
+        exact: dict[str, Page] = {
+            **dict.fromkeys(healthz.PATHS, page(healthz.answer)),
+            "/metrics": page(self._metrics_page),
+            "/metrics/slis": page(lambda request: Response(200, slis(), PROMETHEUS)),
+            "/": discovery,
+            "/index.html": discovery,
+        }
+        prefixes: dict[str, Page] = {
+            "/version": discovery,
+            "/api": discovery,
+            "/openapi/": page(lambda request: self._openapi.answer(request)),
+            OPENID_CONFIGURATION: openid,
+            OPENID_KEYS: openid,
+        }
+        if control_page is not None:
+            prefixes[control.PREFIX] = control_page.answer
+        return PageMux(exact, prefixes)
 
     async def __call__(self, request: Request) -> Answer:
+        """Answer a request, whatever happens: errors become answers, but for bugs."""
         started = self.clock.monotonic()
         request.clock = self.clock
+        answer: Answer
         try:
-            info = request_info(request.method, request.path, request.query)
-        except RequestInfoError as why:
-            return _broken(request, f"failed to create RequestInfo: {why}")
-        try:
-            if request.query and info.verb != "watch" and info.subresource not in LONG_RUNNING:
-                check_timeout(request.query.get("timeout"))
-            request.user = self.authenticator.user(request.headers, request.warnings)
-            answer = await self._resource(request, info) if info.is_resource else await self._page(request)
+            for check in self._filters:
+                check(request)
+            answer = await (self._resource(request) if request.info.is_resource else self._page(request))
         except StatusError as error:
             answer = error_response(request, error)
-        except ImpersonationError as why:
-            answer = _broken(request, str(why))
+        except ImpersonationError as error:
+            answer = _internal_error(request, str(error))
+        except RequestInfoError as error:
+            return _internal_error(request, f"failed to create RequestInfo: {error}")
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
-        self._observe(request, info, answer, started)
+        self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         return answer
 
-    def _observe(self, request: Request, info: RequestInfo, answer: Answer, started: float) -> None:
-        status = answer.status if isinstance(answer, Response) else 200
-        self.metrics.observe(self._labels(info, "dryRun" in request.query), status, self.clock.monotonic() - started)
+    async def _resource(self, request: Request) -> Answer:
+        route = self._route(request.method, request.info)
+        if route is None:
+            return not_found()
+        if route.warning:
+            request.warnings.append(route.warning)
+        return await route.handler(self.state, request, route.scope)
 
     async def _page(self, request: Request) -> Answer:
-        """Everything that is no resource."""
         if request.path[:1] != "/" or request.path[1:2] == "/":
-            return documents.not_found()
-        if request.path in METRICS:
-            return Response(200, slis() if request.path != "/metrics" else self._metrics(), PROMETHEUS)
-        answer = health(request) or self.discovery.answer(request) or self.openid.answer(request)
-        if answer is None and request.path.startswith("/openapi/"):
-            answer = self._openapi.answer(request)
-        if answer is None and self.control is not None:
-            answer = await self.control.answer(request)
-        return answer or self.discovery.missing(request.path)
+            return not_found()
+        return await self._pages.answer(request) or self._discovery.missing(request.path)
 
     @cached_property
     def _openapi(self) -> OpenAPI:
@@ -104,7 +121,7 @@ class Dispatcher:
 
         return OpenAPI(self.state.release)
 
-    def _metrics(self) -> bytes:
+    def _metrics_page(self, request: Request) -> Response:
         state = self.state
         store, kinds = state.registry.store, [kind for kind in state.release.kinds if not kind.virtual]
         objects = {
@@ -115,29 +132,12 @@ class Dispatcher:
             for kind in kinds
             if (count := store.watching(prefix_of(kind)))
         }
-        version = state.release.version_info
-        return self.metrics.text(version=version, gates=state.gates.described(), objects=objects, watches=watches)
-
-    async def _resource(self, request: Request, info: RequestInfo) -> Answer:
-        route = self._route(request.method, info)
-        if route is None:
-            return documents.not_found()
-        if route.warning:
-            request.warnings.append(route.warning)
-        return await route.handler(self.state, request, route.scope)
+        version, gates = state.release.version_info, state.gates.described()
+        text = self._metrics.text(version=version, gates=gates, objects=objects, watches=watches)
+        return Response(200, text, PROMETHEUS)
 
 
-def _labels(release: Release, info: RequestInfo, dry: bool) -> RequestLabels:
-    """What a request is counted as; names that clients make up are not kept."""
-    verb = info.verb.upper()
-    kind = release.resource(info.group, info.version, info.resource)
-    if kind is None or (info.subresource and info.subresource not in kind.subresources):
-        return verb, "", "", "", "", "", ""
-    scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
-    return verb, info.group, info.version, info.resource, info.subresource, scope, "All" if dry else ""
-
-
-def _broken(request: Request, why: str) -> Response:
-    """What filters ahead of all resources answer."""
-    text = f"Internal Server Error: {go_quote(request.path)}: {why}\n"
+def _internal_error(request: Request, message: str) -> Response:
+    """Return the 500 in plain text of filters ahead of all resources. Upstream: `responsewriters.InternalError`."""
+    text = f"Internal Server Error: {go_quote(request.path)}: {message}\n"
     return text_response(500, escape(text, quote=False))

@@ -8,7 +8,7 @@ import ssl
 
 from aiohttp import web
 
-from understudy.apiserver.server.director import Dispatcher
+from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import handler
 from understudy.apiserver.server.watch_stream import Pumps
 
@@ -16,13 +16,13 @@ MAX_HEADER = 1024 * 1024  # bytes of a request's line or header, which label sel
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 
 
-class Listening:
-    """One listening socket."""
+class Listener:
+    """Serves a director on one listening socket."""
 
-    def __init__(self, answer: Dispatcher, sock: socket.socket, context: ssl.SSLContext | None) -> None:
-        self._pumps = Pumps(answer.clock)
+    def __init__(self, director: Director, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+        self._pumps = Pumps(director.clock)
         self._server = web.Server(
-            handler(answer, self._pumps, answer.state.release.version),
+            handler(director, self._pumps, director.state.release.version),
             access_log=None,
             tcp_keepalive=True,
             handler_cancellation=True,
@@ -34,15 +34,16 @@ class Listening:
         self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
+        """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._server, sock=self._sock, ssl=self._context)
 
     def end_watches(self) -> None:
-        """Ends the watches that are open, as if their time were up."""
+        """End the watches that are open, as if their time were up."""
         self._pumps.close()
 
     async def stop(self) -> None:
-        """Ends watches, lets requests finish and closes every connection."""
+        """End watches, let requests finish and close every connection."""
         if self._listener is not None:
             self._listener.close()
         self._pumps.stop()

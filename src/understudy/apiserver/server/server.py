@@ -5,129 +5,128 @@
 
     async with Server() as server: ...                           # the same, for async code
 
-Serving is in `http`, answering in `dispatch`; this module owns the lifecycle: listening, loading, resetting, ending.
+Serving is in `http`, answering in `director`; this module owns the life cycle: listening, loading, resetting, ending.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import socket
 import tempfile
 import threading
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import orjson
 
-from understudy.apiserver.authentication.authenticator import Authenticator, read_tokens
-from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.client import apply
+from understudy.apiserver.client.loopback import Client, ClientBuilder
 from understudy.apiserver.controllers import Controllers
+from understudy.apiserver.controllers.controller import ControllerContext
 from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
-from understudy.apiserver.server.director import Dispatcher
+from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
-from understudy.apiserver.server.tls import Certificates
-from understudy.apiserver.storage.memory import MemoryStore
-from understudy.machinery.clock import Clock, SystemClock
-from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
-    from understudy.apiserver.server.listener import Listening
+    from understudy.apiserver.server.listener import Listener
 
 T = TypeVar("T")
+P = ParamSpec("P")
+
+
+def _configured_by(
+    config: Callable[P, ServerConfig],
+) -> Callable[[Callable[[Server, ServerConfig], None]], Callable[Concatenate[Server, P], None]]:
+    """Let `Server(…)` take the options of a configuration as its own keyword arguments."""
+
+    def decorate(init: Callable[[Server, ServerConfig], None]) -> Callable[Concatenate[Server, P], None]:
+        def init_from_options(self: Server, /, *args: P.args, **options: P.kwargs) -> None:
+            init(self, config(*args, **options))
+
+        signature = inspect.signature(config)
+        own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        parameters = [own, *signature.parameters.values()]
+        init_from_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return init_from_options
+
+    return decorate
 
 
 class Server:
-    """A stand-in for kube-apiserver.
-
-    emulated_version  the release that it answers like: "1.31", "1.32"
-    feature_gates     {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
-    runtime_config    {"resource.k8s.io/v1alpha3": False, …} switches group-versions off (all are on)
-    load              manifests to begin with: paths of files or folders, texts, objects
-    bind_address, port  where to listen; port 0 takes a free one
-    tls               True for a self-signed certificate; or give `tls_cert_file` and `tls_private_key_file`
-    token_auth_file   a file of tokens; without it everybody may do everything
-    control           whether /understudy/ is served
-    controllers       which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
-    clock             what tells the time (`machinery.clock.Clock`); the machine's by default
+    """A stand-in for kube-apiserver. Its options are those of `ServerConfig`.
 
     Raises ValueError for options that make no sense, OSError for a port that is taken, LoadError for a manifest.
     """
 
-    def __init__(
-        self,
-        *,
-        emulated_version: str = DEFAULT,
-        feature_gates: Mapping[str, bool] | None = None,
-        runtime_config: Mapping[str, bool] | None = None,
-        load: Sequence[str | os.PathLike[str] | Obj] = (),
-        bind_address: str = "127.0.0.1",
-        port: int = 0,
-        tls: bool = False,
-        tls_cert_file: str | os.PathLike[str] | None = None,
-        tls_private_key_file: str | os.PathLike[str] | None = None,
-        token_auth_file: str | os.PathLike[str] | None = None,
-        control: bool = False,
-        controllers: Sequence[str] = (),
-        clock: Clock | None = None,
-    ) -> None:
-        release = Release.named(emulated_version).served(runtime_config or {})
-        tokens = read_tokens(Path(token_auth_file)) if token_auth_file else None
-        self._gates_at_start = dict(feature_gates or {})
-        self._load = list(load)
-        self._address = (bind_address, port)
-        self._tls = Certificates(tls, tls_cert_file, tls_private_key_file)
-        gates = Gates.of(release.version, self._gates_at_start)
+    @_configured_by(ServerConfig)
+    def __init__(self, config: ServerConfig) -> None:
+        self._config = config
+        self._certificates = config.certificates
+        registry = Registry(config.store(), config.release)
         self.state = ServerState(
-            release, gates, Registry(MemoryStore(), release), tokens=tokens or {}, clock=clock or SystemClock()
+            config.release, config.gates(), registry, tokens=config.tokens or {}, clock=config.clock
         )
-        self._authenticator = Authenticator(tokens, self.state.user_of, anonymous=not self._tls)
-        self._control = control
-        self._controllers = Controllers(self.state, controllers)
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None
         self.url = ""
-        self._port = port
-        self._listening: Listening | None = None
-        self._dispatcher: Dispatcher | None = None
+        self._port = config.port
+        self._listener: Listener | None = None
+        self._controllers: Controllers | None = None
+        self._client: Client | None = None
 
     # --- lifecycle --------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Listens, in the running event loop, once everything is loaded."""
-        from understudy.apiserver.server.listener import Listening  # aiohttp, which only a server that listens needs
+        """Load what the server begins with, and listen, in the running event loop."""
+        from understudy.apiserver.server.listener import Listener  # aiohttp, which only a server that listens needs
 
-        sock = _bound(*self._address)
+        config = self._config
+        sock = _bound(config.bind_address, config.port)
         try:
-            host, port = sock.getsockname()[:2]
-            shown = f"[{host}]" if ":" in host else host
-            control = Control(self.state, self._emptied) if self._control else None
-            url = f"{'https' if self._tls else 'http'}://{shown}:{port}"
-            self._dispatcher = Dispatcher(self.state, self._authenticator, url, control)
-            self._port = port
+            host, self._port = sock.getsockname()[:2]
+            address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
+            url = f"{'https' if self._certificates else 'http'}://{address}"
+            director, self._controllers = self._connect(url)
             await self._fill()
-            self._listening = Listening(self._dispatcher, sock, self._tls.context())
-            await self._listening.start()
+            self._listener = Listener(director, sock, self._certificates.context())
+            await self._listener.start()
             self._controllers.start()
         except BaseException:
             sock.close()
             raise
         self.url = url
 
+    def _connect(self, url: str) -> tuple[Director, Controllers]:
+        """Build the front door, and the clients that go through it from the inside."""
+        tokens = LoopbackTokens()
+        authenticator = Authenticator(
+            self._config.tokens, self.state.user_of, tokens, anonymous=not self._certificates
+        )
+        control = Control(self.state, self._reset) if self._config.control else None
+        director = Director(self.state, authenticator, url, control)
+        clients = ClientBuilder(director, self.state, tokens)
+        self._client = clients.client(apply.USER_AGENT)
+        return director, Controllers(ControllerContext(self.state, clients), self._config.controllers)
+
     async def stop(self) -> None:
-        """Ends watches and connections, and stops listening."""
-        if self._listening is not None:
-            await self._listening.stop()
-            self._listening = None
+        """End watches and connections, stop listening and stop the controllers."""
+        if self._listener is not None:
+            await self._listener.stop()
+            self._listener = None
         if self._kubeconfig is not None:
             self._kubeconfig.unlink(missing_ok=True)
             self._kubeconfig = None
-        await self._controllers.stop()
+        if self._controllers is not None:
+            await self._controllers.stop()
 
     def __enter__(self) -> Self:
         self._thread = _Thread()
@@ -145,25 +144,25 @@ class Server:
         self._thread = None
 
     async def __aenter__(self) -> Self:
-        """The server runs in a thread of its own here too, so that code that blocks the event loop can ask it."""
+        """Start the server in a thread of its own, so that code that blocks the event loop can ask it."""
         return await asyncio.to_thread(self.__enter__)
 
     async def __aexit__(self, *_: object) -> None:
         await asyncio.to_thread(self.__exit__)
 
     async def _fill(self) -> None:
+        assert self._client is not None
         await fill.fill(self.state, self._port)
-        assert self._dispatcher is not None
-        client = self._client()
-        for source in self._load:
-            await client.load(source)
+        for manifest in self._config.load:
+            await apply.load(self._client, manifest)
 
-    async def _emptied(self) -> None:
-        if self._listening is not None:
-            self._listening.end_watches()
+    async def _reset(self) -> None:
+        assert self._controllers is not None
+        if self._listener is not None:
+            self._listener.end_watches()
         await self._controllers.stop()
-        self.state.registry.store = MemoryStore()
-        self.state.gates.reset(self._gates_at_start)
+        await self.state.registry.store.clear()
+        self.state.gates.reset(self._config.feature_gates or {})
         await self._fill()
         self._controllers.start()
 
@@ -171,7 +170,7 @@ class Server:
 
     @property
     def kubeconfig(self) -> Path:
-        """A file (mode 0600) that points here; it goes with the server."""
+        """Return a file (mode 0600) that points here; it is deleted with the server."""
         if self._kubeconfig is None:
             handle, name = tempfile.mkstemp(prefix="understudy-", suffix=".kubeconfig")
             os.close(handle)
@@ -180,11 +179,11 @@ class Server:
         return self._kubeconfig
 
     def write_kubeconfig(self, path: str | os.PathLike[str]) -> None:
-        """Writes one, mode 0600, that points here."""
+        """Write a kubeconfig (mode 0600) that points here, with the first token of the token file."""
         cluster: Obj = {"server": self.url}
-        if self._tls.authority:
-            cluster["certificate-authority-data"] = self._tls.authority
-        token = self._authenticator.any_token
+        if self._certificates.authority:
+            cluster["certificate-authority-data"] = self._certificates.authority
+        token = next(iter(self.state.tokens), "")
         content = {
             "apiVersion": "v1",
             "kind": "Config",
@@ -199,46 +198,39 @@ class Server:
             file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def apply(self, *manifests: str | os.PathLike[str] | Obj | Iterable[Obj]) -> list[Obj]:
-        """Creates or updates objects from paths, YAML or JSON texts, and dicts; answers them as stored, in order."""
-        found: list[Obj] = self._do(lambda client: client.apply(*manifests))
-        return found
+        """Create or update objects from paths, YAML or JSON texts, and dicts; return them as stored, in order."""
+        return self._ask(lambda client: apply.apply(client, *manifests))
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
-        """An object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""
-        found: Obj = self._do(lambda client: client.get(kind, name, namespace))
-        return found
+        """Return an object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""
+        return self._ask(lambda client: apply.get(client, kind, name, namespace))
 
     def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Obj]:
-        """Objects of a kind, of one namespace or of all."""
-        found: list[Obj] = self._do(lambda client: client.list(kind, namespace, labels, fields))
-        return found
+        """Return objects of a kind, of one namespace or of all, that label and field selectors match."""
+        return self._ask(lambda client: apply.list_objects(client, kind, namespace, labels, fields))
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
-        """Deletes an object. Raises StatusError (404)."""
-        self._do(lambda client: client.delete(kind, name, namespace))
+        """Delete an object. Raises StatusError (404)."""
+        self._ask(lambda client: apply.delete(client, kind, name, namespace))
 
     def reset(self) -> None:
-        """As new: what was loaded at the start, and nothing else; gates as at the start; open watches end."""
-        self._run(self._emptied())
+        """Make the server as it was at the start: objects, revisions and feature gates. Open watches end."""
+        self._run(self._reset())
 
     def compact(self) -> None:
-        """Forgets history up to now: watches and continue tokens from before it expire."""
+        """Forget history up to now: watches and continue tokens from before it expire."""
         store = self.state.registry.store
         self._run(store.compact(store.revision))
 
     def set_feature_gates(self, changes: Mapping[str, bool]) -> dict[str, bool]:
-        """Turns gates on and off, and answers all that are in force. Raises UnknownGateError."""
+        """Turn gates on and off; return all that are in force. Raises UnknownGateError."""
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
-    def _client(self) -> Client:
-        assert self._dispatcher is not None
-        return Client(self._dispatcher, self.state.release, self._dispatcher.token)
-
-    def _do(self, what: Any) -> Any:
-        if self._dispatcher is None:
+    def _ask(self, use: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        if self._client is None:
             raise RuntimeError("the server is not running")
-        return self._run(what(self._client()))
+        return self._run(use(self._client))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if self._thread is None:
@@ -248,7 +240,7 @@ class Server:
 
 
 class _Thread:
-    """An event loop in a thread."""
+    """Runs an event loop in a thread."""
 
     def __init__(self) -> None:
         self._loop = new_loop()
@@ -266,6 +258,7 @@ class _Thread:
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
+    """Return a new event loop: uvloop's where it is installed."""
     try:
         import uvloop
     except ImportError:  # Windows
@@ -274,7 +267,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    """A listening socket. Raises OSError with the address in it."""
+    """Return a listening socket. Raises OSError, whose text names the address."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:

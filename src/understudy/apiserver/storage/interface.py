@@ -103,11 +103,18 @@ class Watch:
         self.wake: Callable[[], None] = _nobody
 
     def offer(self, event: Event) -> None:
+        """Queue a write, or cut off a reader that is too slow."""
         if len(self.queue) >= self.limit:
-            self.overflown = True
-            self.queue.clear()
+            self.cut_off()
+            return
         if not self.overflown:
             self.queue.append(event)
+        self.wake()
+
+    def cut_off(self) -> None:
+        """Let the reader know that it has to begin anew."""
+        self.overflown = True
+        self.queue.clear()
         self.wake()
 
 
@@ -151,6 +158,9 @@ class Store(Protocol):
 
     def watching(self, prefix: str) -> int:
         """How many watches there are on a prefix or a part of it."""
+
+    async def clear(self) -> None:
+        """Forget everything, revisions included, and cut off every watch."""
 
     async def compact(self, revision: int) -> None:
         """Forget what was before `revision`, and the writes up to it."""

@@ -165,6 +165,15 @@ class MemoryStore:
     def watching(self, prefix: str) -> int:
         return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
+    async def clear(self) -> None:
+        self._revision = 1
+        self._compacted = 0
+        for part in (self._live, self._past, self._log):
+            part.clear()
+        for watch in tuple(self._watches):
+            watch.cut_off()
+        self._watches.clear()
+
     async def compact(self, revision: int) -> None:
         if revision > self._revision:
             raise FutureRevisionError

@@ -12,7 +12,7 @@ from tests.releases import NEWEST, RELEASES
 from understudy.apiserver.endpoints.discovery.documents import Discovery
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.server.pages import health
+from understudy.apiserver.server.pages import healthz
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_31, V1_32, Version
@@ -20,7 +20,7 @@ from understudy.machinery.releases.version import V1_31, V1_32, Version
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
-PAGES = {release: Discovery(Release.of(release), "<address>", pages=list(health.paths())) for release in RELEASES}
+PAGES = {release: Discovery(Release.of(release), "<address>", pages=healthz.PATHS) for release in RELEASES}
 
 
 def ask(path: str, release: Version = NEWEST, method: str = "GET", query: str = "", **headers: str) -> Response | None:

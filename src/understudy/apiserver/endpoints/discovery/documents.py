@@ -16,6 +16,7 @@ import orjson
 from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.apiserver.kinds.release import Group, Release, storage_version_hash
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery import errors
@@ -168,11 +169,7 @@ def get_only(request: Request) -> None:
 def root_paths(release: Release, more: Sequence[str]) -> Obj:
     """List every path that can be asked for but those of resources; `more` are the pages of the server."""
     groups = [f"/apis/{group.name}" for group in release.groups if group.name]
-    versions = [
-        f"/apis/{group.name}/{version}" if group.name else f"/api/{version}"
-        for group in release.groups
-        for version in group.versions
-    ]
+    versions = [group_version_path(group.name, version) for group in release.groups for version in group.versions]
     return {"paths": sorted([*OTHER_PATHS, *groups, *versions, *more])}
 
 

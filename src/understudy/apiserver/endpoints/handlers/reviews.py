@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
+from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write import WriteRequest, check_namespace
 from understudy.apiserver.endpoints.request import Request, Response
@@ -16,7 +17,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
-from understudy.machinery.users import AUTHENTICATED
+from understudy.machinery.users import AUTHENTICATED, User
 
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
 INVALID_TOKEN = "invalid bearer token"
@@ -44,21 +45,40 @@ def _allowed(state: ServerState, request: Request, scope: RequestScope, review: 
         authorization.drop_selectors(review)
     if found := authorization.validate(review, scope.kind.name):
         raise errors.invalid(scope.kind.group, "", "", found, scope.kind.release)
-    status: Obj = {"allowed": state.authorization == "AlwaysAllow"}
+    spec = review["spec"]
+    user = request.user if scope.kind.name == authorization.SELF else _user(spec)
+    allowed, reason = state.authorizer.authorize(user, _attributes(spec))
+    status: Obj = {"allowed": allowed, **({"reason": reason} if reason else {})}
     if ignored := authorization.evaluation_error(review):
         status["evaluationError"] = ignored
     return {"status": status}
+
+
+def _user(spec: Obj) -> User:
+    """Return the user that an access review asks about."""
+    return User(spec.get("user") or "", spec.get("groups") or [], spec.get("uid") or "", spec.get("extra") or {})
+
+
+def _attributes(spec: Obj) -> Attributes:
+    """Return what an access review asks about. Upstream: `AuthorizationAttributesFrom`."""
+    if (path := spec.get(authorization.PATH)) is not None:
+        return Attributes(path.get("path") or "", path.get("verb") or "")
+    fields = {name: spec[authorization.RESOURCE].get(name) or "" for name in _FIELDS}
+    return Attributes("", is_resource=True, **fields)
+
+
+_FIELDS = ("verb", "group", "version", "namespace", "resource", "subresource", "name")
 
 
 def _rules(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Raises 400."""
     if not (review.get("spec") or {}).get("namespace"):
         raise errors.bad_request("no namespace on request")
-    every = {"verbs": ["*"]}
+    rules = state.authorizer.rules_for(request.user, review["spec"]["namespace"])
     status = {
-        "resourceRules": [{**every, "apiGroups": ["*"], "resources": ["*"]}],
-        "nonResourceRules": [{**every, "nonResourceURLs": ["*"]}],
-        "incomplete": False,
+        "resourceRules": rules.resource_rules,
+        "nonResourceRules": rules.non_resource_rules,
+        "incomplete": rules.incomplete,
     }
     return {"metadata": {"creationTimestamp": None}, "spec": {}, "status": status}
 
@@ -77,7 +97,6 @@ def _token(state: ServerState, request: Request, scope: RequestScope, review: Ob
 
 
 def _self(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    assert request.user is not None
     return {"metadata": {"creationTimestamp": state.timestamp()}, "status": {"userInfo": request.user.info()}}
 
 

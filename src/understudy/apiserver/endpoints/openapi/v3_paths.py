@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, STREAMS
+from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -78,10 +79,13 @@ DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
     """{path: path item}, sorted. `type_name` answers the OpenAPI name of a kind's type, "" for one without."""
-    root = f"/apis/{group}/{version}" if group else f"/api/{version}"
-    found: Obj = {f"{root}/": {"get": _described("get available resources", f"{META}.APIResourceList")}}
+    found: Obj = {
+        f"{group_version_path(group, version)}/": {
+            "get": _described("get available resources", f"{META}.APIResourceList")
+        }
+    }
     for kind in kinds:
-        found.update(_Resource(kind, root, version, type_name).items())
+        found.update(_Resource(kind, version, type_name).items())
     return dict(sorted(found.items()))
 
 
@@ -104,12 +108,12 @@ def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
 class _Resource:
     """Path items of one kind."""
 
-    def __init__(self, kind: Kind, root: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
+    def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         self.kind = kind
         self.version = version
         self.type_name = type_name
-        self.everywhere = f"{root}/{kind.resource}"
-        self.collection = f"{root}/namespaces/{{namespace}}/{kind.resource}" if kind.namespaced else self.everywhere
+        self.everywhere = resource_path(kind.group, version, kind.resource)
+        self.collection = resource_path(kind.group, version, kind.resource, "{namespace}" if kind.namespaced else "")
         self.tag = f"{kind.group.partition('.')[0] or 'core'}_{version}"
         self.scope = "Namespaced" if kind.namespaced else ""
 

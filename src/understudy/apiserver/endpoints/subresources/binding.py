@@ -10,7 +10,7 @@ from understudy.apiserver.endpoints.handlers.write import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.endpoints.subresources.pod_conditions import with_condition
+from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
@@ -60,7 +60,7 @@ async def _assign(
             fields["annotations"] = {**(fields.get("annotations") or {}), **notes}
         if labels:
             fields["labels"] = {**(fields.get("labels") or {}), **labels}
-        spec, status = {**pod["spec"], "nodeName": node["name"]}, with_condition(pod, "PodScheduled", ctx.now)
+        spec, status = {**pod["spec"], "nodeName": node["name"]}, with_pod_condition(pod, "PodScheduled", ctx.now)
         return {**pod, "metadata": fields, "spec": spec, "status": status}
 
     ctx = state.context(request, scope)

@@ -12,7 +12,7 @@ from understudy.apiserver.endpoints.handlers.write import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.endpoints.subresources.pod_conditions import with_condition
+from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions, write_options
@@ -42,7 +42,7 @@ async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context,
     def transform(pod: Obj | None) -> Obj:
         assert pod is not None  # modify() has refused a missing one
         deleting.check_preconditions(pod, options)
-        return {**pod, "status": with_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
+        return {**pod, "status": with_pod_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
 
     if not options.dry_run:
         write = WriteTarget(scope.kind, scope.namespace, scope.name, scope.behavior.strategy, ctx)

@@ -1,13 +1,15 @@
-"""Conditions of pods that the server itself finds true."""
+"""Conditions of pods that the server itself sets."""
 
 from __future__ import annotations
 
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, with_condition
 
 
-def with_condition(pod: Obj, condition: str, now: str, **why: str) -> Obj:
-    """The pod's status with a condition, in the place of one of the same type. `why`: reason and message."""
+def with_pod_condition(pod: Obj, condition: str, now: str, **fields: str) -> Obj:
+    """Return the pod's status with a condition that is true. Upstream: `UpdatePodCondition`.
+
+    fields  reason and message
+    """
     status = pod.get("status") or {}
-    others = [c for c in status.get("conditions") or [] if c["type"] != condition]
-    new = {"type": condition, "status": "True", "lastProbeTime": None, "lastTransitionTime": now, **why}
-    return {**status, "conditions": [*others, new]}
+    new = {"type": condition, "status": "True", "lastProbeTime": None, **fields}
+    return {**status, "conditions": with_condition(status.get("conditions") or [], new, now)}

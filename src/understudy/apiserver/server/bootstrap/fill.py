@@ -1,4 +1,4 @@
-"""Fills a server with what every new one has."""
+"""Creates what every server has, where it is missing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MANAGER = "kube-apiserver"
 
 
 async def fill(state: ServerState, port: int) -> None:
-    """Stores them as they are, as far as their kinds are served. `port`: where the server listens."""
+    """Create the initial objects that are not stored yet and whose kinds are served; the server listens at `port`."""
     now = state.timestamp()
     served = [(group.name, version) for group in state.release.groups for version in group.versions]
     for obj in initial_objects(state.release.version, now, served, port):
@@ -36,4 +36,6 @@ async def fill(state: ServerState, port: int) -> None:
         made = {"uid": new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}
         internal = {**to_internal(kind, version, obj), "metadata": fields}
-        await state.registry.store.create(key_of(kind, fields.get("namespace", ""), fields["name"]), internal)
+        key = key_of(kind, fields.get("namespace", ""), fields["name"])
+        if await state.registry.store.get(key) is None:
+            await state.registry.store.create(key, internal)

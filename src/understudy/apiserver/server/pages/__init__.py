@@ -1,1 +1,1 @@
-"""Pages that are no API resources: health checks, metrics, the control API."""
+"""Pages, which are no API resources: health checks, metrics, the control API; and the table that finds them."""

@@ -1,7 +1,4 @@
-"""Health checks and metrics: /healthz, /livez, /readyz, each check below them, /metrics.
-
-The checks have the names of the real server's. Nothing stands behind most of them: what is started here is ready.
-"""
+"""Metrics: what is counted of requests, and the text of /metrics and /metrics/slis (Prometheus)."""
 
 from __future__ import annotations
 
@@ -9,100 +6,11 @@ from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 
-from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.server.pages.healthz import CHECKS
 from understudy.machinery.golang.text import go_quote
 
-TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8; escaping=values"
-NO_SNIFF = ("X-Content-Type-Options", "nosniff")
-
-BASIC = ("ping", "log", "etcd")
-READY_ONLY = ("etcd-readiness", "informer-sync")
-HOOKS = (
-    "poststarthook/start-apiserver-admission-initializer",
-    "poststarthook/generic-apiserver-start-informers",
-    "poststarthook/priority-and-fairness-config-consumer",
-    "poststarthook/priority-and-fairness-filter",
-    "poststarthook/storage-object-count-tracker-hook",
-    "poststarthook/start-apiextensions-informers",
-    "poststarthook/start-apiextensions-controllers",
-    "poststarthook/crd-informer-synced",
-    "poststarthook/start-system-namespaces-controller",
-    "poststarthook/start-cluster-authentication-info-controller",
-    "poststarthook/start-kube-apiserver-identity-lease-controller",
-    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
-    "poststarthook/start-legacy-token-tracking-controller",
-    "poststarthook/start-service-ip-repair-controllers",
-    "poststarthook/scheduling/bootstrap-system-priority-classes",
-    "poststarthook/priority-and-fairness-config-producer",
-    "poststarthook/bootstrap-controller",
-    "poststarthook/start-kube-aggregator-informers",
-    "poststarthook/apiservice-status-local-available-controller",
-    "poststarthook/apiservice-status-remote-available-controller",
-    "poststarthook/apiservice-registration-controller",
-    "poststarthook/apiservice-discovery-controller",
-    "poststarthook/kube-apiserver-autoregistration",
-    "autoregister-completion",
-    "poststarthook/apiservice-openapi-controller",
-    "poststarthook/apiservice-openapiv3-controller",
-)
-CHECKS: Mapping[str, tuple[str, ...]] = {
-    "healthz": (*BASIC, *HOOKS),
-    "livez": (*BASIC, *HOOKS),
-    "readyz": (*BASIC, *READY_ONLY, *HOOKS, "shutdown"),
-}
-
-
-def paths() -> Iterator[str]:
-    """Every path of a health check."""
-    for name, checks in CHECKS.items():
-        yield f"/{name}"
-        yield from (f"/{name}/{check}" for check in checks)
-
-
-@lru_cache
-def _paths() -> frozenset[str]:
-    return frozenset(paths())
-
-
-def health(request: Request, failing: Collection[str] = ()) -> Response | None:
-    """The answer of a health check, None for another path. `failing` names the checks that are not well: such as
-    "etcd" while the store does not answer, "shutdown" while the server stops."""
-    if request.path not in _paths():
-        return None
-    name, _, check = request.path[1:].partition("/")
-    if not check:
-        return _summary(request, name, failing)
-    if check in failing:
-        return Response(500, b"internal server error: " + check.encode() + b" failed\n", TEXT, [NO_SNIFF])
-    return Response(200, b"ok", TEXT)
-
-
-def _summary(request: Request, name: str, failing: Collection[str]) -> Response:
-    excluded = set(request.query.all("exclude"))
-    failed = [check for check in CHECKS[name] if check in failing and check not in excluded]
-    lines = [_line(check, excluded, failed) for check in CHECKS[name]]
-    unknown = sorted(excluded - set(CHECKS[name]))
-    if unknown:
-        quoted = ", ".join(go_quote(text) for text in unknown)
-        lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
-    if failed:
-        lines.append(f"{name} check failed")
-    elif "verbose" in request.query:
-        lines.append(f"{name} check passed")
-    else:
-        return Response(200, b"ok", TEXT, [NO_SNIFF])
-    return Response(500 if failed else 200, "".join(f"{line}\n" for line in lines).encode(), TEXT, [NO_SNIFF])
-
-
-def _line(check: str, excluded: Collection[str], failed: Collection[str]) -> str:
-    if check in excluded:
-        return f"[+]{check} excluded: ok"
-    return f"[-]{check} failed: reason withheld" if check in failed else f"[+]{check} ok"
-
-
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run
@@ -114,7 +22,7 @@ LABELS = ("verb", "group", "version", "resource", "subresource", "scope", "dry_r
 
 @dataclass(slots=True)
 class _Series:
-    """Requests of the same labels. `codes`: how many had each; `durations`: how many fell into each bucket."""
+    """Count the requests with the same labels: by code in `codes`, by bucket of seconds in `durations`."""
 
     codes: Counter[int] = field(default_factory=Counter)
     durations: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
@@ -122,13 +30,13 @@ class _Series:
 
 
 class Metrics:
-    """Counts requests, cheaply; text is made only when it is asked for."""
+    """The metrics of one server's requests. Counting is cheap; text is made when it is asked for."""
 
     def __init__(self) -> None:
         self._series: defaultdict[RequestLabels, _Series] = defaultdict(_Series)
 
     def observe(self, labels: RequestLabels, code: int, seconds: float) -> None:
-        """A request was answered after `seconds`. Watches last as long as they like: they are counted, not timed."""
+        """Count a request that was answered after `seconds`. Watches, which end when they like, are not timed."""
         series = self._series[labels]
         series.codes[code] += 1
         if labels[0] != WATCH:
@@ -143,8 +51,13 @@ class Metrics:
         objects: Mapping[str, int],
         watches: Mapping[tuple[str, str, str], int],
     ) -> bytes:
-        """The Prometheus text. version: what /version answers; gates: {name: (stage, on)}; objects: {resource: how
-        many are stored}; watches: {(group, version, resource): how many are open}."""
+        """Return the text of /metrics.
+
+        version  what /version answers
+        gates    {name: (stage, on)}
+        objects  {resource: how many are stored}
+        watches  {(group, version, resource): how many are open}
+        """
         families = (
             ("apiserver_request_total", "counter", "Requests by what they asked for and their code.", self._totals()),
             ("apiserver_request_duration_seconds", "histogram", "Seconds to the answer.", self._times()),
@@ -172,7 +85,7 @@ class Metrics:
 
 
 def slis(failing: Collection[str] = ()) -> bytes:
-    """/metrics/slis: the state of every check."""
+    """Return the text of /metrics/slis: the state of every health check."""
     samples = (
         _sample("kubernetes_healthcheck", {"name": check, "type": name}, int(check not in failing))
         for name, checks in CHECKS.items()
@@ -209,8 +122,8 @@ def _objects(objects: Mapping[str, int]) -> Iterator[str]:
 
 
 def _build(version: Mapping[str, str]) -> Iterator[str]:
-    wanted = {"major": "major", "minor": "minor", "git_version": "gitVersion", "platform": "platform"}
-    yield _sample("kubernetes_build_info", {key: version[name] for key, name in wanted.items()}, 1)
+    labels = {"major": "major", "minor": "minor", "git_version": "gitVersion", "platform": "platform"}
+    yield _sample("kubernetes_build_info", {key: version[name] for key, name in labels.items()}, 1)
 
 
 def _gates(gates: Mapping[str, tuple[str, bool]]) -> Iterator[str]:

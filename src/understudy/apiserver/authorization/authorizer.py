@@ -1,0 +1,58 @@
+"""The question whether a user may do something, and who answers it.
+
+https://kubernetes.io/docs/reference/access-authn-authz/authorization/
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from understudy.machinery.types import Obj
+from understudy.machinery.users import User
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """What a user wants to do. Upstream: `authorizer.Attributes`.
+
+    path         the path of the request, without the query
+    verb         create, get, list, watch, update, patch, delete, deletecollection, proxy, impersonate, …; the method in
+                 lower case for a path that is no resource
+    is_resource  whether the path is a resource's; the fields below are empty for any other
+    """
+
+    path: str
+    verb: str
+    is_resource: bool = False
+    group: str = ""
+    version: str = ""
+    namespace: str = ""
+    resource: str = ""
+    subresource: str = ""
+    name: str = ""
+
+
+class Decision(NamedTuple):
+    """Whether something is allowed, and why (for people; may be empty)."""
+
+    allowed: bool
+    reason: str = ""
+
+
+class SubjectRules(NamedTuple):
+    """What a user may do in a namespace, as in `SubjectRulesReviewStatus`. `incomplete`: there may be more."""
+
+    resource_rules: list[Obj]
+    non_resource_rules: list[Obj]
+    incomplete: bool
+
+
+class Authorizer(Protocol):
+    """Decides what users may do. Upstream: `authorizer.Authorizer` and `authorizer.RuleResolver`."""
+
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return whether the user may do it. Asked on every request."""
+
+    def rules_for(self, user: User, namespace: str) -> SubjectRules:
+        """Return what the user may do in a namespace."""

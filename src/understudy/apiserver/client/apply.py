@@ -1,0 +1,98 @@
+"""Applies manifests and finds objects by the names that people use, for `Server.apply`, `get`, `list`, `delete`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.client.manifests import Document, LoadError, read_manifests
+from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj, split_api_version
+
+Manifest = str | os.PathLike[str] | Obj | Iterable[Obj]
+USER_AGENT = "understudy"
+STRICT = {"fieldValidation": "Strict"}
+
+
+async def apply(client: Client, *manifests: Manifest) -> list[Obj]:
+    """Apply every object of the manifests (server-side apply), in order; return them as stored.
+
+    An object without a name, but with a generateName, is created. Raises StatusError, LoadError.
+    """
+    return [await _apply(client, document.obj) for manifest in manifests for document in _documents(manifest)]
+
+
+async def load(client: Client, manifest: Manifest) -> None:
+    """Apply the objects that a server begins with. Raises LoadError, which names file and document."""
+    for document in _documents(manifest):
+        try:
+            await _apply(client, document.obj)
+        except StatusError as error:
+            raise LoadError(f"{document.where}: {error.message}") from None
+
+
+async def get(client: Client, resource: str, name: str, namespace: str) -> Obj:
+    """Return an object; `resource` may be a kind, a resource or a short name. Raises StatusError."""
+    return await client.get(_path(client, resource, namespace, name))
+
+
+async def list_objects(client: Client, resource: str, namespace: str, labels: str, fields: str) -> list[Obj]:
+    """Return the objects of a namespace, "" for all, that label and field selectors match. Raises StatusError."""
+    query = {"labelSelector": labels, "fieldSelector": fields}
+    items: list[Obj] = (await client.get(_path(client, resource, namespace, ""), query))["items"]
+    return items
+
+
+async def delete(client: Client, resource: str, name: str, namespace: str) -> None:
+    """Delete an object. Raises StatusError."""
+    await client.delete(_path(client, resource, namespace, name))
+
+
+def find_kind(kinds: Iterable[Kind], text: str) -> Kind | None:
+    """Return the kind with a kind, resource, singular or short name, in any case, with or without `.group`."""
+    name, _, group = text.lower().partition(".")
+    for kind in kinds:
+        names = {kind.name.lower(), kind.resource, kind.singular, *kind.short_names}
+        groups = {kind.group, *(f"{version}.{kind.group}" for version in kind.versions)}
+        if name in names and not kind.virtual and (not group or group in groups):
+            return kind
+    return None
+
+
+async def _apply(client: Client, obj: Obj) -> Obj:
+    group, version = split_api_version(obj.get("apiVersion", ""))
+    kind = client.release.kind(group, obj.get("kind", ""))
+    if kind is None or version not in kind.versions:
+        text = f'no matches for kind "{obj.get("kind", "")}" in version "{obj.get("apiVersion", "")}"'
+        raise StatusError(404, "NotFound", text)
+    metadata = obj.setdefault("metadata", {})
+    namespace = metadata.get("namespace") or "default" if kind.namespaced else ""
+    name = metadata.get("name", "")
+    path = resource_path(group, version, kind.resource, namespace, name)
+    if not name:
+        return await client.create(path, obj, STRICT)
+    stored = await client.apply(path, obj, USER_AGENT, STRICT)
+    if obj.get("status") and kind.has_status:
+        stored = await client.apply(f"{path}/status", obj, USER_AGENT, STRICT)
+    return stored
+
+
+def _path(client: Client, resource: str, namespace: str, name: str) -> str:
+    kind = find_kind(client.release.kinds, resource)
+    if kind is None:
+        raise StatusError(404, "NotFound", f'the server doesn\'t have a resource type "{resource}"')
+    place = namespace if kind.namespaced else ""
+    return resource_path(kind.group, kind.versions[0], kind.resource, place, name)
+
+
+def _documents(manifest: Manifest) -> Iterator[Document]:
+    if isinstance(manifest, dict):
+        yield Document(manifest, "the given object")
+    elif isinstance(manifest, str | os.PathLike):
+        yield from read_manifests(manifest)
+    else:
+        for obj in manifest:
+            yield Document(obj, "the given object")

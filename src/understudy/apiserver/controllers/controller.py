@@ -1,0 +1,98 @@
+"""What every controller is and has: its keys, the store to read from, and a client to write with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from understudy.apiserver.client.loopback import ClientBuilder
+from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.storage.interface import Entry, Event
+from understudy.machinery.users import User, account_groups, account_name
+
+# User agents, by which managed fields name who writes: of kube-apiserver's own controllers, and of all others.
+APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
+NAMESPACE = "kube-system"  # of the controllers' service accounts
+
+
+class UnknownOwnerError(Exception):
+    """An owner reference to a kind that is not served, or that the object cannot have as an owner."""
+
+
+class Controller(Protocol):
+    """Makes what is stored as it has to be, key by key. `todo` holds the keys to look at, in order."""
+
+    todo: dict[str, None]
+
+    def begin(self, entries: list[Entry]) -> None:
+        """Forget everything, and learn what is stored."""
+
+    def observe(self, event: Event) -> None:
+        """Learn of a write, and note the keys to look at because of it."""
+
+    async def sync(self, key: str) -> None:
+        """Do what has to be done about a key, as it is stored now.
+
+        Raises StatusError and UnknownOwnerError for what has to be tried again.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectReference:
+    """Where an object is, whether it exists or not."""
+
+    kind: Kind
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Return the object's path, in the kind's preferred version."""
+        kind = self.kind
+        return resource_path(kind.group, kind.versions[0], kind.resource, self.namespace, self.name)
+
+
+def service_account(name: str) -> User:
+    """Return one of kube-controller-manager's service accounts."""
+    return User(account_name(NAMESPACE, name), account_groups(NAMESPACE))
+
+
+class ControllerContext:
+    """What the controllers of one server share. Upstream: `ControllerContext`.
+
+    state    to read from: what is stored, gates, the clock
+    clients  make the clients to write with
+    """
+
+    def __init__(self, state: ServerState, clients: ClientBuilder) -> None:
+        self.state = state
+        self.clients = clients
+        self._release: Release | None = None
+        self._kinds: dict[str, Kind] = {}
+
+    def kinds(self) -> dict[str, Kind]:
+        """Return the kinds that are stored and can be deleted, by the prefix of their keys.
+
+        Of two kinds that are stored as one (events), the first.
+        """
+        if self._release is not self.state.release:
+            self._release = self.state.release
+            self._kinds = {}
+            for kind in self._release.kinds:
+                if not kind.virtual and "delete" in kind.verbs:
+                    self._kinds.setdefault(prefix_of(kind), kind)
+        return self._kinds
+
+    def reference(self, key: str) -> ObjectReference | None:
+        """Return the object of a key in the store, None for what is of no kind that can be deleted."""
+        head, _, name = key.rpartition("/")
+        kind = self.kinds().get(f"{head}/")
+        if kind is not None and not kind.namespaced:
+            return ObjectReference(kind, "", name)
+        head, _, namespace = head.rpartition("/")
+        kind = self.kinds().get(f"{head}/")
+        return ObjectReference(kind, namespace, name) if kind is not None and kind.namespaced else None

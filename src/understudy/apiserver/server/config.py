@@ -1,0 +1,106 @@
+"""The options of a server: one list behind the flags of `understudy serve`, `Server(…)` and the pytest marker.
+
+Upstream: `ServerRunOptions`, `Config` and their `Validate` and `Complete`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.authentication.authenticator import read_tokens
+from understudy.apiserver.kinds.release import DEFAULT, Release, releases
+from understudy.apiserver.storage.interface import Store
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.clock import Clock, SystemClock
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.types import Obj
+from understudy.machinery.users import User
+
+if TYPE_CHECKING:
+    from understudy.apiserver.server.tls import Certificates
+
+PathLike = str | os.PathLike[str]
+Manifest = str | os.PathLike[str] | Obj
+
+
+def flag(usage: str, metavar: str | None = None) -> dict[str, str | None]:
+    """Return the metadata of an option that is a flag as well: what `--help` says about it."""
+    return {"help": usage, "metavar": metavar}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ServerConfig:
+    """The options of a server. Raises ValueError for options that make no sense.
+
+    emulated_version        the release that it answers like: "1.31", "1.32", …
+    feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
+    runtime_config          {"resource.k8s.io/v1alpha3": False, …} switches group-versions off (all are on)
+    load                    manifests to begin with: paths of files or folders, texts, objects
+    bind_address, port      where to listen; port 0 takes a free one
+    tls                     True for a self-signed certificate; or give `tls_cert_file` and `tls_private_key_file`
+    token_auth_file         a file of tokens; without it everybody may do everything
+    control                 whether /understudy/ is served
+    controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
+    clock                   tells the time; the machine's clock by default
+    store                   makes the store, which is empty or has what an earlier server left; in memory by default
+    """
+
+    bind_address: str = field(default="127.0.0.1", metadata=flag("where to listen (default: %(default)s)", "IP"))
+    port: int = field(default=0, metadata=flag("0 takes a free one (default: %(default)s)"))
+    emulated_version: str = field(
+        default=DEFAULT, metadata=flag(f"{', '.join(map(str, releases()))} (default: %(default)s)", "VERSION")
+    )
+    feature_gates: Mapping[str, bool] | None = field(
+        default=None, metadata=flag("AllAlpha and AllBeta too", "A=true,B=false")
+    )
+    runtime_config: Mapping[str, bool] | None = field(
+        default=None, metadata=flag("what is not to be served", "GROUP/VERSION=false")
+    )
+    load: Sequence[Manifest] = field(default=(), metadata=flag("manifests to begin with; can be repeated", "FILE|DIR"))
+    token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
+    tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
+    tls_private_key_file: PathLike | None = field(
+        default=None, metadata=flag("the key of the certificate, PEM", "PATH")
+    )
+    tls: bool = field(default=False, metadata=flag("HTTPS, with a self-signed certificate"))
+    control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
+    controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
+    clock: Clock = field(default_factory=SystemClock)
+    store: Callable[[], Store] = MemoryStore
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ValueError(f"want a port from 0 to 65535, not {self.port}")
+        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
+            raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+        self.gates()
+        if self.controllers:
+            from understudy.apiserver.controllers import check_names  # imports the handlers
+
+            check_names(self.controllers)
+
+    @cached_property
+    def release(self) -> Release:
+        """Return what is served. Raises ValueError for an unknown release, group or version."""
+        return Release.named(self.emulated_version).served(self.runtime_config or {})
+
+    def gates(self) -> Gates:
+        """Return new feature gates, as they are at the start. Raises UnknownGateError."""
+        return Gates.of(self.release.version, self.feature_gates)
+
+    @cached_property
+    def tokens(self) -> Mapping[str, User] | None:
+        """Return the users of `token_auth_file` by token, None without one. Raises TokenFileError."""
+        return read_tokens(Path(self.token_auth_file)) if self.token_auth_file else None
+
+    @cached_property
+    def certificates(self) -> Certificates:
+        """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
+        from understudy.apiserver.server.tls import Certificates  # imports ssl, which flags do not need
+
+        return Certificates(self.tls, self.tls_cert_file, self.tls_private_key_file)

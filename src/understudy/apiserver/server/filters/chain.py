@@ -1,0 +1,37 @@
+"""The chain of filters that every request passes before it is answered.
+
+A filter completes the request (what is asked for, who asks) or refuses it: it raises StatusError, or FilterError for
+what is answered in plain text. It is a plain function, called for every request: it has to be quick.
+
+The order is kube-apiserver's (`DefaultBuildHandlerChain` in k8s.io/apiserver/pkg/server/config.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.server.filters.authentication import with_authentication
+from understudy.apiserver.server.filters.authorization import with_authorization
+from understudy.apiserver.server.filters.impersonation import with_impersonation
+from understudy.apiserver.server.filters.request_deadline import with_request_deadline
+from understudy.apiserver.server.filters.request_info import with_request_info
+
+Filter = Callable[[Request], None]
+
+
+def build_handler_chain(authenticator: Authenticator, authorizer: Authorizer) -> tuple[Filter, ...]:
+    """Return the filters of one server, the outermost first.
+
+    Two places are free. Audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`. Priority
+    and fairness (`WithPriorityAndFairness`) stands between impersonation and authorization.
+    """
+    return (
+        with_request_info,
+        with_request_deadline,
+        with_authentication(authenticator),
+        with_impersonation(authorizer),
+        with_authorization(authorizer),
+    )
