@@ -108,9 +108,7 @@ class Server:
     def _connect(self, url: str) -> tuple[Director, Controllers]:
         """Build the front door, and the clients that go through it from the inside."""
         tokens = LoopbackTokens()
-        authenticator = Authenticator(
-            self._config.tokens, self.state.user_of, tokens, anonymous=not self._certificates
-        )
+        authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens, anonymous=not self._certificates)
         control = Control(self.state, self._reset) if self._config.control else None
         director = Director(self.state, authenticator, url, control)
         clients = ClientBuilder(director, self.state, tokens)

@@ -1,0 +1,112 @@
+"""The options of a server: one list behind flags, keyword arguments and the pytest marker."""
+
+from __future__ import annotations
+
+import inspect
+from argparse import ArgumentParser
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from tests.clock import FixedClock
+from understudy import Server
+from understudy.apiserver.cmd.flags import add_server_flags, server_options
+from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.storage.memory import MemoryStore
+
+OPTIONS = [option.name for option in fields(ServerConfig)]
+FLAGS = [option.name for option in fields(ServerConfig) if option.metadata]
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+def test_a_server_takes_every_option() -> None:
+    """`help(Server)` and editors show the options, all by keyword."""
+    parameters = inspect.signature(Server).parameters
+    assert list(parameters) == OPTIONS
+    assert {parameter.kind for parameter in parameters.values()} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+def test_every_option_is_documented() -> None:
+    """The docstring has a line for each option."""
+    assert [name for name in OPTIONS if name not in (ServerConfig.__doc__ or "")] == []
+
+
+def test_flags_without_values_set_nothing() -> None:
+    """Flags that are not given leave an option's own default."""
+    parser = ArgumentParser()
+    add_server_flags(parser)
+    default = ServerConfig()
+    assert {name: getattr(default, name) for name in server_options(parser.parse_args([]))} == server_options(
+        parser.parse_args([])
+    )
+
+
+def test_flags_set_their_options() -> None:
+    """Every type of option can be read from a flag."""
+    parser = ArgumentParser()
+    add_server_flags(parser)
+    argv = ["--port", "7", "--tls", "--load", "a.yaml", "--load", "b", "--controllers", "namespace,x"]
+    argv += ["--feature-gates", "A=true,B=false"]
+    given: dict[str, Any] = {
+        "port": 7,
+        "tls": True,
+        "load": ["a.yaml", "b"],
+        "controllers": ["namespace", "x"],
+        "feature_gates": {"A": True, "B": False},
+    }
+    options = server_options(parser.parse_args(argv))
+    assert {name: options[name] for name in given} == given
+    assert set(options) <= set(FLAGS)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"port": 65536}, "want a port from 0 to 65535, not 65536"),
+        ({"emulated_version": "1.2"}, "unknown release '1.2'"),
+        ({"feature_gates": {"NoSuchGate": True}}, "unrecognized feature gate: NoSuchGate"),
+        ({"runtime_config": {"apps/v9": True}}, "group version apps/v9 that has not been registered"),
+        ({"tls_cert_file": "cert.pem"}, "--tls-cert-file and --tls-private-key-file go together"),
+        ({"controllers": ["scheduler"]}, "unknown controller 'scheduler'"),
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> None:
+    """All are refused in one place, before anything starts."""
+    with pytest.raises(ValueError, match=message):
+        ServerConfig(**options)
+
+
+def test_a_store_with_data_survives_a_second_start() -> None:
+    """What is missing of the initial objects is created, nothing else changes."""
+    store = MemoryStore()
+    with Server(store=lambda: store) as first:
+        first.apply(CONFIG_MAP)
+        uids = {obj["metadata"]["uid"] for obj in first.list("namespaces")}
+    with Server(store=lambda: store) as second:
+        assert second.get("cm", "a")["metadata"]["name"] == "a"
+        assert {obj["metadata"]["uid"] for obj in second.list("namespaces")} == uids
+
+
+def test_a_reset_server_is_as_new() -> None:
+    """Objects and revisions are those of the start."""
+    with Server() as server:
+        revision = server.state.registry.store.revision
+        server.apply(CONFIG_MAP)
+        server.reset()
+        assert server.state.registry.store.revision == revision
+        assert [obj["metadata"]["name"] for obj in server.list("cm", "default")] == []
+
+
+def test_a_server_asks_its_clock() -> None:
+    """Objects bear the time of the server's clock, which a test can move."""
+    clock = FixedClock.at("2030-01-02T03:04:05Z")
+    with Server(clock=clock) as server:
+        assert server.apply(CONFIG_MAP)[0]["metadata"]["creationTimestamp"] == "2030-01-02T03:04:05Z"
+
+
+def test_an_object_with_a_generated_name_is_created() -> None:
+    """`apply` creates what has a generateName and no name: there is nothing to apply it to."""
+    with Server() as server:
+        (stored,) = server.apply({**CONFIG_MAP, "metadata": {"generateName": "a-"}})
+        assert server.get("cm", stored["metadata"]["name"]) == stored
