@@ -1,4 +1,4 @@
-"""The options of a request: query parameters and DeleteOptions bodies, decoded and validated as the real server does.
+"""The options of a request: query parameters and DeleteOptions, decoded and validated as kube-apiserver does.
 
 https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-parameters/
 """
@@ -23,7 +23,7 @@ STRICT, WARN, IGNORE = "Strict", "Warn", "Ignore"
 
 
 def integer(text: str) -> int:
-    """An int64 as Go parses one. Raises the 400 that says why not."""
+    """Return an int64, read as Go's `strconv.ParseInt` does. Raises 400, with Go's text."""
     try:
         return parse_int(text)
     except ValueError as wrong:
@@ -31,14 +31,14 @@ def integer(text: str) -> int:
 
 
 def boolean(query: Query, name: str) -> bool | None:
-    """None where it is not given; anything but "false" and "0" is true."""
+    """Return a parameter as a boolean, None if it is missing; any text but "false" and "0" is true."""
     if name not in query:
         return None
     return query.get(name).lower() not in ("false", "0")
 
 
 def resource_version(text: str) -> int:
-    """0 for none. Raises 500, with the real text, for what is not a number."""
+    """Return a resourceVersion as a revision, 0 for "". Raises 500, with upstream's text, if it is not a number."""
     if not text:
         return 0
     try:
@@ -49,6 +49,8 @@ def resource_version(text: str) -> int:
 
 @dataclass(slots=True)
 class ListOptions:
+    """The options of a list or a watch. Upstream: `internalversion.ListOptions`."""
+
     labels: tuple[Requirement, ...]
     fields: tuple[FieldTerm, ...]
     watch: bool
@@ -62,7 +64,7 @@ class ListOptions:
 
 
 def list_options(query: Query, release: Version, *, watch: bool, watch_list: bool) -> ListOptions:
-    """`watch_list`: whether the gate WatchList is on. Raises 400 and 422."""
+    """Read and validate the options of a list or watch; `watch_list` is the gate WatchList. Raises 400, 422."""
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
     try:
@@ -129,7 +131,11 @@ def _watch_errors(options: ListOptions, watch_list: bool) -> Errors:
 
 @dataclass(slots=True)
 class WriteOptions:
-    """Of create, update and patch. `field_validation` is Strict, Warn or Ignore; `force` None where it is not given."""
+    """The options of create, update and patch.
+
+    field_validation  Strict, Warn or Ignore
+    force             None where it is missing
+    """
 
     dry_run: bool
     field_manager: str
@@ -169,6 +175,7 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
 
 
 def dry_run_errors(values: list[str]) -> Errors:
+    """List the errors of the parameter dryRun. Upstream: `validateDryRun`."""
     if all(value == "All" for value in values):
         return []
     return [not_supported(Path("dryRun"), Typed(values, "[]string"), ["All"])]
@@ -176,6 +183,8 @@ def dry_run_errors(values: list[str]) -> Errors:
 
 @dataclass(slots=True)
 class DeleteOptions:
+    """The options of a deletion; None for what is missing."""
+
     grace_period: int | None = None  # seconds
     dry_run: bool = False
     orphan_dependents: bool | None = None
@@ -185,7 +194,7 @@ class DeleteOptions:
 
 
 def validated_delete_options(options: DeleteOptions, dry_run: list[str], release: Version) -> DeleteOptions:
-    """Raises 422."""
+    """Return the options if they are valid. Raises 422. Upstream: `ValidateDeleteOptions`."""
     found: Errors = []
     if options.propagation is not None and options.orphan_dependents is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
@@ -206,9 +215,7 @@ _LONGEST = 1 << 63  # nanoseconds
 
 
 def check_timeout(text: str) -> None:
-    """The `timeout` that any request may carry, as Go's ParseDuration reads it. Raises 400.
-
-    Nothing here takes as long as the shortest that clients set, so that it is only read."""
+    """Check the parameter `timeout` of a request, read as Go's `time.ParseDuration` does. Raises 400."""
     rest = text[1:] if text[:1] in ("+", "-") else text
     if not text or rest == "0":
         return
@@ -237,8 +244,10 @@ MALFORMED = re.compile("%(?![0-9A-Fa-f]{2})")  # no escape of a URL
 
 
 class Query(dict[str, str]):
-    """A query string's parameters, as Go reads them: of a repeated one the first counts, and one with a semicolon or a
-    wrong escape does not. `get` answers "" for a missing one."""
+    """The parameters of a query string, read as Go does: of a repeated one, the first counts.
+
+    Parameters with a semicolon or a wrong escape are left out.
+    """
 
     __slots__ = ("_all",)
 
@@ -253,7 +262,9 @@ class Query(dict[str, str]):
                 self._all.setdefault(name, []).append(value)
 
     def get(self, name: str, default: str = "") -> str:  # type: ignore[override]
+        """Return a parameter, "" if it is missing."""
         return super().get(name, default)
 
     def all(self, name: str) -> list[str]:
+        """Return every value of a parameter."""
         return self._all.get(name, [])

@@ -1,4 +1,4 @@
-"""The users and groups that the server itself knows by name, service accounts among them.
+"""Users and groups that the server itself knows by name, service accounts among them.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
@@ -14,18 +14,18 @@ ACCOUNT, ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
 
 
 def account_name(namespace: str, name: str) -> str:
-    """The user that a service account is."""
+    """Return the name of a service account's user. Upstream: `serviceaccount.MakeUsername`."""
     return f"{ACCOUNT}{namespace}:{name}"
 
 
 def account_groups(namespace: str) -> list[str]:
-    """Of every service account in a namespace."""
+    """Return the groups of every service account in a namespace. Upstream: `serviceaccount.MakeGroupNames`."""
     return [ACCOUNTS, f"{ACCOUNTS}:{namespace}"]
 
 
 @dataclass(slots=True)
 class User:
-    """Who asks. `extra` as in UserInfo."""
+    """A user, as in UserInfo. Upstream: `user.Info`."""
 
     name: str
     groups: list[str]
@@ -33,6 +33,6 @@ class User:
     extra: dict[str, list[str]] = field(default_factory=dict)
 
     def info(self) -> dict[str, Any]:
-        """As in UserInfo: without what is empty."""
+        """Return the user as a UserInfo, without what is empty."""
         every = {"username": self.name, "uid": self.uid, "groups": self.groups, "extra": self.extra}
         return {name: value for name, value in every.items() if value}

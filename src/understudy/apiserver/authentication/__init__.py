@@ -1,1 +1,1 @@
-"""Who asks: bearer tokens, service account tokens, impersonation."""
+"""Authentication: finds out who sends a request."""

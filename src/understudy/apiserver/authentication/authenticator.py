@@ -1,4 +1,4 @@
-"""Authentication: finds out who sends a request, from bearer tokens.
+"""Finds out who sends a request, from its bearer token.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """

@@ -1,6 +1,6 @@
-"""Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs, knows again, and lets others check.
+"""Tokens of service accounts: JSON Web Tokens (RFC 7519) that this server signs and verifies.
 
-Claims and rules are the real server's (k8s.io/kubernetes/pkg/serviceaccount). The key is one of this process, so no
+Claims and rules are kube-apiserver's (k8s.io/kubernetes/pkg/serviceaccount). The key is made by the process, so that no
 token outlives its server; its public half is published at /openid/v1/jwks.
 """
 
@@ -34,11 +34,11 @@ Lookup = Callable[[str, str, str, str], Obj | None]
 
 
 class TokenError(Exception):
-    """A token is no good. str(e) is why; "" for one that is none of ours at all."""
+    """A token that is not valid. str(error) says why; "" for one that no service account of this server has."""
 
 
 class AccountTokens:
-    """Issues and reads the tokens of one server."""
+    """Issues and verifies the tokens of one server's service accounts."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -51,7 +51,7 @@ class AccountTokens:
 
     @cached_property
     def jwk(self) -> Obj:
-        """The public key, as in a JSON Web Key Set (RFC 7517)."""
+        """Return the public key as a member of a JSON Web Key Set (RFC 7517)."""
         from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
         public = self._key.public_key()
@@ -61,8 +61,12 @@ class AccountTokens:
         return {"use": "sig", "kty": "RSA", "kid": _encoded(kid), "alg": "RS256", **shown}
 
     def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
-        """A token for the account whose metadata is given, valid until `expires` (seconds since the epoch); `bound`:
-        by claim, the metadata of what it is bound to."""
+        """Return a new token.
+
+        account  metadata of the service account
+        expires  seconds since 1970
+        bound    metadata of the objects that it is bound to, by claim ("pod", "secret", "node")
+        """
         namespace, name, now = account.get("namespace", ""), account["name"], int(self._clock.now())
         place = {"namespace": namespace, "serviceaccount": _reference(account)}
         claims = {
@@ -80,7 +84,7 @@ class AccountTokens:
         return f"{signed}.{_encoded(self._key.sign(signed.encode(), *_rs256()))}"
 
     def user(self, token: str, audiences: Sequence[str], lookup: Lookup) -> tuple[User, list[str]]:
-        """Who a token is, and for which of the audiences. Raises TokenError."""
+        """Return whose a token is, and for which of the audiences it is. Raises TokenError."""
         claims = self._claims(token)
         meant = [audience for audience in claims["aud"] if audience in audiences]
         if not meant:
@@ -96,7 +100,7 @@ class AccountTokens:
         return _user(claims), meant
 
     def _claims(self, token: str) -> Obj:
-        """What a token says, once it is known to be of this server."""
+        """Return the claims of a token that this server has signed. Raises TokenError."""
         signed, _, signature = token.rpartition(".")
         try:
             claims = orjson.loads(_decoded(signed.partition(".")[2]))
@@ -118,7 +122,7 @@ class AccountTokens:
 
 
 def _rs256() -> tuple[Any, Any]:
-    """How RS256 signs (RFC 7518, section 3.3)."""
+    """Return padding and hash of RS256 (RFC 7518, section 3.3)."""
     from cryptography.hazmat.primitives.asymmetric.padding import PKCS1v15
     from cryptography.hazmat.primitives.hashes import SHA256
 
@@ -135,7 +139,7 @@ def _check_account(place: Obj, lookup: Lookup) -> None:
 
 
 def _check_bound(place: Obj, lookup: Lookup) -> None:
-    """What a token is bound to has to be there still; of a pod's node it is only told."""
+    """Raise TokenError if an object that a token is bound to is gone. The node of a pod does not matter."""
     for claim in ("secret", "pod", "node"):
         if claim not in place or (claim == "node" and "pod" in place):
             continue
@@ -157,7 +161,7 @@ def _user(claims: Obj) -> User:
 
 
 def _reference(metadata: Obj) -> Obj:
-    """A node that is not there has a name only."""
+    """Return name and uid of an object; a node that does not exist has a name only."""
     return {key: metadata[key] for key in ("name", "uid") if key in metadata}
 
 

@@ -1,1 +1,1 @@
-"""A client inside the server's process, and the manifests that it loads."""
+"""The client inside the server's process, and the manifests that it applies."""

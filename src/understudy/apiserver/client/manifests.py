@@ -1,4 +1,4 @@
-"""Manifests: files and folders of YAML and JSON, with several documents each, as objects that know where they stand."""
+"""Reads manifests: files, folders and texts of YAML or JSON documents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class LoadError(ValueError):
-    """A manifest that cannot be read or that the server refuses; str(e) names file and document."""
+    """A manifest that cannot be read or that the server refuses; str(error) names file and document."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`where` is for people: FILE, document N (line L)."""
+    """An object of a manifest, and where it stands: `where` is for people ("FILE, document N (line L)")."""
 
     obj: Obj
     where: str
@@ -28,8 +28,10 @@ class Document:
 
 
 def read_manifests(source: str | os.PathLike[str]) -> Iterator[Document]:
-    """The documents of a file, of every manifest below a folder in the order of their names, or of a text with more
-    than one line. Lists (kind: List) are taken apart. Raises LoadError."""
+    """Read the documents of a file, of every manifest below a folder (by name), or of a text.
+
+    A text has more than one line or begins with "{". The items of a List are read as documents. Raises LoadError.
+    """
     if isinstance(source, str) and ("\n" in source or source.lstrip().startswith("{")):
         yield from _documents(source, "the given text")
         return

@@ -1,1 +1,1 @@
-"""Command line, offline validator, pytest plugin."""
+"""The command line, the offline validator and the pytest plugin."""

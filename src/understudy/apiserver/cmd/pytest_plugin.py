@@ -1,4 +1,4 @@
-"""The pytest fixture `apiserver`, and the marker that chooses its server.
+"""The pytest fixture `apiserver`, and the marker that chooses the options of its server.
 
 pytest imports this module in every project that has understudy installed: it imports nothing of the server until a test
 asks for the fixture.
@@ -29,14 +29,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Pool:
-    """One running server for each set of options: the next test that wants the same gets it reset."""
+    """Running servers, one for each set of options. A test gets one that has been reset."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._running: dict[str, Server] = {}
 
     def server(self, options: Mapping[str, Any]) -> Server:
-        """A server as if just started."""
+        """Return a server with these options, as if just started."""
         key = json.dumps(options, sort_keys=True, default=str)
         if key in self._running:
             self._running[key].reset()
@@ -55,12 +55,12 @@ def _apiserver_pool() -> Iterator[Pool]:
 
 @pytest.fixture
 def apiserver(request: pytest.FixtureRequest, _apiserver_pool: Pool) -> Server:
-    """A running API server without any objects but those it starts with; see the marker of the same name."""
+    """Return a running API server with the objects that it starts with; the marker `apiserver` sets its options."""
     return _apiserver_pool.server(marked(request.node))
 
 
 def marked(item: pytest.Item) -> dict[str, Any]:
-    """The options a test's markers give; the nearest one (function, then class, then module) wins, option by option."""
+    """Return the options in a test's markers, option by option from the nearest one (function, class, module)."""
     options: dict[str, Any] = {}
     for marker in item.iter_markers("apiserver"):
         if marker.args:

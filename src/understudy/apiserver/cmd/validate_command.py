@@ -1,4 +1,4 @@
-"""`understudy validate FILE|DIR|- …`: says what is wrong with manifests, and where.
+"""`understudy validate FILE|DIR|- …`: checks manifests without a server.
 
     gpus.yaml:12: ResourceClaim/gpus: spec.devices.requests[0].count: Invalid value: 0: must be greater than zero
 
@@ -41,11 +41,12 @@ class Located:
         return " ".join(f"{where}: {self.finding}".splitlines())
 
     def as_json(self) -> dict[str, Any]:
+        """Return the finding as `--output json` prints it."""
         return {"file": self.file, "line": self.line, **asdict(self.finding)}
 
 
 class UnreadableError(ValueError):
-    """A file that is missing or holds no YAML; str(e) begins with its name."""
+    """A file that is missing or holds no YAML; str(error) begins with its name."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prints a line for each finding; answers the exit code."""
+    """Print a line for each finding; return the exit code."""
     try:
         validator = Validator.of(args.emulated_version, args.feature_gates)
     except ValueError as why:
@@ -80,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def files(paths: list[str]) -> Iterator[str]:
-    """Each file, and those of each folder that look like manifests, at any depth."""
+    """List the files, and the manifests below the folders."""
     for path in paths:
         if path != STDIN and Path(path).is_dir():
             yield from sorted(str(file) for file in Path(path).rglob("*") if file.suffix in SUFFIXES)
@@ -89,7 +90,7 @@ def files(paths: list[str]) -> Iterator[str]:
 
 
 def read(file: str) -> str:
-    """Raises UnreadableError."""
+    """Return the text of a file. Raises UnreadableError."""
     try:
         return sys.stdin.read() if file == STDIN else Path(file).read_text()
     except (OSError, UnicodeDecodeError) as why:
@@ -97,7 +98,7 @@ def read(file: str) -> str:
 
 
 def check(file: str, text: str, validator: Validator) -> Iterator[Located]:
-    """What is wrong with the documents of a file. Raises UnreadableError."""
+    """List the findings in the documents of a file. Raises UnreadableError."""
     from understudy.machinery.golang.yaml_reader import load_yaml  # it takes its time to import
 
     try:
@@ -124,7 +125,7 @@ def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
 
 
 def _nodes(text: str) -> Iterator[Any]:
-    """The YAML nodes of the documents that hold something: what knows its place."""
+    """List the YAML nodes of the documents that are not empty; nodes know their lines."""
     from ruamel.yaml import YAML
 
     for node in YAML(typ="rt", pure=True).compose_all(text):
@@ -133,7 +134,7 @@ def _nodes(text: str) -> Iterator[Any]:
 
 
 def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
-    """An object with its node, or the items of a List with theirs."""
+    """List an object with its YAML node, or the items of a List with theirs."""
     if not is_list(obj):
         yield obj, node
         return
@@ -144,7 +145,7 @@ def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def line_of(field: str, node: Any) -> int:
-    """The line of a field, or of what is nearest above it. Steps that only the internal form has are left out."""
+    """Return the line of a field, or of the nearest field above it that the file has."""
     line = node.start_mark.line + 1 if node is not None else 0
     for step in _STEP.finditer(field):
         found = _step(node, step["field"] or step["key"])
@@ -154,7 +155,7 @@ def line_of(field: str, node: Any) -> int:
 
 
 def _step(node: Any, name: str) -> tuple[int, Any] | None:
-    """(line, node) of a member of a mapping or a list."""
+    """Return (line, node) of a member of a mapping or a list, None if there is none."""
     kind, value = getattr(node, "id", ""), getattr(node, "value", ())
     if kind == "sequence" and name.isdigit() and int(name) < len(value):
         return value[int(name)].start_mark.line + 1, value[int(name)]

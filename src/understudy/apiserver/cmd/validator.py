@@ -1,10 +1,10 @@
-"""Is an object valid? Asked without a server, answered as the API server of a release answers its creation.
+"""Validates objects without a server, as the API server of a release does when they are created.
 
     for finding in validate({"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", …}):
         print(finding)
 
-The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. What
-depends on other objects (its namespace, its priority class, policies) is not looked at.
+The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. Rules
+that depend on other objects (its namespace, its priority class, policies) are left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with an object.
+    """One error of an object.
 
     kind, name  of the object, "" where it has none
     reason      as in the causes of a Status; NoMatch for a kind that the release does not serve, BadRequest for what
@@ -53,7 +53,7 @@ class Finding:
 
 
 class _UnusableError(ValueError):
-    """What is there is no object of the release."""
+    """A value that is no object of a kind of the release."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class _UnusableError(ValueError):
 def validate(
     obj: Mapping[str, Any], *, release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None
 ) -> list[Finding]:
-    """Everything that is wrong with an object, or with the items of a v1 List; [] if it would be created.
+    """List the errors of an object, or of the items of a v1 List; [] if it would be created.
 
     Raises UnknownReleaseError and UnknownGateError (both are ValueErrors).
     """
@@ -82,7 +82,7 @@ class Validator:
         return _validator(release, tuple(sorted((feature_gates or {}).items())))
 
     def findings(self, obj: Any) -> Iterator[Finding]:
-        """Of an object, or of each item of a v1 List."""
+        """List the findings of an object, or of each item of a v1 List."""
         if is_list(obj):
             for item in obj["items"]:
                 yield from self.findings(item)
@@ -102,7 +102,7 @@ class Validator:
             yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
 
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
-        """Kind, version, decoded object, and what strict decoding says of it. Raises _UnusableError."""
+        """Return kind, version, decoded object, and the warnings of strict decoding. Raises _UnusableError."""
         try:
             parsed = parse_json(body)
             api_version, name = read_type_meta(parsed)
@@ -115,7 +115,7 @@ class Validator:
             raise _UnusableError("BadRequest", str(error)) from None
 
     def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
-        """What is wrong with an object of a kind, as decoded from that version. It is edited."""
+        """List the errors of an object of a kind, as decoded from a version. The object is edited."""
         ctx, strategy = self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
@@ -127,7 +127,7 @@ class Validator:
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:
-        """The internal form of a decoded object, with its defaults and metadata of its own."""
+        """Return the internal form of a decoded object, with defaults and with metadata of its own."""
         kind.behavior.defaults(decoded, ctx)
         obj = to_internal(kind, version, decoded)
         return obj | {"metadata": dict(obj.get("metadata") or {})}
@@ -144,14 +144,14 @@ def _validator(release: str, feature_gates: tuple[tuple[str, bool], ...]) -> Val
 
 
 def is_list(obj: Any) -> bool:
-    """Whether it is what kubectl calls a List: objects of any kind."""
+    """Report whether a value is a v1 List: objects of any kind."""
     if not isinstance(obj, Mapping) or (obj.get("apiVersion"), obj.get("kind")) != ("v1", "List"):
         return False
     return isinstance(obj.get("items"), Sequence)
 
 
 def described(obj: Any) -> tuple[str, str]:
-    """(kind, name) as far as there are any."""
+    """Return (kind, name) of an object, "" for what it does not have."""
     fields = obj if isinstance(obj, Mapping) else {}
     metadata = fields.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}

@@ -1,13 +1,13 @@
-"""Controllers that can run behind a server, as kube-controller-manager's do behind a real one. None does by default.
+"""Controllers that run behind a server. By default only kube-apiserver's own do.
 
     namespace           empties a namespace that is being deleted, and then lets it go
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
 
-Two always run, since kube-apiserver runs them itself: those of custom resource definitions and of flow schemas.
+These two are kube-controller-manager's. Those of custom resource definitions and of flow schemas always run.
 
-They are driven by the store's watch alone: each write is shown to every controller, which notes the keys that it has to
-look at; one task then looks at them, one by one, each time at what is stored now. A key that could not be dealt with is
-looked at again later, after the delays of client-go's rate limiter (k8s.io/client-go/util/workqueue).
+Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
+is stored then. A key that cannot be dealt with is looked at again later, after the delays of client-go's rate limiter
+(k8s.io/client-go/util/workqueue).
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ class Controllers:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """In the running event loop, from what is stored now on."""
+        """Start the controllers in the running event loop, from what is stored now."""
         runs = [_Run(self._context, [controller], prefix) for controller, prefix in OWN]
         if self._names:
             runs.append(_Run(self._context, [KNOWN[name] for name in self._names], EVERYTHING))
         self._tasks = [asyncio.create_task(run.forever()) for run in runs]
 
     async def stop(self) -> None:
-        """Ends between two writes. Raises what has ended the controllers before, if anything has."""
+        """Stop the controllers, each between two writes. Raises the error that has ended one before."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -83,7 +83,7 @@ class Controllers:
 
 
 class _Run:
-    """Controllers from a start to a stop, over what one store has under a prefix."""
+    """One task that runs controllers over the keys under a prefix."""
 
     def __init__(self, context: ControllerContext, controllers: Iterable[NewController], prefix: str) -> None:
         self._store = context.state.registry.store
@@ -94,6 +94,7 @@ class _Run:
         self._later: set[asyncio.TimerHandle] = set()
 
     async def forever(self) -> None:
+        """Run the controllers until the task is cancelled."""
         try:
             while True:
                 await self._from_now_on()
@@ -102,7 +103,7 @@ class _Run:
                 handle.cancel()
 
     async def _from_now_on(self) -> None:
-        """Returns if the watch was cut off, so that everything has to be looked at anew."""
+        """Run the controllers until the watch is cut off, so that they have to begin anew."""
         revision = self._store.revision
         watch = self._store.watch(self._prefix, revision)
         watch.wake = self._woken.set
@@ -118,7 +119,7 @@ class _Run:
             self._store.unwatch(watch)
 
     async def _some(self, watch: Watch) -> bool:
-        """One key of each controller; whether there were any. They see every write before they decide anything."""
+        """Look at one key of each controller; return whether there were any. All writes are seen before each key."""
         busy = False
         for controller in self._controllers:
             while watch.queue:

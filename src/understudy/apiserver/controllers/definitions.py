@@ -1,7 +1,7 @@
 """Accepts the names of custom resource definitions, establishes them, and lets go of those that are deleted.
 
-kube-apiserver does so itself, a moment after each write (k8s.io/apiextensions-apiserver/pkg/controller). Names that
-another definition of the group already has are not accepted until that one is gone.
+kube-apiserver does so a moment after each write (k8s.io/apiextensions-apiserver/pkg/controller). Names that another
+definition of the group has are accepted once that one is gone.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _all(names: Obj, fields: Iterable[str]) -> set[str]:
 
 
 def _accepted(definition: Obj, others: list[Obj]) -> tuple[Obj, Obj]:
-    """The names that a definition gets, and the condition that tells of it."""
+    """Return the accepted names and the condition NamesAccepted. Upstream: `calculateNamesAndConditions`."""
     wanted, have = definition["spec"].get("names") or {}, at(definition, "status", "acceptedNames", default={})
     taken = [at(other, "status", "acceptedNames", default={}) for other in [definition, *others]]
     names, reason, message = dict(have), "NoConflicts", "no conflicts found"
@@ -58,7 +58,7 @@ def _listed(value: str | list[str] | None) -> list[str]:
 
 
 def _established(definition: Obj, accepted: bool) -> Obj | None:
-    """The condition for what was not established before; None where it stays. It takes two steps."""
+    """Return the condition Established, in two steps (Installing, then true); None if it is true already."""
     before = next((c for c in _conditions(definition) if c["type"] == "Established"), {})
     if before.get("status") == "True":
         return None
@@ -76,7 +76,10 @@ def _conditions(definition: Obj) -> list[Obj]:
 
 
 class DefinitionController:
-    """`todo` holds names of definitions. Those that wait for names are looked at again with each write of another."""
+    """Writes the status of definitions; `todo` holds their names.
+
+    A definition that waits for names is looked at again with each write of another.
+    """
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

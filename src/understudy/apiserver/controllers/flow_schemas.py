@@ -1,6 +1,6 @@
-"""Says of flow schemas whether the priority level that they name exists, as kube-apiserver does a moment after a write.
+"""Sets the condition `Dangling` of flow schemas: whether the priority level that they name is missing.
 
-Source: k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go.
+kube-apiserver does so a moment after each write (k8s.io/apiserver/pkg/util/flowcontrol/apf_controller.go).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MANAGER = "api-priority-and-fairness-config-consumer-v1"
 
 
 class FlowSchemaController:
-    """`todo` holds names of flow schemas; a level that comes or goes is looked for by all."""
+    """Writes the condition of flow schemas; `todo` holds their names. A change of a level concerns them all."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context

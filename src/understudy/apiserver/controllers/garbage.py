@@ -1,17 +1,18 @@
-"""Deletes what no owner needs any more.
+"""Deletes the dependents of what is deleted, or releases them.
 
-An object's metadata.ownerReferences say whose dependent it is. What becomes of the dependents of a deleted owner was
-said by the deletion's propagationPolicy:
+An object's metadata.ownerReferences name its owners. The propagationPolicy of an owner's deletion says what becomes of
+its dependents:
 
     Background   the owner goes at once, its dependents after it
     Foreground   the owner gets the finalizer foregroundDeletion, dependents are deleted, and the owner goes once none
                  is left that blocks it (blockOwnerDeletion)
     Orphan       the owner gets the finalizer orphan, its dependents lose their reference to it, and the owner goes
 
-An owner is who has the kind, name and uid of the reference, in the dependent's own namespace unless it is in none. A
-dependent with an owner that stays loses its references to those that do not.
-https://kubernetes.io/docs/concepts/architecture/garbage-collection/ and pkg/controller/garbagecollector, whose words
-are used here: an owner is solid, dangling (not there) or waiting (for its dependents' deletion).
+An owner has the kind, name and uid of the reference, and is in the dependent's namespace or in none. A dependent with
+an owner that stays loses its references to those that do not.
+
+The words are those of pkg/controller/garbagecollector: an owner is solid, dangling (not there) or waiting (for the
+deletion of its dependents). https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ IGNORED = "/registry/events/"
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What the graph knows of a stored object. `waiting`: a finalizer of this controller's holds its deletion."""
+    """A node of the graph: a stored object. Upstream: `node`.
+
+    waiting  the finalizer of this controller that holds the object's deletion, "" for none
+    """
 
     uid: str
     owners: tuple[Obj, ...]
@@ -45,10 +49,12 @@ class Item:
 
     @staticmethod
     def of(entry: Entry) -> Item:
+        """Return the node of a stored object."""
         fields = entry.value["metadata"]
         return Item(fields["uid"], tuple(fields.get("ownerReferences") or ()), _waiting(fields))
 
     def blocks(self, uid: str) -> bool:
+        """Report whether the object blocks the deletion of the owner with a uid."""
         return any(owner["uid"] == uid and owner.get("blockOwnerDeletion") for owner in self.owners)
 
 
@@ -58,7 +64,7 @@ def _waiting(fields: Obj) -> str:
 
 
 class GarbageCollector:
-    """`todo` holds keys of the store."""
+    """Keeps the graph of owners and dependents; `todo` holds keys of the store."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -119,7 +125,7 @@ class GarbageCollector:
         self.todo |= self._dependents.get(uid, {})
 
     def _look_at_waiting(self, uid: str) -> None:
-        """An owner that waits for its dependents may be able to go."""
+        """Look at an owner that waits for its dependents: it may be able to go."""
         key = self._keys.get(uid)
         if key is not None and self._items[key].waiting == FOREGROUND:
             self.todo[key] = None
@@ -142,7 +148,7 @@ class GarbageCollector:
                 raise
 
     async def _let_go(self, reference: ObjectReference, fields: Obj) -> None:
-        """An object that is being deleted, and waits for this controller if for anybody."""
+        """Do what the finalizers of an object ask for that is being deleted, and take them away."""
         uid, waiting = fields["uid"], _waiting(fields)
         dependents = list(self._dependents.get(uid, ()))
         if waiting == ORPHAN:
@@ -188,7 +194,7 @@ class GarbageCollector:
         await self._client.delete(reference.path, uid=fields["uid"], propagation=policy)
 
     async def _owner(self, namespace: str, reference: Obj) -> Obj | None:
-        """The metadata of the owner, None if there is none such. Raises UnknownOwnerError."""
+        """Return the metadata of an owner, None if it does not exist. Raises UnknownOwnerError."""
         group, version = split_api_version(reference["apiVersion"])
         kind = self._state.release.kind(group, reference["kind"])
         if kind is None or version not in kind.versions:
@@ -214,6 +220,6 @@ class GarbageCollector:
         await self._patch(reference, fields, {"ownerReferences": owners})
 
     async def _patch(self, reference: ObjectReference, fields: Obj, changes: Obj) -> None:
-        """Raises 409 if the object is another by now."""
+        """Change an object's metadata. Raises 409 if the object has changed since."""
         known = {"uid": fields["uid"], "resourceVersion": fields["resourceVersion"]}
         await self._client.patch(reference.path, {"metadata": {**known, **changes}})

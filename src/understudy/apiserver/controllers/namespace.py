@@ -4,8 +4,8 @@
     this controller                deletes all that is in it, and says in status.conditions what is still there
     the last object is gone        takes `kubernetes` out of spec.finalizers, by which the namespace goes
 
-Objects with finalizers stay until somebody takes these away, and pods that are on a node until its kubelet (or who acts
-as one) deletes them. https://github.com/kubernetes/kubernetes/tree/master/pkg/controller/namespace/deletion
+Objects with finalizers stay until somebody takes these away; pods on a node, until its kubelet deletes them.
+https://github.com/kubernetes/kubernetes/tree/master/pkg/controller/namespace/deletion
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CONDITIONS = (
 
 
 class NamespaceController:
-    """`todo` holds names of namespaces."""
+    """Empties namespaces; `todo` holds their names."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._context = context
@@ -101,7 +101,12 @@ class NamespaceController:
 
 
 class _Emptying:
-    """One try to delete everything in a namespace, and what it found."""
+    """One attempt to delete everything in a namespace, with its results.
+
+    remaining   how many objects of each kind are left
+    finalizers  how many objects each finalizer holds
+    failures    the errors of deletions
+    """
 
     def __init__(self, context: ControllerContext, client: Client, namespace: str) -> None:
         self._context = context
@@ -112,7 +117,7 @@ class _Emptying:
         self.failures: list[StatusError] = []
 
     async def run(self, *, ordered: bool) -> None:
-        """Pods first. `ordered`: and nothing else while there are any."""
+        """Delete everything, pods first. If `ordered`, delete nothing else while there are pods."""
         kinds = [kind for kind in self._context.kinds().values() if kind.namespaced]
         kinds.sort(key=lambda kind: kind.resource != "pods")
         for kind in kinds:
@@ -137,7 +142,7 @@ class _Emptying:
                 self.finalizers.update(entry.value["metadata"].get("finalizers") or ())
 
     def conditions(self, before: list[Obj]) -> list[Obj] | None:
-        """What status.conditions become; None: what they are."""
+        """Return the new status.conditions, None if they do not change."""
         wrong = self._wrong()
         now = self._context.state.timestamp()
         after = before
@@ -149,7 +154,7 @@ class _Emptying:
         return None if after == before else after
 
     def _wrong(self) -> dict[str, tuple[str, str]]:
-        """(reason, message) by type."""
+        """Return (reason, message) of the conditions that are true, by type."""
         found = {}
         if self.failures:
             texts = ", ".join(sorted(error.message for error in self.failures))

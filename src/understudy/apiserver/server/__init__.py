@@ -1,1 +1,1 @@
-"""The server: HTTP edge, pages beside the API, bootstrap objects, life cycle."""
+"""The server: HTTP edge, filters, pages beside the API, bootstrap objects, life cycle."""

@@ -1,5 +1,7 @@
-"""The HTTP edge: aiohttp's requests become Calls, Replies become its responses. Nothing else knows of aiohttp but
-`streams`, which sends watches, and `server`, which listens."""
+"""The HTTP edge: turns aiohttp's requests into ours, and our responses into aiohttp's.
+
+Nothing else knows of aiohttp but `watch_stream`, which sends watches, and `listener`, which listens.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
 def handler(
     answer: Answering, pumps: Pumps, release: Version
 ) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """aiohttp's handler, the only one there is."""
+    """Return aiohttp's handler of one server, for every method and path."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         path, _, query = request.path_qs.partition("?")
@@ -63,7 +65,7 @@ _TOO_LARGE = request_too_large(f"Request entity too large: limit is {MAX_BODY}")
 
 
 async def _body(request: web.BaseRequest) -> bytes:
-    """All of the body, or more than is allowed of it."""
+    """Return the body of a request, or more than MAX_BODY bytes of it."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         request.writer.output_size = 0  # of the answer nothing is sent yet
@@ -105,6 +107,6 @@ def _accepts_gzip(accept_encoding: str) -> bool:
 
 
 def _audit_id() -> str:
-    """Looks like a UUID; nobody relies on more than that."""
+    """Return a text that looks like a random UUID, ten times as fast as `uuid.uuid4`."""
     text = f"{getrandbits(128):032x}"
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

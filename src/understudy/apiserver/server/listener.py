@@ -1,4 +1,4 @@
-"""Listens on a socket with aiohttp's low-level server: one handler, no router, no middleware."""
+"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TLS of a server: given files, or a certificate of its own that lasts as long as the server."""
+"""The TLS certificate of a server: read from files, or made by the server for as long as it runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
 
 
 class Certificates:
-    """False where the server speaks plain HTTP. `authority`: what clients have to trust, base64 of PEM."""
+    """The certificate and key of a server; false where it speaks plain HTTP.
+
+    authority  what clients have to trust (base64 of PEM), "" until it is known
+    """
 
     def __init__(self, self_signed: bool, cert_file: PathLike | None, key_file: PathLike | None) -> None:
         if bool(cert_file) != bool(key_file):
@@ -28,7 +31,7 @@ class Certificates:
         return self._self_signed or self._files is not None
 
     def context(self) -> ssl.SSLContext | None:
-        """None for plain HTTP. Raises ValueError for files that hold no certificate and key."""
+        """Return a TLS context, None for plain HTTP. Raises ValueError for files without certificate and key."""
         if not self:
             return None
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

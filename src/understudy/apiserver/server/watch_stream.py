@@ -1,4 +1,4 @@
-"""Pumps a watch into its response, a chunked body or a WebSocket, until either side has had enough."""
+"""Sends a watch to its client, in a chunked body or over a WebSocket, until it ends or the client goes away."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 
 
 class Pumps:
-    """The watches of one server, so that it can end them."""
+    """The open watches of one server, so that it can end them."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -27,27 +27,29 @@ class Pumps:
         self._stopped = False
 
     def add(self, source: WatchSource, woken: asyncio.Event) -> None:
+        """Remember a watch that is being sent; end it at once if the server is stopping."""
         self._open[source] = woken
         if self._stopped:
             source.close()
 
     def discard(self, source: WatchSource) -> None:
+        """Forget a watch that has been sent."""
         self._open.pop(source, None)
 
     def close(self) -> None:
-        """Every open watch ends as if its time were up."""
+        """End every open watch, as if its time were up."""
         for source, woken in self._open.items():
             source.close()
             woken.set()
 
     def stop(self) -> None:
-        """And so does every one that begins from now on."""
+        """End every open watch, and every one that begins from now on."""
         self._stopped = True
         self.close()
 
 
 class Unsigned(web.StreamResponse):
-    """Without the Server header, which the real server does not send; aiohttp has no other way to leave it out."""
+    """A response without the Server header, which kube-apiserver does not send and aiohttp always adds."""
 
     async def _prepare_headers(self) -> None:
         await super()._prepare_headers()
@@ -55,11 +57,11 @@ class Unsigned(web.StreamResponse):
 
 
 class Whole(Unsigned, web.Response):
-    """A body at once: everything but a watch."""
+    """A response whose body is sent at once: any but a watch."""
 
 
 class Chunks(Unsigned):
-    """Events in a body, one behind the other. HTTP/1.0 knows no chunks."""
+    """A response whose body is the events of a watch, one behind the other; in chunks, which HTTP/1.0 does not know."""
 
     def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
         super().__init__(headers=headers)
@@ -67,22 +69,24 @@ class Chunks(Unsigned):
             self.enable_chunked_encoding()
 
     async def send(self, frames: Sequence[bytes]) -> None:
+        """Send encoded events."""
         await self.write(frames[0] if len(frames) == 1 else b"".join(frames))
 
 
 class Messages(Unsigned, web.WebSocketResponse):
-    """Events as messages of a WebSocket. Whatever protocol the client names is spoken: it makes no difference."""
+    """A WebSocket that sends each event as a message, in whatever subprotocol the client names."""
 
     def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
         super().__init__(protocols=spoken_protocols(request.headers), compress=False)
         self._text = headers["Content-Type"] == JSON
 
     async def send(self, frames: Sequence[bytes]) -> None:
+        """Send each encoded event as a message: text for JSON, binary for protobuf (without its length)."""
         for frame in frames:
             await (self.send_str(frame.decode()) if self._text else self.send_bytes(frame[_LENGTH:]))
 
     async def until_closed(self, source: WatchSource) -> None:
-        """Reads what the client sends, which matters to nobody, until it closes; that ends the watch."""
+        """Read and ignore what the client sends until it closes the WebSocket; then end the watch."""
         async for _ in self:
             pass
         source.close()
@@ -90,8 +94,10 @@ class Messages(Unsigned, web.WebSocketResponse):
 
 
 class Alarm:
-    """Calls `ring` when it is time. That time is the same from event to event, so that a timer for each would be the
-    better part of a watch's work."""
+    """Calls `ring` at a time that can be set again and again.
+
+    The time is mostly the same from event to event: setting it again to the same time costs nothing.
+    """
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:
         self._clock = clock
@@ -100,7 +106,7 @@ class Alarm:
         self._at = 0.0
 
     def set(self, at: float) -> None:
-        """`at`: seconds of `Clock.monotonic`."""
+        """Let the alarm ring at a time, in seconds of `Clock.monotonic`, and at no other."""
         if self._timer is not None and self._at == at:
             return
         self.stop()
@@ -108,6 +114,7 @@ class Alarm:
         self._timer = asyncio.get_running_loop().call_later(max(at - self._clock.monotonic(), 0), self._rung)
 
     def stop(self) -> None:
+        """Let the alarm not ring any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -120,7 +127,7 @@ class Alarm:
 async def pump(
     request: web.BaseRequest, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps
 ) -> web.StreamResponse:
-    """A WebSocket has to say where it comes from, as browsers do; else it is refused."""
+    """Send a watch as the client wants it, and return the response. A WebSocket without an Origin is refused (403)."""
     try:
         if not _wants_websocket(request):
             chunks = Chunks(request, headers)
@@ -150,6 +157,7 @@ def _wants_websocket(request: web.BaseRequest) -> bool:
 
 
 async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:
+    """Send a watch until it ends or the client goes away."""
     woken = asyncio.Event()
     source.wake = woken.set
     alarm = Alarm(pumps.clock, woken.set)

@@ -7,8 +7,8 @@
     5          delete b          a@4                 a: [2 4] b: [3 5x]              [a@2 b@3 a@4 b@5x]
     -          compact(4)        a@4                 a: [4] b: [3 5x]                [b@5x]
 
-`live` answers what is there now; `past` keeps of each key every revision that can still be asked for (x: deleted); the
-`log` serves watches that start in the past. A write touches all three and wakes the watches at one point, `_commit`.
+`live` holds the current entries; `past` holds every revision of each key that can still be read (x: deleted); the `log`
+serves watches that start in the past. `_commit` is the one place that writes all three and wakes the watches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _revision = attrgetter("revision")
 
 
 class _Version:
-    """A key at a revision; `entry` None: deleted."""
+    """A key at a revision; `entry` is None if it was deleted then."""
 
     __slots__ = ("entry", "revision")
 
@@ -48,12 +48,12 @@ class _Version:
 
 
 def _after(prefix: str) -> str:
-    """The first key behind all keys with that prefix, which ends with a slash."""
+    """Return the first key behind all keys with a prefix, which ends with a slash."""
     return prefix[:-1] + chr(ord(prefix[-1]) + 1)
 
 
 class MemoryStore:
-    """Implements `Store`. No method suspends."""
+    """A store in memory (see `Store`). No method suspends."""
 
     def __init__(self, log_limit: int = LOG_LIMIT) -> None:
         self._revision = 1
@@ -72,7 +72,7 @@ class MemoryStore:
         return self.peek(key)
 
     def peek(self, key: str) -> Entry | None:
-        """`get` for callers that cannot wait."""
+        """Return the entry of a key, None if there is none."""
         found: Entry | None = self._live.get(key)
         return found
 
@@ -127,7 +127,7 @@ class MemoryStore:
         return current
 
     def _commit(self, event: Event) -> None:
-        """The one place where anything changes."""
+        """Write an event to all parts of the store, and wake the watches."""
         entry = event.entry
         self._revision = entry.revision
         if event.deleted:
@@ -180,6 +180,7 @@ class MemoryStore:
         self._forget(revision)
 
     def _forget(self, revision: int) -> None:
+        """Forget the values before a revision, and the writes up to it."""
         if revision <= self._compacted:
             return
         self._compacted = revision

@@ -1,1 +1,1 @@
-"""What a new server holds before its first request."""
+"""The objects that every new server holds."""

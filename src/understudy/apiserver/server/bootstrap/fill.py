@@ -1,4 +1,4 @@
-"""Creates what every server has, where it is missing."""
+"""Creates the objects that every server holds, where they are missing."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a new server holds before the first request: namespaces, its own service, classes, flow control, API services.
+"""The objects that every new server holds: namespaces, its service, priority classes, flow control, API services.
 
-Written as the real server's start-up hooks write it. RBAC's bootstrap roles are left out: nothing here is decided by
-them.
+They are written as kube-apiserver's post-start hooks write them. RBAC's bootstrap roles are left out, since they would
+decide nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _RESOURCE_1_31 = (15900, {"v1alpha3": 9})
 def initial_objects(
     release: Version, now: str, group_versions: Iterable[tuple[str, str]] = (), port: int = 443
 ) -> list[Obj]:
-    """Complete objects, with status, without uid and managed fields, in the order in which they are created.
+    """Return the objects in the order in which they are created, with status, without uid and managed fields.
 
     now             RFC 3339, for what has times in its status
     group_versions  those served: each has an APIService (but apiregistration.k8s.io itself)

@@ -1,8 +1,8 @@
-"""The control API of a running server, under /understudy/: what a test steers that no Kubernetes API can.
+"""The control API of a running server, under /understudy/: changes that no Kubernetes API can make.
 
 POST /understudy/feature-gates   {"A": false}    turns gates on and off; answers all that are in force
 POST /understudy/compact                         forgets history: older watches and continue tokens expire
-POST /understudy/reset                           an empty server again; open watches end
+POST /understudy/reset                           makes the server as new; open watches end
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PREFIX = "/understudy/"
 
 
 class Control:
-    """`reset` empties the server."""
+    """The control API of one server; `reset` makes it as new."""
 
     def __init__(self, state: ServerState, reset: Callable[[], Awaitable[None]]) -> None:
         self._state = state
@@ -32,7 +32,7 @@ class Control:
         self._reset_server = reset
 
     async def answer(self, request: Request) -> Response | None:
-        """None for a path that is none of these. Raises 400, 405."""
+        """Answer a request, None for a path that is no action. Raises 400, 405."""
         action = self._actions.get(request.path.removeprefix(PREFIX)) if request.path.startswith(PREFIX) else None
         if action is None:
             return None
