@@ -85,48 +85,48 @@ def list_options(query: Query, release: Version, *, watch: bool, watch_list: boo
     )
     if watch and watch_list and options.initial_events is None and not options.match and options.version in ("", "0"):
         options.initial_events, options.match = True, NOT_OLDER_THAN
-    found = _watch_errors(options, watch_list) if watch else _list_errors(options)
-    if found:
-        raise errors.invalid(META, "ListOptions", "", found, release)
+    field_errors = _watch_errors(options, watch_list) if watch else _list_errors(options)
+    if field_errors:
+        raise errors.invalid(META, "ListOptions", "", field_errors, release)
     return options
 
 
 def _list_errors(options: ListOptions) -> Errors:
-    found: Errors = []
+    field_errors: Errors = []
     path = Path("resourceVersionMatch")
     if options.match:
         if not options.version:
-            found.append(forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+            field_errors.append(forbidden(path, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
         if options.token:
-            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+            field_errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
         if options.match not in (EXACT, NOT_OLDER_THAN):
-            found.append(not_supported(path, options.match, [EXACT, NOT_OLDER_THAN, ""]))
+            field_errors.append(not_supported(path, options.match, [EXACT, NOT_OLDER_THAN, ""]))
         if options.match == EXACT and options.version == "0":
-            found.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
+            field_errors.append(forbidden(path, 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'))
     if options.initial_events is not None:
-        found.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
-    return found
+        field_errors.append(forbidden(Path("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
+    return field_errors
 
 
 def _watch_errors(options: ListOptions, watch_list: bool) -> Errors:
-    found: Errors = []
+    field_errors: Errors = []
     path = Path("resourceVersionMatch")
     if options.initial_events is not None:
         if options.match != NOT_OLDER_THAN:
             text = f"sendInitialEvents requires setting resourceVersionMatch to {NOT_OLDER_THAN}"
-            found.append(forbidden(path, text))
+            field_errors.append(forbidden(path, text))
         if not watch_list:
             text = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
-            found.append(forbidden(Path("sendInitialEvents"), text))
+            field_errors.append(forbidden(Path("sendInitialEvents"), text))
     if options.match:
         if options.initial_events is None:
             text = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-            found.append(forbidden(path, text))
+            field_errors.append(forbidden(path, text))
         if options.match != NOT_OLDER_THAN:
-            found.append(not_supported(path, options.match, [NOT_OLDER_THAN]))
+            field_errors.append(not_supported(path, options.match, [NOT_OLDER_THAN]))
         if options.token:
-            found.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
-    return found
+            field_errors.append(forbidden(path, "resourceVersionMatch is forbidden when continue is provided"))
+    return field_errors
 
 
 @dataclass(slots=True)
@@ -158,19 +158,19 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
         field_validation=query.get("fieldValidation") or WARN,
         force=boolean(query, "force") if method == "PATCH" else None,
     )
-    found: Errors = []
+    field_errors: Errors = []
     if method == "PATCH":
         if not apply and options.force is not None:
-            found.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
+            field_errors.append(forbidden(Path("force"), "may not be specified for non-apply patch"))
         if apply and not options.field_manager:
-            found.append(required(Path("fieldManager"), "is required for apply patch"))
-    found += validate_field_manager(options.field_manager, Path("fieldManager"))
-    found += dry_run_errors(query.all("dryRun"))
+            field_errors.append(required(Path("fieldManager"), "is required for apply patch"))
+    field_errors += validate_field_manager(options.field_manager, Path("fieldManager"))
+    field_errors += dry_run_errors(query.all("dryRun"))
     if options.field_validation not in (STRICT, WARN, IGNORE):
         allowed = ["", IGNORE, STRICT, WARN]
-        found.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
-    if found:
-        raise errors.invalid(META, _KIND[method], "", found, release)
+        field_errors.append(not_supported(Path("fieldValidation"), options.field_validation, allowed))
+    if field_errors:
+        raise errors.invalid(META, _KIND[method], "", field_errors, release)
     return options
 
 
@@ -195,16 +195,16 @@ class DeleteOptions:
 
 def validated_delete_options(options: DeleteOptions, dry_run: list[str], release: Version) -> DeleteOptions:
     """Return the options if they are valid. Raises 422. Upstream: `ValidateDeleteOptions`."""
-    found: Errors = []
+    field_errors: Errors = []
     if options.propagation is not None and options.orphan_dependents is not None:
         text = "orphanDependents and deletionPropagation cannot be both set"
-        found.append(invalid(Path("propagationPolicy"), options.propagation, text))
+        field_errors.append(invalid(Path("propagationPolicy"), options.propagation, text))
     if options.propagation not in (None, "Foreground", "Background", "Orphan"):
         allowed = ["Foreground", "Background", "Orphan", "nil"]
-        found.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
-    found += dry_run_errors(dry_run)
-    if found:
-        raise errors.invalid(META, "DeleteOptions", "", found, release)
+        field_errors.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
+    field_errors += dry_run_errors(dry_run)
+    if field_errors:
+        raise errors.invalid(META, "DeleteOptions", "", field_errors, release)
     return options
 
 
@@ -222,9 +222,9 @@ def check_timeout(text: str) -> None:
     wrong, total = "" if rest else "invalid duration", 0
     longest = _LONGEST - (text[0] != "-")
     while rest and not wrong:
-        found = _DURATION_PART.match(rest)
-        assert found is not None
-        whole, fraction, unit = found[1], found[2] or "", found[3]
+        part = _DURATION_PART.match(rest)
+        assert part is not None
+        whole, fraction, unit = part[1], part[2] or "", part[3]
         amount = int(whole.lstrip("0")[:20] or 0)  # more digits are too many as well
         total += amount * _UNITS.get(unit, 1)
         if not (whole or fraction) or amount > _LONGEST:
@@ -235,7 +235,7 @@ def check_timeout(text: str) -> None:
             wrong = f"unknown unit {go_quote(unit)} in duration"
         elif total > longest:
             wrong = "invalid duration"
-        rest = rest[found.end() :]
+        rest = rest[part.end() :]
     if wrong:
         raise errors.bad_request(f"invalid timeout specified in the request URL - time: {wrong} {go_quote(text)}")
 

@@ -59,6 +59,6 @@ def with_condition(conditions: Sequence[Obj], new: Obj, now: str) -> list[Obj]:
     Its lastTransitionTime is `now` (RFC 3339), or that of the one it replaces if that has the same status.
     """
     old = next((c for c in conditions if c["type"] == new["type"]), None)
-    since = old["lastTransitionTime"] if old and old["status"] == new["status"] else now
+    since = old.get("lastTransitionTime") if old and old["status"] == new["status"] else now
     timed = {**new, "lastTransitionTime": since}
     return [timed if c is old else c for c in conditions] if old else [*conditions, timed]

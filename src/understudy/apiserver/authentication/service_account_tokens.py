@@ -57,8 +57,8 @@ class AccountTokens:
         public = self._key.public_key()
         numbers = public.public_numbers()
         kid = sha256(public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).digest()
-        shown = {"n": _encoded(numbers.n.to_bytes(256)), "e": _encoded(numbers.e.to_bytes(3))}
-        return {"use": "sig", "kty": "RSA", "kid": _encoded(kid), "alg": "RS256", **shown}
+        numbers_text = {"n": _encoded(numbers.n.to_bytes(256)), "e": _encoded(numbers.e.to_bytes(3))}
+        return {"use": "sig", "kty": "RSA", "kid": _encoded(kid), "alg": "RS256", **numbers_text}
 
     def issue(self, account: Obj, audiences: list[str], expires: int, bound: dict[str, Obj]) -> str:
         """Return a new token.
@@ -88,8 +88,8 @@ class AccountTokens:
         claims = self._claims(token)
         meant = [audience for audience in claims["aud"] if audience in audiences]
         if not meant:
-            has, wanted = _quoted(claims["aud"]), _quoted(audiences)
-            raise TokenError(f"token audiences {has} is invalid for the target audiences {wanted}")
+            actual, expected = _quoted(claims["aud"]), _quoted(audiences)
+            raise TokenError(f"token audiences {actual} is invalid for the target audiences {expected}")
         now = self._clock.now()
         if now > claims["exp"] + LEEWAY:
             raise TokenError("service account token has expired")
@@ -144,10 +144,10 @@ def _check_bound(place: Obj, lookup: Lookup) -> None:
         if claim not in place or (claim == "node" and "pod" in place):
             continue
         namespace = "" if claim == "node" else place["namespace"]
-        found = lookup("", BOUND[claim], namespace, place[claim]["name"])
-        if found is None:
+        obj = lookup("", BOUND[claim], namespace, place[claim]["name"])
+        if obj is None:
             raise TokenError("service account token has been invalidated")
-        if (have := found["metadata"]["uid"]) != (uid := place[claim]["uid"]):
+        if (have := obj["metadata"]["uid"]) != (uid := place[claim]["uid"]):
             raise TokenError(f"{claim} UID ({have}) does not match service account {claim} ref claim ({uid})")
 
 

@@ -64,20 +64,20 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as why:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
-    found: list[Located] = []
+    findings: list[Located] = []
     unreadable = False
     for file in files(args.paths):
         try:
-            found += sorted(check(file, read(file), validator), key=lambda located: located.line)
+            findings += sorted(check(file, read(file), validator), key=lambda located: located.line)
         except UnreadableError as why:
             unreadable = True
             print(why, file=sys.stderr)
     if args.output == "json":
-        print(json.dumps([located.as_json() for located in found], indent=2))
+        print(json.dumps([located.as_json() for located in findings], indent=2))
     else:
-        for located in found:
+        for located in findings:
             print(located)
-    return UNREADABLE if unreadable else INVALID if found else VALID
+    return UNREADABLE if unreadable else INVALID if findings else VALID
 
 
 def files(paths: list[str]) -> Iterator[str]:
@@ -140,17 +140,17 @@ def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
         return
     _, items = _step(node, "items") or (0, None)
     for i, item in enumerate(obj["items"]):
-        found = _step(items, str(i))
-        yield from _objects(item, found[1] if found else None)
+        member = _step(items, str(i))
+        yield from _objects(item, member[1] if member else None)
 
 
 def line_of(field: str, node: Any) -> int:
     """Return the line of a field, or of the nearest field above it that the file has."""
     line = node.start_mark.line + 1 if node is not None else 0
     for step in _STEP.finditer(field):
-        found = _step(node, step["field"] or step["key"])
-        if found:
-            line, node = found
+        member = _step(node, step["field"] or step["key"])
+        if member:
+            line, node = member
     return line
 
 

@@ -134,8 +134,8 @@ class Validator:
 
 
 def _field_in(text: str) -> str:
-    found = _FIELD.search(text)
-    return (found[1] or found[2]) if found else ""
+    match = _FIELD.search(text)
+    return (match[1] or match[2]) if match else ""
 
 
 @lru_cache(8)

@@ -35,19 +35,19 @@ def _all(names: Obj, fields: Iterable[str]) -> set[str]:
 
 def _accepted(definition: Obj, others: list[Obj]) -> tuple[Obj, Obj]:
     """Return the accepted names and the condition NamesAccepted. Upstream: `calculateNamesAndConditions`."""
-    wanted, have = definition["spec"].get("names") or {}, at(definition, "status", "acceptedNames", default={})
+    requested, have = definition["spec"].get("names") or {}, at(definition, "status", "acceptedNames", default={})
     taken = [at(other, "status", "acceptedNames", default={}) for other in [definition, *others]]
     names, reason, message = dict(have), "NoConflicts", "no conflicts found"
     for field, conflict in _NAMES.items():
         group = _KINDS if field in _KINDS else [name for name in _NAMES if name not in _KINDS]
         used = set().union(*(_all(other, group) for other in taken)) - _all(have, [field])
-        clashes = [name for name in _listed(wanted.get(field)) if name in used]
+        clashes = [name for name in _listed(requested.get(field)) if name in used]
         if not clashes:
-            names[field] = wanted.get(field)
+            names[field] = requested.get(field)
         else:
             texts = [f'"{name}" is already in use' for name in clashes]
             reason, message = conflict, aggregate(texts)
-    names["categories"] = wanted.get("categories")
+    names["categories"] = requested.get("categories")
     status = "True" if reason == "NoConflicts" else "False"
     condition = {"type": "NamesAccepted", "status": status, "reason": reason, "message": message}
     return {name: value for name, value in names.items() if value}, condition
@@ -71,8 +71,8 @@ def _established(definition: Obj, accepted: bool) -> Obj | None:
 
 
 def _conditions(definition: Obj) -> list[Obj]:
-    found: list[Obj] = at(definition, "status", "conditions", default=[])
-    return found
+    conditions: list[Obj] = at(definition, "status", "conditions", default=[])
+    return conditions
 
 
 class DefinitionController:

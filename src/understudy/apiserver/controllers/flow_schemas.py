@@ -44,8 +44,8 @@ class FlowSchemaController:
         level = at(schema, "spec", "priorityLevelConfiguration", "name", default="")
         exists = self._registry.lookup(GROUP, "prioritylevelconfigurations", "", level) is not None
         condition = _dangling(level, exists)
-        found = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
-        if not found or any(found[0].get(name) != value for name, value in condition.items()):
+        dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
+        if not dangling or any(dangling[0].get(name) != value for name, value in condition.items()):
             status = {"conditions": [{**condition, "lastTransitionTime": self._context.state.timestamp()}]}
             kind = reference.kind
             head = {"apiVersion": kind.gvk(kind.versions[0]).api_version, "kind": kind.name}

@@ -155,17 +155,17 @@ class _Emptying:
 
     def _wrong(self) -> dict[str, tuple[str, str]]:
         """Return (reason, message) of the conditions that are true, by type."""
-        found = {}
+        wrong = {}
         if self.failures:
             texts = ", ".join(sorted(error.message for error in self.failures))
             message = f"Failed to delete all resource types, {len(self.failures)} remaining: {texts}"
-            found["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+            wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
         if self.remaining:
             kinds = sorted(f"{k.resource}.{k.group} has {n} resource instances" for k, n in self.remaining.items())
             message = f"Some resources are remaining: {', '.join(kinds)}"
-            found["NamespaceContentRemaining"] = ("SomeResourcesRemain", message)
+            wrong["NamespaceContentRemaining"] = ("SomeResourcesRemain", message)
         if self.finalizers:
             names = sorted(f"{name} in {n} resource instances" for name, n in self.finalizers.items())
             message = f"Some content in the namespace has finalizers remaining: {', '.join(names)}"
-            found["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
-        return found
+            wrong["NamespaceFinalizersRemaining"] = ("SomeFinalizersRemain", message)
+        return wrong

@@ -35,7 +35,7 @@ from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.pages import control, healthz
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
-from understudy.apiserver.server.pages.mux import Page, PageMux, page
+from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
@@ -63,18 +63,18 @@ class Director:
         self._pages = self._page_mux(url, control)
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
-        discovery, openid = page(self._discovery.answer), page(OpenID(self.state.account_tokens, url).answer)
+        discovery, openid = as_page(self._discovery.answer), as_page(OpenID(self.state.account_tokens, url).answer)
         exact: dict[str, Page] = {
-            **dict.fromkeys(healthz.PATHS, page(healthz.answer)),
-            "/metrics": page(self._metrics_page),
-            "/metrics/slis": page(lambda request: Response(200, slis(), PROMETHEUS)),
+            **dict.fromkeys(healthz.PATHS, as_page(healthz.answer)),
+            "/metrics": as_page(self._metrics_page),
+            "/metrics/slis": as_page(lambda request: Response(200, slis(), PROMETHEUS)),
             "/": discovery,
             "/index.html": discovery,
         }
         prefixes: dict[str, Page] = {
             "/version": discovery,
             "/api": discovery,
-            "/openapi/": page(lambda request: self._openapi.answer(request)),
+            "/openapi/": as_page(lambda request: self._openapi.answer(request)),
             OPENID_CONFIGURATION: openid,
             OPENID_KEYS: openid,
         }

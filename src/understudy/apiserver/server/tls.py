@@ -25,7 +25,7 @@ class Certificates:
         self.authority = ""
         if self._files:
             self.authority = _encoded(Path(self._files[0]).read_bytes())
-            self.context()  # a file that is none is found out before anything starts
+            self.context()  # refuses wrong files before anything starts
 
     def __bool__(self) -> bool:
         return self._self_signed or self._files is not None

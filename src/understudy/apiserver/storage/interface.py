@@ -1,10 +1,10 @@
-"""What the registry asks of a store, and the values that pass between them.
+"""The interface of a store, and the values that pass through it.
 
 A store is a map from keys (`/registry/pods/default/a`) to objects with one revision counter for all of it. Every write
 gets the next revision. Older revisions can be read and watched from until they are compacted.
 
-The methods are coroutines for the stores that have to wait; the memory store never suspends, so that between two awaits
-nothing else has written.
+The methods are coroutines for the stores that have to wait. The memory store never suspends: between two awaits nothing
+else is written.
 """
 
 from __future__ import annotations
@@ -17,32 +17,33 @@ from understudy.machinery.types import Obj
 
 
 class KeyExistsError(Exception):
-    """create: the key is there."""
+    """A key to create that exists already."""
 
 
 class RevisionConflictError(Exception):
-    """update, delete: the key is not at the expected revision. `current` is what is there, None if nothing is."""
+    """A key to update or delete that is not at the expected revision; `current` is the entry there, None for none."""
 
     def __init__(self, current: Entry | None) -> None:
         self.current = current
 
 
 class CompactedError(Exception):
-    """That revision is forgotten; `revision` is the oldest that is not."""
+    """A revision that has been compacted; `revision` is the oldest that has not."""
 
     def __init__(self, revision: int) -> None:
         self.revision = revision
 
 
 class FutureRevisionError(Exception):
-    """That revision is not there yet."""
+    """A revision that is not written yet."""
 
 
 class Entry:
-    """An object at a revision. `value` is the internal form as written, without a resourceVersion. Revision 0: it is
-    not stored (a dry run).
+    """An object at a revision.
 
-    `cache` keeps what was made of this revision (the encoded forms, above all), each at most once.
+    value     the internal form as written, without a resourceVersion
+    revision  0 for an object that is not stored (a dry run)
+    cache     keeps what was made of this revision (above all its encoded forms), each made at most once
     """
 
     __slots__ = ("_object", "cache", "key", "revision", "value")
@@ -56,7 +57,7 @@ class Entry:
 
     @property
     def object(self) -> Obj:
-        """The value with its resourceVersion. Shared by all who read it: never to be edited."""
+        """Return the value with its resourceVersion. All readers share it: it is never edited."""
         if not self.revision:
             return self.value
         if self._object is None:
@@ -66,7 +67,7 @@ class Entry:
 
 
 class Event(NamedTuple):
-    """A write. A deletion's `entry` is the last value at the revision of the deletion."""
+    """A write. `entry` of a deletion is the last value, at the revision of the deletion."""
 
     deleted: bool
     entry: Entry
@@ -78,8 +79,7 @@ class Event(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Entries in the order of their keys. `revision` is the one they were read at; `remaining` counts what the limit
-    left out."""
+    """Entries in the order of their keys, read at a revision; `remaining` counts those that the limit left out."""
 
     entries: list[Entry]
     revision: int
@@ -87,9 +87,11 @@ class Range(NamedTuple):
 
 
 class Watch:
-    """Writes under a prefix, in order, from a revision on. Its owner drains `pending`; `wake` is called on each write.
+    """Writes under a prefix, in order, from a revision on.
 
-    A reader that lets more than `limit` writes wait is cut off: `overflown` is set and nothing is queued any more.
+    queue      the writes that the reader has not taken yet; it takes them from the left
+    wake       called on each write
+    overflown  set, and nothing queued any more, once more than `limit` writes wait: the reader is cut off
     """
 
     __slots__ = ("closed", "limit", "overflown", "prefix", "queue", "wake")
@@ -119,48 +121,53 @@ class Watch:
 
 
 def _nobody() -> None:
-    """Nobody waits yet."""
+    """Do nothing: nobody waits for writes yet."""
 
 
 class Store(Protocol):
-    """See the module's text. Keys under a prefix are read in order; a prefix ends with a slash."""
+    """A store. Keys are read in their order; a prefix ends with a slash."""
 
     @property
     def revision(self) -> int: ...
 
-    async def get(self, key: str) -> Entry | None: ...
+    async def get(self, key: str) -> Entry | None:
+        """Return the entry of a key, None if there is none."""
 
     def peek(self, key: str) -> Entry | None:
-        """`get` for callers that cannot wait: what is known here."""
+        """Return the entry of a key without waiting, as far as this process knows it."""
 
     def scan(self, prefix: str) -> list[Entry]:
-        """`range` of everything for callers that cannot wait: what is known here."""
+        """Return all entries under a prefix without waiting, as far as this process knows them."""
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
-        """`start`: the first key wanted; `revision` 0: now. Raises CompactedError, FutureRevisionError."""
+        """Return the entries under a prefix, from the key `start` on, at a revision (0: now).
+
+        Raises CompactedError, FutureRevisionError.
+        """
 
     async def create(self, key: str, value: Obj) -> Entry:
-        """Raises KeyExistsError."""
+        """Store a new key; return its entry. Raises KeyExistsError."""
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
-        """Raises RevisionConflictError unless the key is at revision `expected`."""
+        """Replace the value of a key; return its entry. Raises RevisionConflictError unless it is at `expected`."""
 
     async def delete(self, key: str, expected: int) -> Entry:
-        """The entry of the deletion. Raises RevisionConflictError."""
+        """Delete a key; return the entry of the deletion. Raises RevisionConflictError unless it is at `expected`."""
 
     def watch(self, prefix: str, after: int, *, limit: int = 10_000) -> Watch:
-        """Writes after revision `after`. Raises CompactedError. To be given back with `unwatch`."""
+        """Return a watch of the writes after a revision, to be given back with `unwatch`. Raises CompactedError."""
 
-    def unwatch(self, watch: Watch) -> None: ...
+    def unwatch(self, watch: Watch) -> None:
+        """End a watch."""
 
     def count(self, prefix: str) -> int:
-        """How many keys there are under a prefix."""
+        """Return how many keys there are under a prefix."""
 
     def watching(self, prefix: str) -> int:
-        """How many watches there are on a prefix or a part of it."""
+        """Return how many watches there are on a prefix or a part of it."""
 
     async def clear(self) -> None:
         """Forget everything, revisions included, and cut off every watch."""
 
     async def compact(self, revision: int) -> None:
-        """Forget what was before `revision`, and the writes up to it."""
+        """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""

@@ -73,8 +73,8 @@ class MemoryStore:
 
     def peek(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
-        found: Entry | None = self._live.get(key)
-        return found
+        entry: Entry | None = self._live.get(key)
+        return entry
 
     def scan(self, prefix: str) -> list[Entry]:
         return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
@@ -92,14 +92,14 @@ class MemoryStore:
             if limit and len(entries) == limit:
                 remaining = self._live.bisect_left(behind) - self._live.bisect_left(first) - limit
             return Range(entries, self._revision, remaining)
-        found = []
+        existing = []
         for key in self._past.irange(first, behind, (True, False)):
             versions = self._past[key]
             at = bisect_right(versions, revision, key=_revision) - 1
             if at >= 0 and (entry := versions[at].entry) is not None:
-                found.append(entry)
-        entries = found[:limit] if limit else found
-        return Range(entries, revision, len(found) - len(entries))
+                existing.append(entry)
+        entries = existing[:limit] if limit else existing
+        return Range(entries, revision, len(existing) - len(entries))
 
     async def create(self, key: str, value: Obj) -> Entry:
         if key in self._live:

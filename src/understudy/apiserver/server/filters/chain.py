@@ -1,7 +1,7 @@
 """The chain of filters that every request passes before it is answered.
 
-A filter completes the request (what is asked for, who asks) or refuses it: it raises StatusError, or FilterError for
-what is answered in plain text. It is a plain function, called for every request: it has to be quick.
+A filter completes the request (what is asked for, who asks) or refuses it: it raises StatusError, or
+RequestInfoError or ImpersonationError, which are answered in plain text. It is called for every request, and is quick.
 
 The order is kube-apiserver's (`DefaultBuildHandlerChain` in k8s.io/apiserver/pkg/server/config.go).
 """

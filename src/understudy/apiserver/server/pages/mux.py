@@ -10,7 +10,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 Page = Callable[[Request], Awaitable[Response | None]]
 
 
-def page(answer: Callable[[Request], Response | None]) -> Page:
+def as_page(answer: Callable[[Request], Response | None]) -> Page:
     """Return the page of a function that answers at once."""
 
     async def answer_at_once(request: Request) -> Response | None:
@@ -32,8 +32,8 @@ class PageMux:
 
     async def answer(self, request: Request) -> Response | None:
         """Answer a request; None where there is no page."""
-        found = self._exact.get(request.path) or self._below(request.path)
-        return await found(request) if found else None
+        page = self._exact.get(request.path) or self._below(request.path)
+        return await page(request) if page else None
 
     def _below(self, path: str) -> Page | None:
-        return next((found for prefix, found in self._prefixes if path.startswith(prefix)), None)
+        return next((page for prefix, page in self._prefixes if path.startswith(prefix)), None)
