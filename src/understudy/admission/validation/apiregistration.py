@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 
 from understudy.admission.context import Context
-from understudy.admission.validation.formats import choice, each, service_port
+from understudy.admission.validation.formats import choice, invalid_texts, service_port
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
@@ -35,8 +35,8 @@ def create(obj: Obj, ctx: Context) -> Errors:
     if not group and version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
         errors.append(required(_SPEC.child("group"), text))
-    errors += each(dns_subdomain_texts(group), group, _SPEC.child("group")) if group else []
-    errors += each(dns_1035_label_texts(version), version, _SPEC.child("version"))
+    errors += invalid_texts(dns_subdomain_texts(group), group, _SPEC.child("group")) if group else []
+    errors += invalid_texts(dns_1035_label_texts(version), version, _SPEC.child("version"))
     for field, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
         number = spec.get(field, 0)
         if not 0 < number <= most:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import SPEC, counters
 from understudy.admission.validation.core.containers.resources import as_quantity, container_name
-from understudy.admission.validation.formats import choice, each, label
+from understudy.admission.validation.formats import choice, invalid_texts, label
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
@@ -66,7 +66,7 @@ def _spec(spec: Obj, lowest: int) -> Errors:
 
 
 def _segment(value: str, path: Path, detail: str = "") -> Errors:
-    return each(path_segment_name(value, False), value, path) if value else [required(path, detail)]
+    return invalid_texts(path_segment_name(value, False), value, path) if value else [required(path, detail)]
 
 
 def _reference(ref: Obj, path: Path) -> Errors:

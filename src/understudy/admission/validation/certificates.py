@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Update
-from understudy.admission.validation.formats import SUBDOMAIN_LENGTH, choice
+from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
@@ -25,7 +25,13 @@ from understudy.machinery.validation.field import (
     required,
     too_long,
 )
-from understudy.machinery.validation.names import LABEL_LENGTH, dns_label_texts, dns_subdomain_texts, size
+from understudy.machinery.validation.names import (
+    LABEL_LENGTH,
+    SUBDOMAIN_LENGTH,
+    dns_label_texts,
+    dns_subdomain_texts,
+    size,
+)
 
 METADATA = Metadata(name=lambda name, prefix: [])  # called as somebody likes
 GROUP, RESOURCE = "certificates.k8s.io", "certificatesigningrequests"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.admission.context import Context
-from understudy.admission.validation.formats import each, nonnegative
+from understudy.admission.validation.formats import invalid_texts, nonnegative
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported
 from understudy.machinery.validation.names import qualified_name_texts
@@ -29,5 +29,5 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 def _strategy(value: str, path: Path) -> Errors:
     if "/" in value:
-        return each(qualified_name_texts(value), value, path)
+        return invalid_texts(qualified_name_texts(value), value, path)
     return [] if value in _STRATEGIES else [not_supported(path, value, _STRATEGIES)]

@@ -13,7 +13,7 @@ Check = Callable[[Any, Path], Errors]
 _ELLIPSIS = b"..."
 
 
-def each(items: Sequence[Any] | None, most: int | None, check: Check, path: Path, limits: Limits) -> Errors:
+def validate_list(items: Sequence[Any] | None, most: int | None, check: Check, path: Path, limits: Limits) -> Errors:
     """Every item, and that there are not more than `most`."""
     items = items or ()
     errors = [error for i, item in enumerate(items) for error in check(item, path.index(i))]
@@ -34,7 +34,7 @@ def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
     return errors
 
 
-def mapping(
+def validate_map(
     values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, limits: Limits
 ) -> Errors:
     """Keys and values of a map. Keys longer than `length` bytes are shortened in paths."""

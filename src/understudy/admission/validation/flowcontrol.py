@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check
-from understudy.admission.validation.formats import each
+from understudy.admission.validation.formats import invalid_texts
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -76,7 +76,7 @@ def _schema(name: str, spec: Obj) -> Errors:
         errors.append(not_supported(_SPEC.child("distinguisherMethod", "type"), shown, _METHODS))
     level, path = (spec.get("priorityLevelConfiguration") or {}).get("name"), _SPEC.child("priorityLevelConfiguration")
     if level:
-        errors += each(subdomain_name(level, False), level, path.child("name"))
+        errors += invalid_texts(subdomain_name(level, False), level, path.child("name"))
     else:
         errors.append(required(path.child("name"), "must reference a priority level"))
     for i, rule in enumerate(spec.get("rules") or ()):
@@ -119,10 +119,10 @@ def _named(found: Obj | None, kind: str, path: Path) -> Errors:
     if kind != "ServiceAccount":
         return errors
     if name and name != "*":
-        errors += each(subdomain_name(name, False), name, path.child("name"))
+        errors += invalid_texts(subdomain_name(name, False), name, path.child("name"))
     if not namespace:
         return [*errors, required(path.child("namespace"), "must specify namespace for service account")]
-    return errors + each(label_name(namespace, False), namespace, path.child("namespace"))
+    return errors + invalid_texts(label_name(namespace, False), namespace, path.child("namespace"))
 
 
 def _alone(values: Sequence[str], what: str, path: Path) -> Errors:

@@ -13,63 +13,53 @@ from typing import Any
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 from understudy.machinery.validation.names import (
+    SUBDOMAIN,
+    SUBDOMAIN_LENGTH,
+    Format,
     dns_1035_label_texts,
     dns_label_texts,
     dns_subdomain_texts,
     label_value_texts,
+    max_length_texts,
     qualified_name_texts,
-    size,
 )
 
 MAX_INT32 = 2**31 - 1
-SUBDOMAIN_LENGTH = 253
 
-_ENV_NAME = "[-._a-zA-Z][-._a-zA-Z0-9]*"
-_CONFIG_KEY = "[-._a-zA-Z0-9]+"
-_HEADER = "[-A-Za-z0-9]+"
-_PERCENT = "[0-9]+%"
 _DOMAIN_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _LOOSE_LABEL = "_?[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_LOOSE_SUBDOMAIN = rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*"
 
-
-def _text(rule: str, pattern: str, *examples: str) -> str:
-    given = " or ".join(f"'{example}', " for example in examples)
-    return f"{rule} (e.g. {given}regex used for validation is '{pattern}')"
-
-
-ENV_TEXT = _text(
+_env_name = Format(
+    "[-._a-zA-Z][-._a-zA-Z0-9]*",
     "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
     "and must not start with a digit",
-    _ENV_NAME,
     "my.env-name",
     "MY_ENV.NAME",
     "MyEnvName1",
 )
-RELAXED_ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
-CONFIG_KEY_TEXT = _text(
+_config_key = Format(
+    "[-._a-zA-Z0-9]+",
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
-    _CONFIG_KEY,
     "key.name",
     "KEY_NAME",
     "key-name",
 )
-HEADER_TEXT = _text("a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name")
-PERCENT_TEXT = _text("a valid percent string must be a numeric string followed by an ending '%'", _PERCENT, "1%", "93%")
-WILDCARD_TEXT = _text(
+_header = Format("[-A-Za-z0-9]+", "a valid HTTP header must consist of alphanumeric characters or '-'", "X-Header-Name")
+_percent = Format("[0-9]+%", "a valid percent string must be a numeric string followed by an ending '%'", "1%", "93%")
+_wildcard = Format(
+    rf"\*\.{SUBDOMAIN}",
     "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must consist of "
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
-    rf"\*\.{_SUBDOMAIN}",
     "*.example.com",
 )
-LOOSE_SUBDOMAIN_TEXT = _text(
+_loose_subdomain = Format(
+    rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*",
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
     "and must start and end with an alphanumeric character",
-    _SUBDOMAIN,
     "example.com",
+    shown_pattern=SUBDOMAIN,  # upstream shows the strict one
 )
+RELAXED_ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
@@ -91,29 +81,24 @@ def env_name_texts(value: str, relaxed: bool) -> list[str]:
     if relaxed:
         fits = all(char.isascii() and char.isprintable() and char != "=" for char in value)
         return [] if fits else [RELAXED_ENV_TEXT]
-    texts = [] if re.fullmatch(_ENV_NAME, value) else [ENV_TEXT]
-    return texts + _backsteps(value)
+    return _env_name.texts(value) + _backsteps(value)
 
 
 def config_key_texts(value: str) -> list[str]:
     """A key of a config map or secret."""
-    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
-    if not re.fullmatch(_CONFIG_KEY, value):
-        texts.append(CONFIG_KEY_TEXT)
-    return texts + _backsteps(value)
+    return max_length_texts(value, SUBDOMAIN_LENGTH) + _config_key.texts(value) + _backsteps(value)
 
 
 def header_texts(value: str) -> list[str]:
-    return [] if re.fullmatch(_HEADER, value) else [HEADER_TEXT]
+    return _header.texts(value)
 
 
 def percent_texts(value: str) -> list[str]:
-    return [] if re.fullmatch(_PERCENT, value) else [PERCENT_TEXT]
+    return _percent.texts(value)
 
 
 def wildcard_subdomain_texts(value: str) -> list[str]:
-    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
-    return texts if re.fullmatch(rf"\*\.{_SUBDOMAIN}", value) else [*texts, WILDCARD_TEXT]
+    return max_length_texts(value, SUBDOMAIN_LENGTH) + _wildcard.texts(value)
 
 
 def port_number_texts(value: int) -> list[str]:
@@ -161,12 +146,12 @@ def cidr(value: str, path: Path) -> Errors:
     return [] if parse_cidr(value) is not None else [invalid(path, value, CIDR_TEXT)]
 
 
-def each(texts: Iterable[str], value: Any, path: Path) -> Errors:
+def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
     """An Invalid error for each text about a value."""
     return [invalid(path, value, text) for text in texts]
 
 
-def together(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
+def invalid_text(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
     """One Invalid error with all texts about a value."""
     return [invalid(path, value, about + ",".join(texts))] if texts else []
 
@@ -187,33 +172,30 @@ def service_port(service: dict[str, Any], path: Path) -> Errors:
 
 
 def label(value: str, path: Path) -> Errors:
-    return each(dns_label_texts(value), value, path)
+    return invalid_texts(dns_label_texts(value), value, path)
 
 
 def subdomain(value: str, path: Path) -> Errors:
-    return each(dns_subdomain_texts(value), value, path)
+    return invalid_texts(dns_subdomain_texts(value), value, path)
 
 
 def loose_subdomain(value: str, path: Path) -> Errors:
     """A subdomain whose labels may have underscores: those of DNS service discovery."""
-    texts = [f"must be no more than {SUBDOMAIN_LENGTH} characters"] if size(value) > SUBDOMAIN_LENGTH else []
-    if not re.fullmatch(_LOOSE_SUBDOMAIN, value):
-        texts.append(LOOSE_SUBDOMAIN_TEXT)
-    return each(texts, value, path)
+    return invalid_texts(max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain.texts(value), value, path)
 
 
 def qualified(value: str, path: Path) -> Errors:
-    return each(qualified_name_texts(value), value, path)
+    return invalid_texts(qualified_name_texts(value), value, path)
 
 
 def label_1035(value: str, path: Path) -> Errors:
-    return together(dns_1035_label_texts(value), value, path)
+    return invalid_text(dns_1035_label_texts(value), value, path)
 
 
 def kind(value: str, path: Path) -> Errors:
     """The name of a kind: a label but for its case."""
     about = "may have mixed case, but should otherwise match: "
-    return together(dns_1035_label_texts(value.lower()), value, path, about)
+    return invalid_text(dns_1035_label_texts(value.lower()), value, path, about)
 
 
 def domain(value: str, path: Path, *, dots: int, told: str) -> Errors:
@@ -221,7 +203,7 @@ def domain(value: str, path: Path, *, dots: int, told: str) -> Errors:
     if not value:
         return [required(path)]
     if texts := dns_subdomain_texts(value):
-        return together(texts, value, path)
+        return invalid_text(texts, value, path)
     return [] if value.count(".") >= dots else [invalid(path, value, f"should be a domain with at least {told}")]
 
 
@@ -232,7 +214,7 @@ def domain_path(value: str, path: Path) -> Errors:
         return [required(path)]
     if not host or not rest:
         return [invalid(path, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = each(dns_subdomain_texts(host), host, path)
+    errors = invalid_texts(dns_subdomain_texts(host), host, path)
     if not re.fullmatch(_DOMAIN_PATH, rest):
         errors.append(invalid(path, rest, f"Invalid path (regex used for validation is '{_DOMAIN_PATH}')"))
     return errors
@@ -241,8 +223,8 @@ def domain_path(value: str, path: Path) -> Errors:
 def port(value: int | str | None, path: Path) -> Errors:
     """A port by number or by name."""
     if isinstance(value, str):
-        return each(port_name_texts(value), value, path)
-    return each(port_number_texts(value or 0), value or 0, path)
+        return invalid_texts(port_name_texts(value), value, path)
+    return invalid_texts(port_number_texts(value or 0), value or 0, path)
 
 
 def nonnegative(value: int | None, path: Path) -> Errors:
@@ -256,7 +238,7 @@ def choice(value: Any, allowed: Sequence[str], path: Path, *, needed: bool = Fal
     return [] if value in allowed else [not_supported(path, value or "", allowed)]
 
 
-def wanted(obj: Obj, path: Path, *names: str) -> Errors:
+def require_fields(obj: Obj, path: Path, *names: str) -> Errors:
     """Fields that may not be empty."""
     return [required(path.child(name)) for name in names if obj.get(name) in (None, "", [], {})]
 
@@ -270,8 +252,8 @@ def labels(values: dict[str, str] | None, path: Path) -> Errors:
     """Keys and values that a label can have."""
     errors: Errors = []
     for key, value in (values or {}).items():
-        errors += each(qualified_name_texts(key), key, path)
-        errors += each(label_value_texts(value), value, path)
+        errors += invalid_texts(qualified_name_texts(key), key, path)
+        errors += invalid_texts(label_value_texts(value), value, path)
     return errors
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.admission.validation.formats import each, labels, qualified
+from understudy.admission.validation.formats import invalid_texts, labels, qualified
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 from understudy.machinery.validation.names import label_value_texts
@@ -24,7 +24,7 @@ def requirement(item: Obj, path: Path, *, any_values: bool = False, any_operator
     errors = operands(item, path, any_operator=any_operator) + qualified(item.get("key", ""), path.child("key"))
     if not any_values:
         for i, value in enumerate(item.get("values") or ()):
-            errors += each(label_value_texts(value), value, path.child("values").index(i))
+            errors += invalid_texts(label_value_texts(value), value, path.child("values").index(i))
     return errors
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.compose import Check
-from understudy.admission.validation.formats import each
+from understudy.admission.validation.formats import invalid_texts
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
@@ -72,7 +72,7 @@ def binding(kinds: Sequence[str]) -> Check:
         if not ref.get("name"):
             errors.append(required(path.child("name")))
         else:
-            errors += each(path_segment_name(ref["name"], False), ref["name"], path.child("name"))
+            errors += invalid_texts(path_segment_name(ref["name"], False), ref["name"], path.child("name"))
         for i, subject in enumerate(obj.get("subjects") or ()):
             errors += _subject(subject, "Role" in kinds, Path("subjects").index(i))
         return errors
@@ -86,7 +86,7 @@ def _subject(subject: Obj, namespaced: bool, path: Path) -> Errors:
     match subject.get("kind", ""):
         case "ServiceAccount":
             if name:
-                errors += each(subdomain_name(name, False), name, path.child("name"))
+                errors += invalid_texts(subdomain_name(name, False), name, path.child("name"))
             if group:
                 errors.append(not_supported(path.child("apiGroup"), group, [""]))
             if not namespaced and not subject.get("namespace"):

@@ -7,7 +7,7 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.core.volumes.volume_sources import csi_driver
-from understudy.admission.validation.formats import choice, each, nonnegative, qualified
+from understudy.admission.validation.formats import choice, invalid_texts, nonnegative, qualified
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
@@ -174,7 +174,7 @@ def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def capacity(obj: Obj, ctx: Context) -> Errors:
     errors = label_selectors.validate(obj.get("nodeTopology"), Path("nodeTopology"))
     name, amount = obj.get("storageClassName", ""), obj.get("capacity")
-    errors += each(dns_subdomain_texts(name), name, Path("storageClassName"))
+    errors += invalid_texts(dns_subdomain_texts(name), name, Path("storageClassName"))
     if amount is not None and parse(amount) < parse("0"):
         errors.append(invalid(Path("capacity"), amount, "must be greater than or equal to 0"))
     return errors
@@ -195,7 +195,7 @@ def attachment(obj: Obj, ctx: Context) -> Errors:
     errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"))
     volume = (spec.get("source") or {}).get("persistentVolumeName")
     if volume is not None:
-        errors += each(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))
+        errors += invalid_texts(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))
     return errors
 
 
@@ -204,7 +204,7 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     errors = [] if spec.get("attacher") else [required(_SPEC.child("attacher"))]
     errors += _source(spec.get("source") or {}, _SPEC.child("source"))
     node = spec.get("nodeName", "")
-    errors += each(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
+    errors += invalid_texts(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
     metadata = status.get("attachmentMetadata") or {}
     if sum(size(key) + size(value) for key, value in metadata.items()) > ATTACHMENT_SIZE:
         errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, in_bytes=True))

@@ -10,8 +10,8 @@ import re
 LABEL_LENGTH = 63
 SUBDOMAIN_LENGTH = 253
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = rf"{LABEL}(\.{LABEL})*"
 _RFC_1035_LABEL = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _QUALIFIED = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _C_IDENTIFIER = "[A-Za-z_][A-Za-z0-9_]*"
@@ -22,34 +22,37 @@ _ENDS = "and must start and end with an alphanumeric character"
 _WORD = f"must consist of alphanumeric characters, '-', '_' or '.', {_ENDS}"
 
 
-class _Format:
-    """A pattern and what is said of a text that does not match it."""
+class Format:
+    """A pattern, and the text about values that do not match it (upstream: `validation.RegexError`)."""
 
-    def __init__(self, pattern: str, rule: str, *examples: str) -> None:
+    def __init__(self, pattern: str, rule: str, *examples: str, shown_pattern: str = "") -> None:
+        """`shown_pattern` stands in the text instead of the pattern."""
         self._regex = re.compile(pattern)
-        given = " or ".join(f"'{example}', " for example in examples)
-        self.text = f"{rule} (e.g. {given}regex used for validation is '{pattern}')"
+        listed = " or ".join(f"'{example}', " for example in examples)
+        self.text = f"{rule} (e.g. {listed}regex used for validation is '{shown_pattern or pattern}')"
 
     def fits(self, value: str) -> bool:
+        """Report whether a value matches the pattern."""
         return self._regex.fullmatch(value) is not None
 
     def texts(self, value: str) -> list[str]:
+        """Return the text if a value does not match the pattern."""
         return [] if self.fits(value) else [self.text]
 
 
-_label = _Format(_LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
-_subdomain = _Format(_SUBDOMAIN, f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}", "example.com")
-_rfc_1035_label = _Format(
+_label = Format(LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
+_subdomain = Format(SUBDOMAIN, f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}", "example.com")
+_rfc_1035_label = Format(
     _RFC_1035_LABEL,
     f"a DNS-1035 label {_LOWER} or '-', start with an alphabetic character, and end with an alphanumeric character",
     "my-name",
     "abc-123",
 )
-_qualified = _Format(_QUALIFIED, _WORD, "MyName", "my.name", "123-abc")
-_label_value = _Format(
+_qualified = Format(_QUALIFIED, _WORD, "MyName", "my.name", "123-abc")
+_label_value = Format(
     f"({_QUALIFIED})?", f"a valid label must be an empty string or {_WORD[5:]}", "MyValue", "my_value", "12345"
 )
-_c_identifier = _Format(
+_c_identifier = Format(
     _C_IDENTIFIER,
     "a valid C identifier must start with alphabetic character or '_', "
     "followed by a string of alphanumeric characters or '_'",
@@ -57,7 +60,7 @@ _c_identifier = _Format(
     "MY_NAME",
     "MyName",
 )
-_reason = _Format(
+_reason = Format(
     _REASON,
     "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
     "characters or '_,:', and must end with an alphanumeric character or '_'",
@@ -79,13 +82,14 @@ def go_lower(text: str) -> str:
     return text.replace("\u0130", "i").lower()
 
 
-def _longer(text: str, limit: int) -> list[str]:
+def max_length_texts(text: str, limit: int) -> list[str]:
+    """Return what is wrong with a text of more than `limit` bytes (upstream: `validation.MaxLenError`)."""
     return [f"must be no more than {limit} characters"] if size(text) > limit else []
 
 
 def dns_label_texts(value: str) -> list[str]:
     """RFC 1123 label: lower case, up to 63."""
-    texts = _longer(value, LABEL_LENGTH)
+    texts = max_length_texts(value, LABEL_LENGTH)
     if not _label.fits(value):
         texts.append("must not contain dots" if _subdomain.fits(value) else _label.text)
     return texts
@@ -93,12 +97,12 @@ def dns_label_texts(value: str) -> list[str]:
 
 def dns_subdomain_texts(value: str) -> list[str]:
     """RFC 1123 subdomain: labels with dots between them, up to 253."""
-    return _longer(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
+    return max_length_texts(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
 
 
 def dns_1035_label_texts(value: str) -> list[str]:
     """RFC 1035 label: starts with a letter."""
-    return _longer(value, LABEL_LENGTH) + _rfc_1035_label.texts(value)
+    return max_length_texts(value, LABEL_LENGTH) + _rfc_1035_label.texts(value)
 
 
 def qualified_name_texts(value: str) -> list[str]:
@@ -113,12 +117,12 @@ def qualified_name_texts(value: str) -> list[str]:
     if slash:
         found = dns_subdomain_texts(prefix) if prefix else ["must be non-empty"]
         texts += [f"prefix part {text}" for text in found]
-    found = _longer(name, LABEL_LENGTH) if name else ["must be non-empty"]
+    found = max_length_texts(name, LABEL_LENGTH) if name else ["must be non-empty"]
     return texts + [f"name part {text}" for text in found + _qualified.texts(name)]
 
 
 def label_value_texts(value: str) -> list[str]:
-    return _longer(value, LABEL_LENGTH) + _label_value.texts(value)
+    return max_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
 
 
 def c_identifier_texts(value: str) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.admissionregistration.expressions import Expressions
-from understudy.admission.validation.formats import choice, each, qualified
+from understudy.admission.validation.formats import choice, invalid_texts, qualified
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
@@ -38,7 +38,7 @@ def _named(item: Obj, path: Path) -> Errors:
     names, where = item.get("resourceNames") or [], path.child("resourceNames")
     errors: Errors = []
     for i, name in enumerate(names):
-        errors += each(path_segment_name(name, False), name, where.index(i))
+        errors += invalid_texts(path_segment_name(name, False), name, where.index(i))
         if name in names[:i]:
             errors.append(duplicate(where.index(i), name))
     return errors + rule(item, path)

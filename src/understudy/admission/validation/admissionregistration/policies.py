@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
-from understudy.admission.validation.formats import choice, each, kind, message, qualified, together
+from understudy.admission.validation.formats import choice, invalid_text, invalid_texts, kind, message, qualified
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -71,7 +71,7 @@ def _api_version(text: str, path: Path) -> Errors:
     group, _, version = text.rpartition("/")
     errors: Errors = []
     for part, texts in ((group, dns_subdomain_texts), (version, dns_1035_label_texts)):
-        errors += together(texts(part), part, path) if part else []
+        errors += invalid_text(texts(part), part, path) if part else []
     return errors if version else [*errors, invalid(path, text, "version must be specified")]
 
 
@@ -158,7 +158,7 @@ def binding(obj: Obj, ctx: Context) -> Errors:
     """A ValidatingAdmissionPolicyBinding."""
     spec = obj["spec"]
     name, path = spec.get("policyName", ""), _SPEC.child("policyName")
-    errors = each(subdomain_name(name, False), name, path) if name else [required(path)]
+    errors = invalid_texts(subdomain_name(name, False), name, path) if name else [required(path)]
     if spec.get("paramRef") is not None:
         errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
     misspelt = ctx.release < V1_32  # so it stands in the release
@@ -169,7 +169,7 @@ def binding(obj: Obj, ctx: Context) -> Errors:
 
 def _param_ref(ref: Obj, path: Path) -> Errors:
     name, selector, action = ref.get("name", ""), ref.get("selector"), ref.get("parameterNotFoundAction")
-    errors = each(path_segment_name(name, False), name, path.child("name")) if name else []
+    errors = invalid_texts(path_segment_name(name, False), name, path.child("name")) if name else []
     both = bool(name) and selector is not None
     errors += [forbidden(path.child("name"), _EXCLUSIVE)] if both else []
     errors += label_selectors.validate(selector, path.child("selector"))

@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
-from understudy.admission.validation.formats import choice, domain, each, service_port
+from understudy.admission.validation.formats import choice, domain, invalid_texts, service_port
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import Version
@@ -73,7 +73,7 @@ def reviews(versions: Sequence[str], path: Path) -> Errors:
         if version in versions[:i]:
             errors.append(invalid(path.index(i), version, "duplicate version"))
         else:
-            errors += each(dns_1035_label_texts(version), version, path.index(i))
+            errors += invalid_texts(dns_1035_label_texts(version), version, path.index(i))
     if not set(versions) & set(REVIEWS):
         shown = Typed(versions, "[]string")
         errors.append(invalid(path, shown, f"must include at least one of {', '.join(REVIEWS)}"))

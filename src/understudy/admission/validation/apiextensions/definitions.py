@@ -16,7 +16,7 @@ from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions import versions as definition_versions
 from understudy.admission.validation.apiextensions.versions import schema_of
 from understudy.admission.validation.compose import Update, all_of
-from understudy.admission.validation.formats import choice, domain, each, indexed, kind, label_1035
+from understudy.admission.validation.formats import choice, domain, indexed, invalid_texts, kind, label_1035
 from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadata
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
@@ -142,7 +142,7 @@ def _versions(spec: Obj, path: Path) -> Errors:
     texts = [text for wrong, text in checks if wrong]
     if not texts:
         return []
-    return each(texts, Typed.of_field(spec, "versions", f"[]{_GO}.CustomResourceDefinitionVersion"), path)
+    return invalid_texts(texts, Typed.of_field(spec, "versions", f"[]{_GO}.CustomResourceDefinitionVersion"), path)
 
 
 def _names(names: Obj, path: Path) -> Errors:

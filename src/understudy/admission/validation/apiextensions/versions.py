@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
-from understudy.admission.validation.formats import each, label_1035
+from understudy.admission.validation.formats import invalid_texts, label_1035
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import size
@@ -41,7 +41,9 @@ def validate(version: Obj, spec: Obj, path: Path) -> Errors:
     """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
-    errors += each(_warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning"))
+    errors += invalid_texts(
+        _warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning")
+    )
     return errors + part(version, "schema", has_status(version) or has_status(spec), path)
 
 

@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
-from understudy.admission.validation.formats import each, nonnegative, percent_texts
+from understudy.admission.validation.formats import invalid_texts, nonnegative, percent_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.bad_values import Typed
@@ -99,7 +99,7 @@ def int_or_string(value: int | str) -> Any:
 def count_or_percent(value: int | str, path: Path) -> Errors:
     """A number of pods, or their share: "25%"."""
     if isinstance(value, str):
-        return each(percent_texts(value), int_or_string(value), path)
+        return invalid_texts(percent_texts(value), int_or_string(value), path)
     return nonnegative(value, path)
 
 

@@ -6,7 +6,7 @@ import base64
 import binascii
 
 from understudy.admission.context import Context
-from understudy.admission.validation.formats import config_key_texts, each
+from understudy.admission.validation.formats import config_key_texts, invalid_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.golang.json_reader import DecodeError, parse, to_text
 from understudy.machinery.golang.json_scalars import python_value
@@ -28,7 +28,7 @@ _NEEDED = {
 
 
 def _keys(data: dict[str, str] | None, path: Path) -> Errors:
-    return [error for key in data or () for error in each(config_key_texts(key), key, path.key(key))]
+    return [error for key in data or () for error in invalid_texts(config_key_texts(key), key, path.key(key))]
 
 
 def _bytes(text: str | None) -> bytes:
@@ -43,7 +43,7 @@ def config_map(obj: Obj, ctx: Context) -> Errors:
     path = Path("data")
     errors: Errors = []
     for key in data:
-        errors += each(config_key_texts(key), key, path.key(key))
+        errors += invalid_texts(config_key_texts(key), key, path.key(key))
         if key in binary:
             errors.append(invalid(path.key(key), key, "duplicate of key present in binaryData"))
     errors += _keys(binary, Path("binaryData"))

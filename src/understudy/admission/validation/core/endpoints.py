@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.core.containers.containers import PROTOCOLS
 from understudy.admission.validation.formats import (
     choice,
-    each,
+    invalid_texts,
     ip,
     label,
     labels,
@@ -66,7 +66,7 @@ def _address(address: Obj, path: Path) -> Errors:
     if host:
         errors += label(host, path.child("hostname"))
     if node is not None:
-        errors += each(subdomain_name(node, False), node, path.child("nodeName"))
+        errors += invalid_texts(subdomain_name(node, False), node, path.child("nodeName"))
     return errors + special(value, path.child("ip"))
 
 
@@ -77,7 +77,7 @@ def _port(port: Obj, named: bool, path: Path) -> Errors:
         errors += label(name, path.child("name"))
     elif named:
         errors.append(required(path.child("name")))
-    errors += each(port_number_texts(number), number, path.child("port"))
+    errors += invalid_texts(port_number_texts(number), number, path.child("port"))
     errors += choice(port.get("protocol", ""), PROTOCOLS, path.child("protocol"), needed=True)
     if port.get("appProtocol") is not None:
         errors += qualified(port["appProtocol"], path.child("appProtocol"))
@@ -116,7 +116,7 @@ def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
         errors += _slice_address(address, kind, here.index(i))
     if endpoint.get("nodeName") is not None:
         name = endpoint["nodeName"]
-        errors += each(subdomain_name(name, False), name, path.child("nodeName"))
+        errors += invalid_texts(subdomain_name(name, False), name, path.child("nodeName"))
     topology = endpoint.get("deprecatedTopology") or {}
     if len(topology) > 16:
         errors.append(too_many(path.child("deprecatedTopology"), len(topology), 16))
@@ -150,7 +150,7 @@ def _zones(found: Sequence[Obj], path: Path) -> Errors:
         name = zone.get("name", "")
         if any(z.get("name") == name for z in found[:i]):
             errors.append(duplicate(path.index(i).child("name"), name))
-        errors += each(label_value_texts(name), name, path.index(i).child("name"))
+        errors += invalid_texts(label_value_texts(name), name, path.index(i).child("name"))
     return errors
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
-from understudy.admission.validation.formats import each, qualified
+from understudy.admission.validation.formats import invalid_texts, qualified
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required
@@ -33,7 +33,7 @@ def _any(event: Obj, controller: str) -> Errors:
     if not event.get("eventTime"):
         if involved != namespace and (involved or namespace != "default"):
             errors.append(mismatch)
-        return errors + each(dns_subdomain_texts(namespace), namespace, Path("namespace"))
+        return errors + invalid_texts(dns_subdomain_texts(namespace), namespace, Path("namespace"))
     if not involved and namespace not in ("default", "kube-system"):
         errors.append(mismatch)
     reporter = event.get("reportingComponent", "")
@@ -47,7 +47,7 @@ def _any(event: Obj, controller: str) -> Errors:
             errors.append(invalid(Path(name), "", f"can have at most {limit} characters"))
     if size(event.get("message", "")) > _NOTE:
         errors.append(invalid(Path("message"), "", f"can have at most {_NOTE} characters"))
-    return errors + each(dns_subdomain_texts(namespace), namespace, Path("namespace"))
+    return errors + invalid_texts(dns_subdomain_texts(namespace), namespace, Path("namespace"))
 
 
 def create_new(event: Obj, ctx: Context) -> Errors:

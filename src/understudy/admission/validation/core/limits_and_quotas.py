@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.core.containers import resources
-from understudy.admission.validation.formats import each
+from understudy.admission.validation.formats import invalid_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
@@ -25,7 +25,7 @@ def limit_range(obj: Obj, ctx: Context) -> Errors:
     for i, item in enumerate(obj["spec"].get("limits") or ()):
         path, kind = Path("spec", "limits").index(i), item.get("type", "")
         texts = qualified_name_texts(kind)
-        errors += each(texts, kind, path.child("type"))
+        errors += invalid_texts(texts, kind, path.child("type"))
         if not texts and "/" not in kind and kind not in _TYPES:
             errors.append(invalid(path.child("type"), kind, "must be a standard limit type or fully qualified"))
         if kind in seen:

@@ -19,15 +19,15 @@ _RENAMED = {
 }
 
 
-def is_same(found: Any, before: Any) -> bool:
+def equal_ignoring_beta_labels(found: Any, before: Any) -> bool:
     """Whether a selector (or a part of one) is as it was, but for labels whose names have left beta."""
     if isinstance(found, dict) and isinstance(before, dict):
         return found.keys() == before.keys() and all(
-            found[name] in (was, _RENAMED.get(was)) if name == "key" else is_same(found[name], was)
+            found[name] in (was, _RENAMED.get(was)) if name == "key" else equal_ignoring_beta_labels(found[name], was)
             for name, was in before.items()
         )
     if isinstance(found, list) and isinstance(before, list):
-        return len(found) == len(before) and all(map(is_same, found, before))
+        return len(found) == len(before) and all(map(equal_ignoring_beta_labels, found, before))
     return bool(found == before)
 
 

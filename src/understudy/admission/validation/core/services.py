@@ -12,7 +12,7 @@ from understudy.admission.validation.core.endpoints import special
 from understudy.admission.validation.formats import (
     choice,
     cidr,
-    each,
+    invalid_texts,
     ip,
     label,
     labels,
@@ -99,7 +99,7 @@ def _port(item: Obj, named: bool, names: set[str], path: Path) -> Errors:
         names.add(name)
     elif named:
         errors.append(required(path.child("name")))
-    errors += each(port_number_texts(number), number, path.child("port"))
+    errors += invalid_texts(port_number_texts(number), number, path.child("port"))
     errors += choice(item.get("protocol", ""), PROTOCOLS, path.child("protocol"), needed=True)
     errors += port(item.get("targetPort"), path.child("targetPort"))
     if item.get("appProtocol") is not None:
@@ -190,7 +190,7 @@ def _traffic(spec: Obj) -> Errors:
             text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
             errors.append(invalid(path, number, text))
     else:
-        errors += each(port_number_texts(number), number, path) if number else [required(path)]
+        errors += invalid_texts(port_number_texts(number), number, path) if number else [required(path)]
     internal, path = spec.get("internalTrafficPolicy"), SPEC.child("internalTrafficPolicy")
     if internal is not None:
         errors += choice(internal, ("Cluster", "Local"), path)
@@ -257,7 +257,7 @@ def _ingress(item: Obj, path: Path, ctx: Context) -> Errors:
 
 
 def load_balancer_host(host: str, path: Path) -> Errors:
-    errors = each(dns_subdomain_texts(host), host, path)
+    errors = invalid_texts(dns_subdomain_texts(host), host, path)
     if parse_ip(host) is not None:
         errors.append(invalid(path, host, "must be a DNS name, not an IP address"))
     return errors

@@ -6,8 +6,8 @@ from understudy.admission.context import Context
 from understudy.admission.validation.formats import (
     choice,
     domain_path,
-    each,
     indexed,
+    invalid_texts,
     ip,
     label,
     parse_ip,
@@ -57,7 +57,7 @@ def validate(obj: Obj, ctx: Context) -> Errors:
 
 
 def _host(host: str, path: Path) -> Errors:
-    return each(wildcard_subdomain_texts(host), host, path) if "*" in host else subdomain(host, path)
+    return invalid_texts(wildcard_subdomain_texts(host), host, path) if "*" in host else subdomain(host, path)
 
 
 def _tls(found: Obj, path: Path) -> Errors:
@@ -100,15 +100,15 @@ def _backend(backend: Obj, path: Path) -> Errors:
     if service is None:
         return [invalid(path, "", "resource or service backend is required")]
     name, where = service.get("name", ""), path.child("service", "name")
-    errors = each(dns_1035_label_texts(name), name, where) if name else [required(where)]
+    errors = invalid_texts(dns_1035_label_texts(name), name, where) if name else [required(where)]
     port = service.get("port") or {}
     named, number, where = port.get("name", ""), port.get("number", 0), path.child("service", "port")
     if named and number:
         return [*errors, invalid(path, "", "cannot set both port name & port number")]
     if named:
-        return errors + each(port_name_texts(named), named, where.child("name"))
+        return errors + invalid_texts(port_name_texts(named), named, where.child("name"))
     if number:
-        return errors + each(port_number_texts(number), number, where.child("number"))
+        return errors + invalid_texts(port_number_texts(number), number, where.child("number"))
     return [*errors, required(path, "port name or number is required")]
 
 
@@ -118,7 +118,7 @@ def _reference(ref: Obj, path: Path) -> Errors:
     for name in ("kind", "name"):
         value = ref.get(name, "")
         if value:
-            errors += each(path_segment_name(value, False), value, path.child(name))
+            errors += invalid_texts(path_segment_name(value, False), value, path.child(name))
         else:
             errors.append(required(path.child(name), f"{name} is required"))
     return errors

@@ -7,8 +7,8 @@ from understudy.admission.validation import label_selectors
 from understudy.admission.validation.formats import (
     choice,
     cidr,
-    each,
     indexed,
+    invalid_texts,
     parse_cidr,
     port_name_texts,
     port_number_texts,
@@ -41,15 +41,15 @@ def _port(found: Obj, path: Path) -> Errors:
     where, where_end = path.child("port"), path.child("endPort")
     errors = [] if protocol is None else choice(protocol, _PROTOCOLS, path.child("protocol"))
     if isinstance(port, int):
-        errors += each(port_number_texts(port), port, where)
+        errors += invalid_texts(port_number_texts(port), port, where)
         if end is not None and end < port:
             errors.append(invalid(where_end, port, "must be greater than or equal to `port`"))
-        return errors + ([] if end is None else each(port_number_texts(end), end, where_end))
+        return errors + ([] if end is None else invalid_texts(port_number_texts(end), end, where_end))
     if end is not None:
         why = "specified" if port is None else "non-numeric"
         text = f"may not be specified when `port` is {'not ' if port is None else ''}{why}"
         errors.append(invalid(where_end, end, text))
-    return errors + ([] if port is None else each(port_name_texts(port), port, where))
+    return errors + ([] if port is None else invalid_texts(port_name_texts(port), port, where))
 
 
 def _peer(found: Obj, path: Path) -> Errors:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from understudy.admission.validation.core import nodeselector
-from understudy.admission.validation.each import each
+from understudy.admission.validation.each import validate_list
+from understudy.admission.validation.formats import label
 from understudy.admission.validation.resource import configuration, identifiers
 from understudy.admission.validation.resource.devices import references
 from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, Limits
@@ -46,14 +47,14 @@ def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits)
     """An allocation for requests with those names."""
     devices, where = allocation.get("devices") or {}, path.child("devices")
     errors = [
-        *each(
+        *validate_list(
             devices.get("results"),
             RESULTS,
             lambda result, here: _result(result, here, names, limits),
             where.child("results"),
             limits,
         ),
-        *each(
+        *validate_list(
             devices.get("config"),
             ALLOCATED_CONFIGS,
             lambda config, here: _config(config, here, names, limits),
@@ -64,7 +65,7 @@ def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits)
     if (selector := allocation.get("nodeSelector")) is not None:
         errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=limits.any_node_value)
     if controller := allocation.get("controller"):
-        errors += identifiers.driver(controller, path.child("controller"), limits)
+        errors += identifiers.driver(controller, path.child("controller"))
     return errors
 
 
@@ -78,9 +79,9 @@ def _result(result: Obj, path: Path, names: frozenset[str], limits: Limits) -> E
 def device(entry: Obj, path: Path, limits: Limits) -> Errors:
     """The three names that say which device it is."""
     return [
-        *identifiers.driver(entry.get("driver", ""), path.child("driver"), limits),
+        *identifiers.driver(entry.get("driver", ""), path.child("driver")),
         *identifiers.pool(entry.get("pool", ""), path.child("pool"), limits),
-        *identifiers.label(entry.get("device", ""), path.child("device")),
+        *label(entry.get("device", ""), path.child("device")),
     ]
 
 

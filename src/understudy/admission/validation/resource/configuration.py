@@ -8,9 +8,9 @@ from understudy.admission.validation.resource import identifiers
 from understudy.admission.validation.resource.release_rules import Limits
 from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, invalid, required
+from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long
 
-OMITTED = "<value omitted>"
+_OMITTED_VALUE = "<value omitted>"
 
 
 def validate(config: Obj, path: Path, limits: Limits) -> Errors:
@@ -20,7 +20,7 @@ def validate(config: Obj, path: Path, limits: Limits) -> Errors:
         return [required(path.child("opaque"))]
     here = path.child("opaque")
     return [
-        *identifiers.driver(opaque.get("driver", ""), here.child("driver"), limits),
+        *identifiers.driver(opaque.get("driver", ""), here.child("driver")),
         *raw_object(opaque.get("parameters"), here.child("parameters"), limits),
     ]
 
@@ -31,5 +31,5 @@ def raw_object(value: Any, path: Path, limits: Limits) -> Errors:
         return [required(path)]
     length = len(value.source if isinstance(value, Raw) else encode(value))
     if limits.opaque_length is not None and length > limits.opaque_length:
-        return [limits.too_long(path, limits.opaque_length)]
-    return [] if isinstance(value, dict) else [invalid(path, OMITTED, "parameters must be a valid JSON object")]
+        return [too_long(path, limits.opaque_length)]
+    return [] if isinstance(value, dict) else [invalid(path, _OMITTED_VALUE, "parameters must be a valid JSON object")]

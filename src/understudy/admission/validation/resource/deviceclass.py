@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from understudy.admission.validation.core import nodeselector
-from understudy.admission.validation.each import each
+from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.resource import configuration, devices
-from understudy.admission.validation.resource.equality import same
+from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import CONFIGS, Limits
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
@@ -14,11 +14,11 @@ from understudy.machinery.validation.field import Errors, Path
 def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
     """A spec, and the one that it replaces: lists that are as before are taken for known."""
     selectors, configs = (
-        limits.stored if old is not None and same(spec.get(name), old.get(name)) else limits
+        limits.stored if old is not None and semantic_deep_equal(spec.get(name), old.get(name)) else limits
         for name in ("selectors", "config")
     )
     errors = devices.selectors(spec.get("selectors"), path, selectors)
-    errors += each(
+    errors += validate_list(
         spec.get("config"),
         CONFIGS,
         lambda config, here: configuration.validate(config, here, configs),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.each import duplicates, validate_list
+from understudy.admission.validation.formats import label, subdomain
 from understudy.admission.validation.resource import configuration, identifiers, selector
 from understudy.admission.validation.resource.release_rules import CONFIGS, CONSTRAINTS, REQUESTS, SELECTORS, Limits
 from understudy.machinery.types import Obj
@@ -19,16 +20,16 @@ def validate(claim: Obj, path: Path, limits: Limits) -> Errors:
     requests = claim.get("requests") or ()
     where = path.child("requests")
     return [
-        *each(requests, REQUESTS, lambda request, here: _request(request, here, limits), where, limits),
+        *validate_list(requests, REQUESTS, lambda request, here: _request(request, here, limits), where, limits),
         *duplicates((request.get("name", "") for request in requests), where, "name"),
-        *each(
+        *validate_list(
             claim.get("constraints"),
             CONSTRAINTS,
             lambda constraint, here: _constraint(constraint, here, names, limits),
             path.child("constraints"),
             limits,
         ),
-        *each(
+        *validate_list(
             claim.get("config"),
             CONFIGS,
             lambda config, here: _config(config, here, names, limits),
@@ -45,23 +46,25 @@ def request_names(claim: Obj) -> frozenset[str]:
 def references(names: Any, path: Path, requests: frozenset[str], limits: Limits) -> Errors:
     """The requests that a constraint or configuration is about, each once."""
     return [
-        *each(names, REQUESTS, lambda name, here: identifiers.request_reference(name, here, requests), path, limits),
+        *validate_list(
+            names, REQUESTS, lambda name, here: identifiers.request_reference(name, here, requests), path, limits
+        ),
         *duplicates(names or (), path),
     ]
 
 
 def _request(request: Obj, path: Path, limits: Limits) -> Errors:
-    errors = identifiers.label(request.get("name", ""), path.child("name"))
+    errors = label(request.get("name", ""), path.child("name"))
     class_name = request.get("deviceClassName", "")
     where = path.child("deviceClassName")
-    errors += identifiers.subdomain(class_name, where) if class_name else [required(where)]
+    errors += subdomain(class_name, where) if class_name else [required(where)]
     errors += selectors(request.get("selectors"), path, limits)
     return errors + _count(request, path)
 
 
 def selectors(values: Any, path: Path, limits: Limits) -> Errors:
     """The `selectors` of a request or class, whose path is given."""
-    return each(
+    return validate_list(
         values, SELECTORS, lambda value, here: selector.validate(value, here, limits), path.child("selectors"), limits
     )
 

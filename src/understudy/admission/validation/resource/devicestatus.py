@@ -6,7 +6,7 @@ import ipaddress
 import re
 
 from understudy.admission.validation import conditions
-from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.each import duplicates, validate_list
 from understudy.admission.validation.resource import allocation, configuration
 from understudy.admission.validation.resource.allocation import DeviceID
 from understudy.admission.validation.resource.release_rules import (
@@ -18,7 +18,7 @@ from understudy.admission.validation.resource.release_rules import (
 )
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed
-from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 from understudy.machinery.validation.names import size
 
 _OCTETS = re.compile(r"(\d+)\.(\d+)\.(\d+)\.(\d+)", re.ASCII)
@@ -31,7 +31,7 @@ def validate(status: Obj, path: Path, limits: Limits) -> Errors:
     entries = status.get("devices") or ()
     allocated = frozenset(allocation.allocated(status))
     return [
-        *each(entries, None, lambda entry, here: _entry(entry, here, allocated, limits), path, limits),
+        *validate_list(entries, None, lambda entry, here: _entry(entry, here, allocated, limits), path, limits),
         *duplicates((Printed(str(DeviceID.of(entry))) for entry in entries), path, "deviceID"),
     ]
 
@@ -55,12 +55,12 @@ _NETWORK_LENGTHS = {"interfaceName": INTERFACE_LENGTH, "hardwareAddress": HARDWA
 
 def _network(data: Obj, path: Path, limits: Limits) -> Errors:
     errors = [
-        limits.too_long(path.child(name), length)
+        too_long(path.child(name), length)
         for name, length in _NETWORK_LENGTHS.items()
         if size(data.get(name, "")) > length
     ]
     addresses, where = data.get("ips") or (), path.child("ips")
-    errors += each(addresses, ADDRESSES, _address, where, limits)
+    errors += validate_list(addresses, ADDRESSES, _address, where, limits)
     return errors + duplicates(map(canonical_address, addresses), where)
 
 

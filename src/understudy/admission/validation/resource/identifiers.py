@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from understudy.admission.validation.formats import invalid_texts, label, subdomain
 from understudy.admission.validation.resource.release_rules import (
     DRIVER_LENGTH,
     IDENTIFIER_LENGTH,
@@ -14,40 +15,28 @@ from understudy.machinery.releases.version import V1_32
 from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long, type_invalid
 from understudy.machinery.validation.names import (
     c_identifier_texts,
-    dns_label_texts,
     dns_subdomain_texts,
     go_lower,
     size,
-    subdomain_name,
 )
 
 _ANY_RELEASE = V1_32  # they differ in words only
 
 
-def driver(name: str, path: Path, limits: Limits) -> Errors:
+def driver(name: str, path: Path) -> Errors:
     """A DNS subdomain of at most 63 bytes, in any case; as for CSI drivers. An empty one is told twice."""
     errors = [] if name else [required(path)]
     if size(name) > DRIVER_LENGTH:
         errors.append(too_long(path, DRIVER_LENGTH, in_bytes=True))
-    return errors + [invalid(path, name, text) for text in dns_subdomain_texts(go_lower(name))]
+    return errors + invalid_texts(dns_subdomain_texts(go_lower(name)), name, path)
 
 
 def pool(name: str, path: Path, limits: Limits) -> Errors:
     """One or more DNS subdomains with slashes between them."""
     if not name:
         return [required(path)]
-    errors = [limits.too_long(path, POOL_NAME_LENGTH)] if size(name) > POOL_NAME_LENGTH else []
+    errors = [too_long(path, POOL_NAME_LENGTH)] if size(name) > POOL_NAME_LENGTH else []
     return errors + [error for part in name.split("/") for error in subdomain(part, path)]
-
-
-def label(name: str, path: Path) -> Errors:
-    """A DNS label: devices and requests."""
-    return [invalid(path, name, text) for text in dns_label_texts(name)]
-
-
-def subdomain(name: str, path: Path) -> Errors:
-    """A DNS subdomain: classes and nodes."""
-    return [invalid(path, name, text) for text in subdomain_name(name, False)]
 
 
 def request_reference(name: str, path: Path, requests: frozenset[str]) -> Errors:
@@ -70,7 +59,7 @@ def qualified(name: str, path: Path, limits: Limits) -> Errors:
     if len(parts) > 2:
         return []
     domain, rest = parts
-    errors = driver(domain, path, limits) if domain else [required(path, f"the {limits.prefix} must not be empty")]
+    errors = driver(domain, path) if domain else [required(path, f"the {limits.prefix} must not be empty")]
     return errors + (_identifier(rest, path, limits) if rest else [required(path, "the name must not be empty")])
 
 
@@ -93,5 +82,5 @@ def fully_qualified(name: str, path: Path, limits: Limits) -> Errors:
 
 
 def _identifier(name: str, path: Path, limits: Limits) -> Errors:
-    errors = [limits.too_long(path, IDENTIFIER_LENGTH)] if size(name) > IDENTIFIER_LENGTH else []
+    errors = [too_long(path, IDENTIFIER_LENGTH)] if size(name) > IDENTIFIER_LENGTH else []
     return errors + [type_invalid(path, name, text) for text in c_identifier_texts(name)]

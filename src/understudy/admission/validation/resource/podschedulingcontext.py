@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.admission.validation.each import duplicates, each
-from understudy.admission.validation.resource import identifiers
+from understudy.admission.validation.each import duplicates, validate_list
+from understudy.admission.validation.formats import subdomain
 from understudy.admission.validation.resource.release_rules import POTENTIAL_NODES, Limits
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
@@ -25,4 +25,4 @@ def validate_status(status: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def _nodes(names: Sequence[str], path: Path, limits: Limits) -> Errors:
-    return [*each(names, POTENTIAL_NODES, identifiers.subdomain, path, limits), *duplicates(names, path)]
+    return [*validate_list(names, POTENTIAL_NODES, subdomain, path, limits), *duplicates(names, path)]

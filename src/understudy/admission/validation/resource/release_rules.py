@@ -79,11 +79,8 @@ class Limits:
         """The same for what was stored before."""
         return replace(self, known=True, opaque_length=None)
 
-    def too_long(self, path: Path, limit: int) -> FieldError:
-        return too_long(path, limit)
-
     def too_many(self, path: Path, actual: int, limit: int) -> FieldError:
-        return too_many(path, actual, limit) if self.counts_items else self.too_long(path, limit)
+        return too_many(path, actual, limit) if self.counts_items else too_long(path, limit)
 
 
 _RELEASES = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from understudy.admission.validation.each import duplicates, each
+from understudy.admission.validation.each import duplicates, validate_list
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.resource import allocation, devices, devicestatus, identifiers
-from understudy.admission.validation.resource.equality import same
+from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import Limits
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -20,13 +20,13 @@ def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
     """The spec of a claim or of a template."""
     errors = devices.validate(spec.get("devices") or {}, path.child("devices"), limits)
     if controller := spec.get("controller"):
-        errors += identifiers.driver(controller, path.child("controller"), limits)
+        errors += identifiers.driver(controller, path.child("controller"))
     return errors
 
 
 def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path, limits: Limits) -> Errors:
     """The spec of claims and templates cannot be changed."""
-    return [] if same(spec, old) else [invalid(path, Typed(spec, go_name), IMMUTABLE)]
+    return [] if semantic_deep_equal(spec, old) else [invalid(path, Typed(spec, go_name), IMMUTABLE)]
 
 
 def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
@@ -43,7 +43,7 @@ def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
 
 def _consumers(consumers: list[Obj] | tuple[Obj, ...], path: Path, limits: Limits) -> Errors:
     return [
-        *each(consumers, limits.reserved_for, _consumer, path, limits),
+        *validate_list(consumers, limits.reserved_for, _consumer, path, limits),
         *duplicates((consumer.get("uid", "") for consumer in consumers), path, "uid"),
     ]
 
@@ -79,7 +79,7 @@ def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
     if before is None or limits.revalidates:
         names = devices.request_names((claim.get("spec") or {}).get("devices") or {})
         errors += allocation.validate(result, path, names, limits)
-    if before is not None and not same(result, before):
+    if before is not None and not semantic_deep_equal(result, before):
         errors.append(invalid(path, Typed(result, ALLOCATION), IMMUTABLE))
     return errors
 

@@ -6,7 +6,8 @@ import re
 from typing import Any
 
 from understudy.admission.validation.core import nodeselector
-from understudy.admission.validation.each import duplicates, each, mapping
+from understudy.admission.validation.each import duplicates, validate_list, validate_map
+from understudy.admission.validation.formats import label, subdomain
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.resource import identifiers
 from understudy.admission.validation.resource.release_rules import (
@@ -19,7 +20,7 @@ from understudy.admission.validation.resource.release_rules import (
 )
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, invalid, required
+from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long
 from understudy.machinery.validation.names import size
 
 SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceSliceSpec"
@@ -44,11 +45,11 @@ def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None)
     """A spec, and the one that it replaces."""
     items, where = spec.get("devices") or (), path.child("devices")
     return [
-        *identifiers.driver(spec.get("driver", ""), path.child("driver"), limits),
+        *identifiers.driver(spec.get("driver", ""), path.child("driver")),
         *_pool(spec.get("pool") or {}, path.child("pool"), limits),
         *(_unchanged(spec, old, path) if old is not None else ()),
         *_nodes(spec, path, limits),
-        *each(items, DEVICES, lambda device, here: _device(device, here, limits), where, limits),
+        *validate_list(items, DEVICES, lambda device, here: _device(device, here, limits), where, limits),
         *duplicates((device.get("name", "") for device in items), where, "name"),
     ]
 
@@ -82,7 +83,7 @@ def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
     errors: Errors = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if name:
-        errors += identifiers.subdomain(name, path.child("nodeName"))
+        errors += subdomain(name, path.child("nodeName"))
     if selector is not None:
         errors += _selector(selector, path.child("nodeSelector"), limits)
     ways = bool(name) + (selector is not None) + bool(spec.get("allNodes"))
@@ -103,7 +104,7 @@ def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def _device(device: Obj, path: Path, limits: Limits) -> Errors:
-    errors = identifiers.label(device.get("name", ""), path.child("name"))
+    errors = label(device.get("name", ""), path.child("name"))
     basic = device.get("basic")
     if basic is None:
         return [*errors, required(path.child("basic"))]
@@ -117,7 +118,7 @@ def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
         return [] if identifiers.is_qualified(name) else identifiers.qualified(name, here, limits)
 
     errors = [
-        *mapping(
+        *validate_map(
             attributes,
             _KEY_LENGTH,
             key,
@@ -126,7 +127,7 @@ def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
             limits,
         ),
         # Whatever can be parsed is a good quantity.
-        *mapping(capacity, _KEY_LENGTH, key, lambda _, here: [], path.child("capacity"), limits),
+        *validate_map(capacity, _KEY_LENGTH, key, lambda _, here: [], path.child("capacity"), limits),
     ]
     total = len(attributes) + len(capacity)
     if total > ATTRIBUTES_AND_CAPACITIES:
@@ -140,13 +141,13 @@ def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
     errors: Errors = []
     version = attribute.get("version")
     if size(attribute.get("string") or "") > ATTRIBUTE_VALUE_LENGTH:
-        errors.append(limits.too_long(path.child("string"), ATTRIBUTE_VALUE_LENGTH))
+        errors.append(too_long(path.child("string"), ATTRIBUTE_VALUE_LENGTH))
     if version is not None:
         if not _SEMVER.fullmatch(version):
             text = "must be a string compatible with semver.org spec 2.0.0"
             errors.append(invalid(path.child("version"), version, text))
         if size(version) > ATTRIBUTE_VALUE_LENGTH:
-            errors.append(limits.too_long(path.child("version"), ATTRIBUTE_VALUE_LENGTH))
+            errors.append(too_long(path.child("version"), ATTRIBUTE_VALUE_LENGTH))
     values = sum(value is not None for value in attribute.values())
     if values == 0:
         errors.append(required(path, "exactly one value must be specified"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.admission.validation.resource.release_rules import Limits
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, forbidden, internal, invalid, required
+from understudy.machinery.validation.field import Errors, Path, forbidden, internal, invalid, required, too_long
 from understudy.machinery.validation.names import size
 
 
@@ -18,7 +18,7 @@ def validate(selector: Obj, path: Path, limits: Limits) -> Errors:
 
 def _expression(expression: str, path: Path, limits: Limits) -> Errors:
     if limits.expression_length is not None and size(expression) > limits.expression_length:
-        return [limits.too_long(path, limits.expression_length)]
+        return [too_long(path, limits.expression_length)]
     from understudy.admission import cel  # here, since most objects have no selector
 
     compiled = cel.compile(expression, cel.device_environment(limits.release, stored=limits.known))

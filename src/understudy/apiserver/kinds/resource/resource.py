@@ -24,7 +24,7 @@ from understudy.admission.validation.resource import (
     resourceslice,
 )
 from understudy.admission.validation.resource.devices import EXACT_COUNT
-from understudy.admission.validation.resource.equality import same
+from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import Limits
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
 from understudy.apiserver.kinds.printers import age
@@ -176,7 +176,7 @@ def _prepare_class(obj: Obj, ctx: Context) -> None:
 
 def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
     disabled_fields.drop_from_class(obj, old, ctx)
-    if not same(obj["spec"], old["spec"]):
+    if not semantic_deep_equal(obj["spec"], old["spec"]):
         _next_generation(obj, old)
 
 
@@ -225,7 +225,9 @@ _capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isins
 
 
 def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    if same(obj["spec"], old["spec"]) or same(_capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]):
+    if semantic_deep_equal(obj["spec"], old["spec"]) or semantic_deep_equal(
+        _capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]
+    ):
         return
     _next_generation(obj, old)
 

@@ -9,7 +9,7 @@ from typing import Any
 from understudy.admission.validation.core.containers import env, handlers, mounts, resources
 from understudy.admission.validation.core.pods import security
 from understudy.admission.validation.core.pods.pod_options import Options
-from understudy.admission.validation.formats import choice, each, label, port_name_texts, port_number_texts
+from understudy.admission.validation.formats import choice, invalid_texts, label, port_name_texts, port_number_texts
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import (
@@ -164,17 +164,17 @@ def _ports(found: Sequence[Obj], path: Path) -> Errors:
             port.get("hostPort"),
         )
         texts = port_name_texts(name) if name else []
-        errors += each(texts, name, here.child("name"))
+        errors += invalid_texts(texts, name, here.child("name"))
         if name in names:
             errors.append(duplicate(here.child("name"), name))
         if name and not texts:
             names.add(name)
         if number:
-            errors += each(port_number_texts(number), number, here.child("containerPort"))
+            errors += invalid_texts(port_number_texts(number), number, here.child("containerPort"))
         else:
             errors.append(required(here.child("containerPort")))
         if host:
-            errors += each(port_number_texts(host), host, here.child("hostPort"))
+            errors += invalid_texts(port_number_texts(host), host, here.child("hostPort"))
         errors += choice(port.get("protocol", ""), PROTOCOLS, here.child("protocol"), needed=True)
     return errors
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from understudy.admission.validation.core.pods.pod_options import Options
-from understudy.admission.validation.formats import config_key_texts, each, env_name_texts, qualified
+from understudy.admission.validation.formats import config_key_texts, env_name_texts, invalid_texts, qualified
 from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
@@ -47,7 +47,7 @@ def variables(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
     for i, variable in enumerate(found or ()):
         here, name = path.index(i), variable.get("name", "")
         if name:
-            errors += each(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
+            errors += invalid_texts(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
         else:
             errors.append(required(here.child("name")))
         errors += _value_from(variable, here.child("valueFrom"))
@@ -80,10 +80,10 @@ def _value_from(variable: Obj, path: Path) -> Errors:
 
 def _key_ref(ref: Obj, path: Path) -> Errors:
     name, key = ref.get("name", ""), ref.get("key", "")
-    errors = each(subdomain_name(name, False), name, path.child("name"))
+    errors = invalid_texts(subdomain_name(name, False), name, path.child("name"))
     if not key:
         return [*errors, required(path.child("key"))]
-    return errors + each(config_key_texts(key), key, path.child("key"))
+    return errors + invalid_texts(config_key_texts(key), key, path.child("key"))
 
 
 def sources(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
@@ -92,7 +92,7 @@ def sources(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
     for i, source in enumerate(found or ()):
         here, prefix = path.index(i), source.get("prefix", "")
         if prefix:
-            errors += each(env_name_texts(prefix, opts.relaxed_env), prefix, here.child("prefix"))
+            errors += invalid_texts(env_name_texts(prefix, opts.relaxed_env), prefix, here.child("prefix"))
         given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
         for name in given:
             errors += _ref_name(source[name].get("name", ""), here.child(name, "name"))
@@ -104,7 +104,7 @@ def sources(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
 
 
 def _ref_name(name: str, path: Path) -> Errors:
-    return each(subdomain_name(name, True), name, path) if name else [required(path)]
+    return invalid_texts(subdomain_name(name, True), name, path) if name else [required(path)]
 
 
 def field_ref(ref: Obj, supported: Sequence[str], path: Path) -> Errors:

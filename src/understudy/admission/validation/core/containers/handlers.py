@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.admission.validation.core.pods.pod_options import Options
-from understudy.admission.validation.formats import choice, each, header_texts, nonnegative, port
+from understudy.admission.validation.formats import choice, header_texts, invalid_texts, nonnegative, port
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -24,7 +24,7 @@ def _http_get(action: Obj, path: Path) -> Errors:
     errors += choice(action.get("scheme", ""), ("HTTP", "HTTPS"), path.child("scheme"))
     for header in action.get("httpHeaders") or ():
         name = header.get("name", "")
-        errors += each(header_texts(name), name, path.child("httpHeaders"))
+        errors += invalid_texts(header_texts(name), name, path.child("httpHeaders"))
     return errors
 
 

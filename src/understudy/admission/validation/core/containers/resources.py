@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from understudy.admission.validation.formats import each, label
+from understudy.admission.validation.formats import invalid_texts, label
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed, Typed
@@ -68,7 +68,7 @@ def overcommits(name: str) -> bool:
 def name(value: str, path: Path) -> Errors:
     """The name of any resource; the real server prints them without quotes."""
     shown = Printed(value)
-    errors = each(qualified_name_texts(value), shown, path)
+    errors = invalid_texts(qualified_name_texts(value), shown, path)
     standard = value in STANDARD or value.startswith((HUGE_PAGES, f"{_REQUESTS}{HUGE_PAGES}"))
     if not errors and "/" not in value and not standard:
         errors.append(invalid(path, shown, "must be a standard resource type or fully qualified"))

@@ -17,7 +17,7 @@ from understudy.admission.validation.core.volumes import pod_volumes
 from understudy.admission.validation.formats import (
     MAX_INT32,
     choice,
-    each,
+    invalid_texts,
     ip,
     label,
     labels,
@@ -145,7 +145,7 @@ def _claim_source(claim: Obj, path: Path) -> Errors:
         shown = Typed(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim")
         errors.append(invalid(path, shown, text))
     for name in given:
-        errors += each(subdomain_name(claim[name], False), claim[name], path.child(name))
+        errors += invalid_texts(subdomain_name(claim[name], False), claim[name], path.child(name))
     return errors
 
 
@@ -237,7 +237,7 @@ def _identity(found: Obj, path: Path) -> Errors:
     errors: Errors = []
     for name in ("serviceAccountName", "nodeName"):
         if found.get(name):
-            errors += each(subdomain_name(found[name], False), found[name], path.child(name))
+            errors += invalid_texts(subdomain_name(found[name], False), found[name], path.child(name))
     seconds = found.get("activeDeadlineSeconds")
     if seconds is not None and not 1 <= seconds <= MAX_INT32:
         errors.append(invalid(path.child("activeDeadlineSeconds"), seconds, range_text(1, MAX_INT32)))
@@ -256,9 +256,9 @@ def _system(found: Obj, path: Path, opts: Options) -> Errors:
             errors += subdomain(host, here.child("hostnames").index(j))
     priority, runtime, policy = (found.get(n) for n in ("priorityClassName", "runtimeClassName", "preemptionPolicy"))
     if priority:
-        errors += each(dns_subdomain_texts(priority), priority, path.child("priorityClassName"))
+        errors += invalid_texts(dns_subdomain_texts(priority), priority, path.child("priorityClassName"))
     if runtime is not None:
-        errors += each(dns_subdomain_texts(runtime), runtime, path.child("runtimeClassName"))
+        errors += invalid_texts(dns_subdomain_texts(runtime), runtime, path.child("runtimeClassName"))
     if policy is not None:
         allowed = ("PreemptLowerPriority", "Never")
         errors += choice(policy, allowed, path.child("preemptionPolicy"), needed=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.core import nodeselector
-from understudy.admission.validation.formats import choice, each, qualified
+from understudy.admission.validation.formats import choice, invalid_texts, qualified
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -73,7 +73,7 @@ def _pod_term(term: Obj, path: Path) -> Errors:
     errors = label_selectors.validate(term.get("labelSelector"), path.child("labelSelector"))
     errors += label_selectors.validate(term.get("namespaceSelector"), path.child("namespaceSelector"))
     for name in term.get("namespaces") or ():
-        errors += each(label_name(name, False), name, path.child("namespace"))
+        errors += invalid_texts(label_name(name, False), name, path.child("namespace"))
     errors += _label_keys(term, path)
     if not key:
         errors.append(required(path.child("topologyKey"), "can not be empty"))

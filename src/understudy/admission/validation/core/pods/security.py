@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from understudy.admission.validation.core.pods.pod_options import ALLOW_PRIVILEGED, Options
-from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, each, range_text
+from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, invalid_texts, range_text
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -165,14 +165,16 @@ def _windows(found: Obj | None, path: Path) -> Errors:
     errors: Errors = []
     name, credentials, user = (found.get(n) for n in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
     if name is not None:
-        errors += each(dns_subdomain_texts(name), name, path.child("gmsaCredentialSpecName"))
+        errors += invalid_texts(dns_subdomain_texts(name), name, path.child("gmsaCredentialSpecName"))
     if credentials == "":
         errors.append(invalid(path.child("gmsaCredentialSpec"), "", "gmsaCredentialSpec cannot be an empty string"))
     elif credentials and size(credentials) > 64 * 1024:
         text = "gmsaCredentialSpec size must be under 64 KiB"
         errors.append(invalid(path.child("gmsaCredentialSpec"), credentials, text))
     if user is not None:
-        errors += each((f"runAsUserName{text}" for text in _windows_user(user)), user, path.child("runAsUserName"))
+        errors += invalid_texts(
+            (f"runAsUserName{text}" for text in _windows_user(user)), user, path.child("runAsUserName")
+        )
     return errors
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.core.pods.security import identifier
-from understudy.admission.validation.formats import choice, each, ip, qualified
+from understudy.admission.validation.formats import choice, invalid_texts, ip, qualified
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed, Typed
@@ -25,7 +25,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors = _conditions(status.get("conditions") or ())
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
-        errors += each(subdomain_name(nominated, False), nominated, _STATUS.child("nominatedNodeName"))
+        errors += invalid_texts(subdomain_name(nominated, False), nominated, _STATUS.child("nominatedNodeName"))
     if ctx.release >= V1_32 and status.get("qosClass", "") != before.get("qosClass", ""):
         errors.append(invalid(_STATUS.child("qosClass"), status.get("qosClass", ""), objectmeta.IMMUTABLE))
     errors += _restarts(status, before, spec)
@@ -94,7 +94,7 @@ def claims(found: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
             errors.append(duplicate(path, name))
         seen.add(name)
         if claim is not None:
-            errors += each(subdomain_name(claim, False), claim, path)
+            errors += invalid_texts(subdomain_name(claim, False), claim, path)
     return errors
 
 

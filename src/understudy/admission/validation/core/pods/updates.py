@@ -62,7 +62,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
         return errors
     errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], ctx.release)
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
-    if same(spec, before):
+    if equal_ignoring_empty(spec, before):
         return errors
     if ctx.release < V1_32:
         errors += _same_service(pod, old)
@@ -129,12 +129,12 @@ def _only_fewer_gates(found: list[Obj], before: list[Obj]) -> Errors:
     ]
 
 
-def same(found: Any, before: Any) -> bool:
+def equal_ignoring_empty(found: Any, before: Any) -> bool:
     """Whether two values are equal where empty and absent are the same."""
     if isinstance(found, dict) and isinstance(before, dict):
-        return all(same(found.get(key), before.get(key)) for key in {*found, *before})
+        return all(equal_ignoring_empty(found.get(key), before.get(key)) for key in {*found, *before})
     if isinstance(found, list) and isinstance(before, list):
-        return len(found) == len(before) and all(map(same, found, before))
+        return len(found) == len(before) and all(map(equal_ignoring_empty, found, before))
     return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
 
 
@@ -149,7 +149,7 @@ def _the_rest(spec: Obj, before: Obj) -> Errors:
     errors: Errors = []
     if before.get("schedulingGates"):
         errors = _narrowed(munged, before)
-    if not same(munged, before):
+    if not equal_ignoring_empty(munged, before):
         text = f"pod updates may not change fields other than {_UPDATABLE}\n"
         errors.append(forbidden(_SPEC, Difference(text, _internal(before), _internal(munged), f"{_CORE}.PodSpec")))
     return errors
@@ -232,7 +232,7 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
         name = container.get("name", "")
         if name not in now:
             errors.append(forbidden(path, f'existing ephemeral containers "{name}" may not be removed\n'))
-        elif not same(container, now[name]):
+        elif not equal_ignoring_empty(container, now[name]):
             text = f'existing ephemeral containers "{name}" may not be changed\n'
             change = Difference(text, container, _rebuilt(now[name]), f"{_CORE}.EphemeralContainer")
             errors.append(forbidden(path, change))

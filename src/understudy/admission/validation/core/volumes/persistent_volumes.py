@@ -13,7 +13,7 @@ from understudy.admission.validation import label_selectors, objectmeta
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
-from understudy.admission.validation.formats import choice, each, label, qualified, subdomain
+from understudy.admission.validation.formats import choice, invalid_texts, label, qualified, subdomain
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
@@ -67,7 +67,7 @@ def _modes(found: list[str], path: Path) -> Errors:
 
 
 def _class(name: str | None, path: Path) -> Errors:
-    return each(subdomain_name(name, False), name, path) if name else []
+    return invalid_texts(subdomain_name(name, False), name, path) if name else []
 
 
 def _positive(text: str, path: Path) -> Errors:
@@ -112,8 +112,8 @@ def _data_source(source: Obj, path: Path) -> Errors:
     group, kind, namespace = source.get("apiGroup") or "", source.get("kind", ""), source.get("namespace")
     if not group and kind != "PersistentVolumeClaim":
         errors.append(invalid(path, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
-    errors += each(dns_subdomain_texts(group) if group else [], group, path.child("apiGroup"))
-    return errors + each(label_name(namespace, False) if namespace else [], namespace, path.child("namespace"))
+    errors += invalid_texts(dns_subdomain_texts(group) if group else [], group, path.child("apiGroup"))
+    return errors + invalid_texts(label_name(namespace, False) if namespace else [], namespace, path.child("namespace"))
 
 
 def claim(obj: Obj, ctx: Context) -> Errors:
@@ -295,7 +295,7 @@ def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if found.get("volumeMode") != before.get("volumeMode"):
         errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), objectmeta.IMMUTABLE))
     affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
-    if was is not None and not nodeselector.is_same(affinity, was):
+    if was is not None and not nodeselector.equal_ignoring_beta_labels(affinity, was):
         shown = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
         text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"
         errors.append(invalid(Path("nodeAffinity"), shown, text))

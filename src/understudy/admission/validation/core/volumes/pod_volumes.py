@@ -10,7 +10,7 @@ from understudy.admission.validation.core.containers.containers import pull_poli
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.core.volumes import persistent_volumes
 from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
-from understudy.admission.validation.formats import descending_path, each, label, unreserved_path
+from understudy.admission.validation.formats import descending_path, invalid_texts, label, unreserved_path
 from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
@@ -87,7 +87,7 @@ def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
     if first == "ephemeral" and pod and volume.get("name"):
         claim = f"{pod}-{volume['name']}"
         texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))
-        errors += each(texts, volume["name"], path.child("name"))
+        errors += invalid_texts(texts, volume["name"], path.child("name"))
     return errors + [forbidden(path.child(name), "may not specify more than 1 volume type") for name in given[1:]]
 
 
@@ -238,7 +238,7 @@ def _csi(source: Obj, path: Path, opts: Options) -> Errors:
         return errors
     if not secret.get("name"):
         return [*errors, required(path.child("nodePublishSecretRef", "name"))]
-    return errors + each(subdomain_name(secret["name"], False), secret["name"], path.child("name"))
+    return errors + invalid_texts(subdomain_name(secret["name"], False), secret["name"], path.child("name"))
 
 
 def _ephemeral(source: Obj, path: Path, opts: Options) -> Errors:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, wanted
+from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, require_fields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
@@ -57,7 +57,7 @@ def _local(source: Obj, path: Path) -> Errors:
 
 
 def _nfs(source: Obj, path: Path) -> Errors:
-    errors = wanted(source, path, "server", "path")
+    errors = require_fields(source, path, "server", "path")
     where = source.get("path", "")
     return (
         errors if where.startswith("/") else [*errors, invalid(path.child("path"), where, "must be an absolute path")]
@@ -66,7 +66,7 @@ def _nfs(source: Obj, path: Path) -> Errors:
 
 def _partitioned(name: str) -> Callable[[Obj, Path], Errors]:
     def check(source: Obj, path: Path) -> Errors:
-        errors, partition = wanted(source, path, name), source.get("partition", 0)
+        errors, partition = require_fields(source, path, name), source.get("partition", 0)
         if not 0 <= partition <= 255:
             errors.append(invalid(path.child("partition"), partition, PARTITION_TEXT))
         return errors
@@ -75,11 +75,11 @@ def _partitioned(name: str) -> Callable[[Obj, Path], Errors]:
 
 
 def _fields(*names: str) -> Callable[[Obj, Path], Errors]:
-    return lambda source, path: wanted(source, path, *names)
+    return lambda source, path: require_fields(source, path, *names)
 
 
 def _iscsi(source: Obj, path: Path) -> Errors:
-    errors = wanted(source, path, "targetPortal")
+    errors = require_fields(source, path, "targetPortal")
     iqn, initiator, lun = source.get("iqn", ""), source.get("initiatorName"), source.get("lun", 0)
     if iqn:
         errors += _initiator(iqn, path.child("iqn"))
@@ -115,7 +115,7 @@ def _fibre_channel(source: Obj, path: Path) -> Errors:
 
 
 def _flex(source: Obj, path: Path) -> Errors:
-    errors = wanted(source, path, "driver")
+    errors = require_fields(source, path, "driver")
     for key in source.get("options") or ():
         domain = f".{key.partition('/')[0].lower()}"
         if domain.endswith((".kubernetes.io", ".k8s.io")):
@@ -125,11 +125,11 @@ def _flex(source: Obj, path: Path) -> Errors:
 
 
 def _cinder(source: Obj, path: Path) -> Errors:
-    errors = wanted(source, path, "volumeID")
+    errors = require_fields(source, path, "volumeID")
     return (
         errors
         if source.get("secretRef") is None
-        else errors + wanted(source["secretRef"], path.child("secretRef"), "name")
+        else errors + require_fields(source["secretRef"], path.child("secretRef"), "name")
     )
 
 
@@ -143,7 +143,7 @@ def _quobyte(source: Obj, path: Path) -> Errors:
         errors.append(required(path.child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
     else:
         errors += [invalid(path.child("registry"), registry, text) for pair in registry.split(",") if ":" not in pair]
-    return errors + wanted(source, path, "volume")
+    return errors + require_fields(source, path, "volume")
 
 
 def _flocker(source: Obj, path: Path) -> Errors:
@@ -159,7 +159,7 @@ def _flocker(source: Obj, path: Path) -> Errors:
 
 
 def _azure_disk(source: Obj, path: Path) -> Errors:
-    errors = wanted(source, path, "diskName", "diskURI")
+    errors = require_fields(source, path, "diskName", "diskURI")
     kind, uri = source.get("kind"), source.get("diskURI", "")
     for name, allowed in (
         ("cachingMode", ("None", "ReadOnly", "ReadWrite")),
@@ -181,7 +181,7 @@ def _storage_os(source: Obj, path: Path) -> Errors:
     return (
         errors
         if source.get("secretRef") is None
-        else errors + wanted(source["secretRef"], path.child("secretRef"), "name")
+        else errors + require_fields(source["secretRef"], path.child("secretRef"), "name")
     )
 
 
