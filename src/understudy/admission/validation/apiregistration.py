@@ -18,10 +18,10 @@ _SPEC = Path("spec")
 def metadata(obj: Obj, ctx: Context) -> Errors:
     """An APIService is named after the version that it serves."""
     spec = obj["spec"]
-    wanted = f"{spec.get('version', '')}.{spec.get('group', '')}"
+    expected = f"{spec.get('version', '')}.{spec.get('group', '')}"
 
     def name(given: str, prefix: bool) -> list[str]:
-        other = [] if given == wanted else [f'must be `spec.version+"."+spec.group`: {go_quote(wanted)}']
+        other = [] if given == expected else [f'must be `spec.version+"."+spec.group`: {go_quote(expected)}']
         return path_segment_name(given, prefix=False) or other
 
     return Metadata(name, domains=False).created(obj, ctx)

@@ -88,11 +88,11 @@ def _shown(path: Obj) -> object:
     return Typed(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes")
 
 
-def _metadata(found: Obj, *, local: bool) -> Errors:
-    given = {name for name, value in found.items() if value} - {"managedFields", *(("namespace",) if local else ())}
+def _metadata(metadata: Obj, *, local: bool) -> Errors:
+    given = {name for name, value in metadata.items() if value} - {"managedFields", *(("namespace",) if local else ())}
     text = "must be empty except for namespace" if local else "must be empty"
-    shown = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta") if given else None
-    return [invalid(Path("metadata"), shown, text)] if given else []
+    bad_value = Typed(metadata, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta") if given else None
+    return [invalid(Path("metadata"), bad_value, text)] if given else []
 
 
 def _local(found: Obj, spec: Obj) -> Errors:

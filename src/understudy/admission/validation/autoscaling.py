@@ -107,17 +107,17 @@ def _metric(metric: Obj, path: Path) -> Errors:
     errors = [] if kind else [required(where, "must specify a metric source type")]
     if kind not in _TYPES:
         errors.append(not_supported(where, kind, listed))
-    given = [name for name in _TYPES.values() if metric.get(name) is not None]
-    if given:
-        errors += _SOURCES[given[0]](metric[given[0]], path.child(given[0]))
+    present = [name for name in _TYPES.values() if metric.get(name) is not None]
+    if present:
+        errors += _SOURCES[present[0]](metric[present[0]], path.child(present[0]))
     expected = _TYPES.get(kind, "")
     if not expected:
         errors.append(not_supported(where, kind, listed))
-    elif expected not in given:
+    elif expected not in present:
         errors.append(required(path.child(expected), "must populate information for the given metric source"))
-    if len(given) != 1:
+    if len(present) != 1:
         text = "must populate the given metric source only"
-        errors += [forbidden(path.child(name), text) for name in given if name != expected]
+        errors += [forbidden(path.child(name), text) for name in present if name != expected]
     return errors
 
 
@@ -160,10 +160,10 @@ def _target(target: Obj, rule: Target, path: Path) -> Errors:
     share = target.get("averageUtilization")
     if share is not None and share < 1:
         errors.append(invalid(path.child("averageUtilization"), share, "must be greater than 0"))
-    given = [name for name in rule.either if target.get(name) is not None]
-    if not given:
+    present = [name for name in rule.either if target.get(name) is not None]
+    if not present:
         errors.append(required(path.child(rule.where), rule.missing))
-    if len(given) == 2 and rule.only:
+    if len(present) == 2 and rule.only:
         errors.append(forbidden(path.child(rule.either[1]), rule.only))
     return errors
 

@@ -128,8 +128,8 @@ def _request(text: str | None) -> Errors:
     try:
         x509.check_signature(parsed(request))
     except ValueError as why:
-        shown = Octets(None if text is None else request)
-        return [invalid(_SPEC.child("request"), shown, str(why))]
+        bad_value = Octets(None if text is None else request)
+        return [invalid(_SPEC.child("request"), bad_value, str(why))]
     return []
 
 
@@ -177,10 +177,10 @@ def _types(conditions: Sequence[Obj]) -> list[str]:
     return [condition.get("type", "") for condition in conditions]
 
 
-def _conditions(found: Sequence[Obj], before: Sequence[Obj]) -> Errors:
+def _conditions(conditions: Sequence[Obj], before: Sequence[Obj]) -> Errors:
     errors: Errors = []
-    types, had = _types(found), _types(before)
-    for i, condition in enumerate(found):
+    types, had = _types(conditions), _types(before)
+    for i, condition in enumerate(conditions):
         path, kind = _CONDITIONS.index(i), types[i]
         if not kind and "" not in had:
             errors.append(required(path.child("type")))

@@ -34,8 +34,8 @@ def schema(mandatory: Mapping[str, Obj]) -> Check:
         name, spec = obj["metadata"].get("name", ""), obj["spec"]
         errors = _schema(name, spec)
         if name in mandatory and _without_empty(spec) != _without_empty(mandatory[name]):
-            shown = Typed(spec, f"{_GO}.FlowSchemaSpec")
-            errors.append(invalid(_SPEC, shown, f"spec of '{name}' must equal the fixed value"))
+            bad_value = Typed(spec, f"{_GO}.FlowSchemaSpec")
+            errors.append(invalid(_SPEC, bad_value, f"spec of '{name}' must equal the fixed value"))
         return errors + conditions(obj, ctx)
 
     return validate
@@ -72,8 +72,8 @@ def _schema(name: str, spec: Obj) -> Errors:
     errors += [invalid(path, precedence, text) for wrong, text in checks if wrong]
     method = spec.get("distinguisherMethod")
     if method is not None and method.get("type") not in _METHODS:
-        shown = Typed(method, f"{_GO}.FlowDistinguisherMethod")
-        errors.append(not_supported(_SPEC.child("distinguisherMethod", "type"), shown, _METHODS))
+        bad_value = Typed(method, f"{_GO}.FlowDistinguisherMethod")
+        errors.append(not_supported(_SPEC.child("distinguisherMethod", "type"), bad_value, _METHODS))
     level, path = (spec.get("priorityLevelConfiguration") or {}).get("name"), _SPEC.child("priorityLevelConfiguration")
     if level:
         errors += invalid_texts(subdomain_name(level, False), level, path.child("name"))
@@ -111,10 +111,10 @@ def _subject(subject: Obj, path: Path) -> Errors:
     return errors
 
 
-def _named(found: Obj | None, kind: str, path: Path) -> Errors:
-    if found is None:
+def _named(subject: Obj | None, kind: str, path: Path) -> Errors:
+    if subject is None:
         return [required(path, f"{_BRANCHES[kind]} is required when subject kind is '{kind}'")]
-    name, namespace = found.get("name"), found.get("namespace")
+    name, namespace = subject.get("name"), subject.get("namespace")
     errors = [] if name else [required(path.child("name"))]
     if kind != "ServiceAccount":
         return errors
@@ -194,8 +194,8 @@ def level(mandatory: Mapping[str, Obj]) -> Check:
         errors += _level(name, spec)
         if name in mandatory and not _same_level(name, spec, mandatory[name]):
             but = " except the 'spec.exempt' field" if name == EXEMPT else ""
-            shown = Typed(spec, f"{_GO}.PriorityLevelConfigurationSpec")
-            errors.append(invalid(_SPEC, shown, f"spec of '{name}'{but} must equal the fixed value"))
+            bad_value = Typed(spec, f"{_GO}.PriorityLevelConfigurationSpec")
+            errors.append(invalid(_SPEC, bad_value, f"spec of '{name}'{but} must equal the fixed value"))
         return errors + conditions(obj, ctx)
 
     return validate

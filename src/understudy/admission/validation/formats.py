@@ -132,10 +132,10 @@ def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     address, slash, bits = value.partition("/")
-    found = parse_ip(address)
-    if found is None or not slash or not bits.isdecimal() or int(bits) > found.max_prefixlen:
+    ip_address = parse_ip(address)
+    if ip_address is None or not slash or not bits.isdecimal() or int(bits) > ip_address.max_prefixlen:
         return None
-    return ipaddress.ip_network(f"{found}/{bits}", strict=False)
+    return ipaddress.ip_network(f"{ip_address}/{bits}", strict=False)
 
 
 def ip(value: str, path: Path) -> Errors:
@@ -198,13 +198,13 @@ def kind(value: str, path: Path) -> Errors:
     return invalid_text(dns_1035_label_texts(value.lower()), value, path, about)
 
 
-def domain(value: str, path: Path, *, dots: int, told: str) -> Errors:
+def domain(value: str, path: Path, *, dots: int, requirement: str) -> Errors:
     """A subdomain with so many dots in it at least; `told` says so."""
     if not value:
         return [required(path)]
     if texts := dns_subdomain_texts(value):
         return invalid_text(texts, value, path)
-    return [] if value.count(".") >= dots else [invalid(path, value, f"should be a domain with at least {told}")]
+    return [] if value.count(".") >= dots else [invalid(path, value, f"should be a domain with at least {requirement}")]
 
 
 def domain_path(value: str, path: Path) -> Errors:

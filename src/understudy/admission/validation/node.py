@@ -26,14 +26,14 @@ def create(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _tolerations(found: list[Obj], path: Path, release: Version) -> Errors:
-    errors = scheduling.tolerations(found, path.child("tolerations"), release)  # upstream names the list twice
+def _tolerations(items: list[Obj], path: Path, release: Version) -> Errors:
+    errors = scheduling.tolerations(items, path.child("tolerations"), release)  # upstream names the list twice
     seen: list[list[str]] = []
-    for i, toleration in enumerate(found):
+    for i, toleration in enumerate(items):
         same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]
         if same in seen:
-            shown = Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
-            errors.append(duplicate(path.index(i), shown))
+            bad_value = Typed(toleration, "k8s.io/kubernetes/pkg/apis/core.Toleration")
+            errors.append(duplicate(path.index(i), bad_value))
         seen.append(same)
     return errors
 

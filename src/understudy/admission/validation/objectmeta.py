@@ -141,10 +141,10 @@ def validate_template(meta: Obj, path: Path) -> Errors:
     """The metadata of a template: labels and annotations, nothing else."""
     errors = annotation_errors(meta.get("annotations"), path.child("annotations"))
     errors += label_errors(meta.get("labels"), path.child("labels"))
-    for name, told in _NOT_IN_TEMPLATES.items():
+    for name, text in _NOT_IN_TEMPLATES.items():
         # A pointer counts when it points to zero.
         if meta.get(name) or (name == "deletionGracePeriodSeconds" and meta.get(name) is not None):
-            errors.append(forbidden(path.child(told), "cannot be set"))
+            errors.append(forbidden(path.child(text), "cannot be set"))
     return errors
 
 
@@ -200,8 +200,8 @@ def _owner(owner: Obj, path: Path) -> Errors:
         errors.append(invalid(path.child("apiVersion"), api_version, "version must not be empty"))
     errors += [invalid(path.child(name), "", text) for name, text in _OWNER_FIELDS.items() if not owner.get(name)]
     if (group, version, owner.get("kind")) == ("", "v1", "Event"):
-        shown = Typed(owner, OWNER_REFERENCE)
-        errors.append(invalid(path, shown, "/v1, Kind=Event is disallowed from being an owner"))
+        bad_value = Typed(owner, OWNER_REFERENCE)
+        errors.append(invalid(path, bad_value, "/v1, Kind=Event is disallowed from being an owner"))
     return errors
 
 
@@ -214,8 +214,8 @@ def _owners(owners: Sequence[Obj], path: Path) -> Errors:
             controller = f"{owner.get('kind', '')}/{owner.get('name', '')}"
             if first:
                 text = 'Only one reference can have Controller set to true. Found "true" in references for'
-                shown = Typed(owners, f"[]{OWNER_REFERENCE}")
-                errors.append(invalid(path, shown, f"{text} {first} and {controller}"))
+                bad_value = Typed(owners, f"[]{OWNER_REFERENCE}")
+                errors.append(invalid(path, bad_value, f"{text} {first} and {controller}"))
             else:
                 first = controller
     return errors
@@ -224,8 +224,8 @@ def _owners(owners: Sequence[Obj], path: Path) -> Errors:
 def _finalizers(finalizers: Sequence[str], path: Path) -> Errors:
     errors = [invalid(path, name, text) for name in finalizers for text in qualified_name_texts(name)]
     if _ORPHAN in finalizers and _FOREGROUND in finalizers:
-        shown = Typed(finalizers, "[]string")
-        errors.append(invalid(path, shown, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
+        bad_value = Typed(finalizers, "[]string")
+        errors.append(invalid(path, bad_value, f"finalizer {_ORPHAN} and {_FOREGROUND} cannot be both set"))
     return errors
 
 

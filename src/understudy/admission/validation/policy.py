@@ -18,8 +18,8 @@ def create(obj: Obj, ctx: Context) -> Errors:
     limits = {n: spec[n] for n in ("minAvailable", "maxUnavailable") if spec.get(n) is not None}
     errors: Errors = []
     if len(limits) > 1:
-        shown = Typed(spec, "k8s.io/kubernetes/pkg/apis/policy.PodDisruptionBudgetSpec")
-        errors.append(invalid(SPEC, shown, "minAvailable and maxUnavailable cannot be both set"))
+        bad_value = Typed(spec, "k8s.io/kubernetes/pkg/apis/policy.PodDisruptionBudgetSpec")
+        errors.append(invalid(SPEC, bad_value, "minAvailable and maxUnavailable cannot be both set"))
     for name, limit in limits.items():
         errors += count_or_percent(limit, SPEC.child(name))
         errors += not_more_than_all(limit, SPEC.child(name))

@@ -52,11 +52,11 @@ def _rule(rule: Obj, namespaced: bool, path: Path) -> Errors:
     if not urls:
         needed = _RESOURCE_FIELDS.items()
         return errors + [required(path.child(name), text) for name, text in needed if not rule.get(name)]
-    shown = Typed(urls, "[]string")
+    bad_value = Typed(urls, "[]string")
     if namespaced:
-        errors.append(invalid(where, shown, "namespaced rules cannot apply to non-resource URLs"))
+        errors.append(invalid(where, bad_value, "namespaced rules cannot apply to non-resource URLs"))
     if any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
-        errors.append(invalid(where, shown, "rules cannot apply to both regular resources and non-resource URLs"))
+        errors.append(invalid(where, bad_value, "rules cannot apply to both regular resources and non-resource URLs"))
     return errors
 
 
@@ -102,8 +102,8 @@ def _subject(subject: Obj, namespaced: bool, path: Path) -> Errors:
 def same_role(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if obj.get("roleRef") == old.get("roleRef"):
         return []
-    shown = Typed(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef")
-    return [invalid(Path("roleRef"), shown, "cannot change roleRef")]
+    bad_value = Typed(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef")
+    return [invalid(Path("roleRef"), bad_value, "cannot change roleRef")]
 
 
 BINDING: Callable[[Obj, Context], Errors] = binding(("Role", "ClusterRole"))

@@ -41,11 +41,11 @@ def qualified_lower(value: str, path: Path) -> Errors:
     return qualified(go_lower(value), path)
 
 
-def _parameters(found: dict[str, str], path: Path) -> Errors:
-    if len(found) > MOST_PARAMETERS:
+def _parameters(parameters: dict[str, str], path: Path) -> Errors:
+    if len(parameters) > MOST_PARAMETERS:
         return [too_long(path, MOST_PARAMETERS, in_bytes=True)]
-    errors = [invalid(path, key, "field can not be empty.") for key in found if not key]
-    if sum(size(key) + size(value) for key, value in found.items()) > PARAMETERS_SIZE:
+    errors = [invalid(path, key, "field can not be empty.") for key in parameters if not key]
+    if sum(size(key) + size(value) for key, value in parameters.items()) > PARAMETERS_SIZE:
         errors.append(too_long(path, PARAMETERS_SIZE, in_bytes=True))
     return errors
 
@@ -91,7 +91,7 @@ def driver(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
     needed = {"attachRequired": "attachedRequired", "podInfoOnMount": "podInfoOnMount"}
     needed["storageCapacity"] = "storageCapacity"
-    errors = [required(_SPEC.child(shown)) for name, shown in needed.items() if spec.get(name) is None]
+    errors = [required(_SPEC.child(bad_value)) for name, bad_value in needed.items() if spec.get(name) is None]
     policy = spec.get("fsGroupPolicy")
     if policy is not None:
         errors += choice(policy, _GROUP_POLICIES, _SPEC.child("fsGroupPolicy"))
@@ -104,10 +104,10 @@ def driver(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _tokens(found: list[Obj], path: Path) -> Errors:
+def _tokens(requests: list[Obj], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    for i, token in enumerate(found):
+    for i, token in enumerate(requests):
         audience, seconds = token.get("audience", ""), token.get("expirationSeconds")
         where = path.index(i).child("expirationSeconds")
         if audience in seen:
@@ -128,8 +128,8 @@ def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors.append(invalid(_SPEC.child("attachedRequired"), spec.get("attachRequired"), IMMUTABLE))
     modes = spec.get("volumeLifecycleModes")
     if modes != before.get("volumeLifecycleModes"):
-        shown = Typed(modes, f"[]{_STORAGE}.VolumeLifecycleMode")
-        errors.append(invalid(_SPEC.child("volumeLifecycleModes"), shown, IMMUTABLE))
+        bad_value = Typed(modes, f"[]{_STORAGE}.VolumeLifecycleMode")
+        errors.append(invalid(_SPEC.child("volumeLifecycleModes"), bad_value, IMMUTABLE))
     return errors
 
 
@@ -166,8 +166,8 @@ def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     for found in obj["spec"].get("drivers") or ():
         if before.get(found.get("name"), found) != found:
-            shown = Typed(found, f"{_STORAGE}.CSINodeDriver")
-            errors.append(invalid(Path("CSINodeDriver"), shown, IMMUTABLE))
+            bad_value = Typed(found, f"{_STORAGE}.CSINodeDriver")
+            errors.append(invalid(Path("CSINodeDriver"), bad_value, IMMUTABLE))
     return errors
 
 
@@ -184,8 +184,8 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors: Errors = []
     found = obj.get("nodeTopology")
     if found != old.get("nodeTopology"):
-        shown = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
-        errors.append(invalid(Path("nodeTopology"), shown, IMMUTABLE))
+        bad_value = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
+        errors.append(invalid(Path("nodeTopology"), bad_value, IMMUTABLE))
     return errors + _same(obj, old, Path(), "storageClassName")
 
 
@@ -229,5 +229,5 @@ def _source(source: Obj, path: Path) -> Errors:
 def attachment_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if obj["spec"] == old["spec"]:
         return []
-    shown = Typed(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec")
-    return [invalid(_SPEC, shown, IMMUTABLE)]
+    bad_value = Typed(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec")
+    return [invalid(_SPEC, bad_value, IMMUTABLE)]

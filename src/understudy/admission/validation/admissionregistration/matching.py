@@ -20,15 +20,15 @@ _SCOPES = ("*", "Cluster", "Namespaced")
 _OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
 
 
-def resources(found: Obj | None, path: Path) -> Errors:
+def resources(match: Obj | None, path: Path) -> Errors:
     """Which requests a policy or a binding is about."""
-    if found is None:
+    if match is None:
         return []
-    errors = choice(found.get("matchPolicy"), POLICIES["matchPolicy"], path.child("matchPolicy"))
+    errors = choice(match.get("matchPolicy"), POLICIES["matchPolicy"], path.child("matchPolicy"))
     for name in ("namespaceSelector", "objectSelector"):
-        errors += label_selectors.validate(found.get(name), path.child(name))
+        errors += label_selectors.validate(match.get(name), path.child(name))
     for name in ("resourceRules", "excludeResourceRules"):
-        for i, item in enumerate(found.get(name) or ()):
+        for i, item in enumerate(match.get(name) or ()):
             errors += _named(item, path.child(name).index(i))
     return errors
 
@@ -46,31 +46,31 @@ def _named(item: Obj, path: Path) -> Errors:
 
 def rule(rule: Obj, path: Path) -> Errors:
     """Operations on resources."""
-    found, where = rule.get("operations") or [], path.child("operations")
-    errors = [] if found else [required(where)]
-    if len(found) > 1 and "*" in found:
-        shown = Typed(found, f"[]{_OPERATION}")
-        errors.append(invalid(where, shown, "if '*' is present, must not specify other operations"))
-    for i, operation in enumerate(found):
+    operations, where = rule.get("operations") or [], path.child("operations")
+    errors = [] if operations else [required(where)]
+    if len(operations) > 1 and "*" in operations:
+        bad_value = Typed(operations, f"[]{_OPERATION}")
+        errors.append(invalid(where, bad_value, "if '*' is present, must not specify other operations"))
+    for i, operation in enumerate(operations):
         errors += choice(operation, _OPERATIONS, where.index(i))
     for name, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values, where = rule.get(name) or [], path.child(name)
         errors += [] if values else [required(where)]
         if len(values) > 1 and "*" in values:
-            shown = Typed(values, "[]string")
-            errors.append(invalid(where, shown, f"if '*' is present, must not specify other {what}"))
+            bad_value = Typed(values, "[]string")
+            errors.append(invalid(where, bad_value, f"if '*' is present, must not specify other {what}"))
     versions = enumerate(rule.get("apiVersions") or ())
     errors += [required(path.child("apiVersions").index(i)) for i, version in versions if not version]
     errors += _resources(rule.get("resources") or [], path.child("resources"))
     return errors + ([] if rule.get("scope") is None else choice(rule["scope"], _SCOPES, path.child("scope")))
 
 
-def _resources(found: Sequence[str], path: Path) -> Errors:
-    errors = [] if found else [required(path)]
+def _resources(names: Sequence[str], path: Path) -> Errors:
+    errors = [] if names else [required(path)]
     whole: set[str] = set()  # resources all of whose subresources are meant
     everywhere: set[str] = set()  # subresources of all resources
     plain = False
-    for i, text in enumerate(found):
+    for i, text in enumerate(names):
         resource, slash, sub = text.partition("/")
         if not text:
             errors.append(required(path.index(i)))
@@ -83,20 +83,20 @@ def _resources(found: Sequence[str], path: Path) -> Errors:
                 errors.append(invalid(path.index(i), text, f"if '{present}' is present, must not specify {text}"))
         whole |= {resource} if sub == "*" else set()
         everywhere |= {sub} if resource == "*" else set()
-    shown = Typed(found, "[]string")
-    if len(found) > 1 and "*/*" in found:
-        errors.append(invalid(path, shown, "if '*/*' is present, must not specify other resources"))
-    if "*" in found and plain:
+    bad_value = Typed(names, "[]string")
+    if len(names) > 1 and "*/*" in names:
+        errors.append(invalid(path, bad_value, "if '*/*' is present, must not specify other resources"))
+    if "*" in names and plain:
         text = "if '*' is present, must not specify other resources without subresources"
-        errors.append(invalid(path, shown, text))
+        errors.append(invalid(path, bad_value, text))
     return errors
 
 
-def conditions(found: Sequence[Obj], path: Path, expressions: Expressions) -> Errors:
+def conditions(items: Sequence[Obj], path: Path, expressions: Expressions) -> Errors:
     """The match conditions of a webhook or a policy: named CEL expressions."""
-    errors = [too_many(path, len(found), MOST_CONDITIONS)] if len(found) > MOST_CONDITIONS else []
+    errors = [too_many(path, len(items), MOST_CONDITIONS)] if len(items) > MOST_CONDITIONS else []
     names: set[str] = set()
-    for i, condition in enumerate(found):
+    for i, condition in enumerate(items):
         name, where = condition.get("name", ""), path.index(i).child("name")
         expression, inside = condition.get("expression", "").strip(), path.index(i).child("expression")
         errors += expressions.check(expression, inside) if expression else [required(inside)]

@@ -58,8 +58,8 @@ def policy(obj: Obj, ctx: Context) -> Errors:
     return errors + _decisions(obj, expressions)
 
 
-def _param_kind(found: Obj, path: Path) -> Errors:
-    errors, name = _api_version(found.get("apiVersion", ""), path.child("apiVersion")), found.get("kind", "")
+def _param_kind(param_kind: Obj, path: Path) -> Errors:
+    errors, name = _api_version(param_kind.get("apiVersion", ""), path.child("apiVersion")), param_kind.get("kind", "")
     return errors + (kind(name, path.child("kind")) if name else [required(path.child("kind"))])
 
 
@@ -101,8 +101,8 @@ def _decisions(obj: Obj, expressions: Expressions) -> Errors:
         errors += _validation(validation, _SPEC.child("validations").index(i), expressions)
     path = _SPEC.child("auditAnnotations")
     if len(annotations) > MOST_ANNOTATIONS:
-        shown = Typed(annotations, f"[]{_GO}.AuditAnnotation")
-        errors.append(invalid(path, shown, f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"))
+        bad_value = Typed(annotations, f"[]{_GO}.AuditAnnotation")
+        errors.append(invalid(path, bad_value, f"must not have more than {MOST_ANNOTATIONS} auditAnnotations"))
     keys = [annotation.get("key", "") for annotation in annotations]
     for i, annotation in enumerate(annotations):
         errors += _annotation(annotation, obj["metadata"].get("name", ""), path.index(i), expressions)

@@ -40,7 +40,7 @@ def configuration(obj: Obj, ctx: Context) -> Errors:
 
 
 def _hook(hook: Obj, path: Path, release: Version) -> Errors:
-    errors = domain(hook.get("name", ""), path.child("name"), dots=2, told="three segments separated by dots")
+    errors = domain(hook.get("name", ""), path.child("name"), dots=2, requirement="three segments separated by dots")
     for i, rule in enumerate(hook.get("rules") or ()):
         errors += matching.rule(rule, path.child("rules").index(i))
     for name, allowed in matching.POLICIES.items():
@@ -75,8 +75,8 @@ def reviews(versions: Sequence[str], path: Path) -> Errors:
         else:
             errors += invalid_texts(dns_1035_label_texts(version), version, path.index(i))
     if not set(versions) & set(REVIEWS):
-        shown = Typed(versions, "[]string")
-        errors.append(invalid(path, shown, f"must include at least one of {', '.join(REVIEWS)}"))
+        bad_value = Typed(versions, "[]string")
+        errors.append(invalid(path, bad_value, f"must include at least one of {', '.join(REVIEWS)}"))
     return errors
 
 
@@ -105,9 +105,9 @@ def _url(text: str, path: Path) -> Errors:
 def _service(service: Obj, path: Path) -> Errors:
     """Upstream swaps name and namespace where it checks them: the error is about the other one."""
     errors: Errors = []
-    for given, told in (("namespace", "name"), ("name", "namespace")):
+    for given, requirement in (("namespace", "name"), ("name", "namespace")):
         if not service.get(given):
-            errors.append(required(path.child(told), f"service {told} is required"))
+            errors.append(required(path.child(requirement), f"service {requirement} is required"))
     errors += service_port(service, path)
     return errors + _service_path(service.get("path") or "/", path.child("path"))
 

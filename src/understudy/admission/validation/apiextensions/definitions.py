@@ -44,10 +44,10 @@ _SHARED = {
 def metadata(obj: Obj, ctx: Context) -> Errors:
     """A definition is named after the resource that it defines."""
     spec = obj["spec"]
-    wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
+    expected = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
 
     def name(given: str, prefix: bool) -> list[str]:
-        wrong = ['must be spec.names.plural+"."+spec.group'] if given != wanted else []
+        wrong = ['must be spec.names.plural+"."+spec.group'] if given != expected else []
         return subdomain_name(given, prefix) + wrong
 
     return Metadata(name, domains=False).created(obj, ctx)
@@ -100,7 +100,7 @@ def internal(spec: Obj) -> Obj:
 
 
 def _spec(spec: Obj, old: Obj | None) -> Errors:
-    errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, told="one dot")
+    errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, requirement="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
     if schema_of(spec, "validation") is None:
@@ -220,15 +220,15 @@ def _at(obj: Any, names: tuple[str, ...]) -> Any:
 
 def _stored(obj: Obj) -> Errors:
     status = obj.get("status") or {}
-    stored, shown = status.get("storedVersions") or [], Typed.of_field(status, "storedVersions", "[]string")
+    stored, bad_value = status.get("storedVersions") or [], Typed.of_field(status, "storedVersions", "[]string")
     if not stored:
-        return [invalid(_STORED, shown, "must have at least one stored version")]
+        return [invalid(_STORED, bad_value, "must have at least one stored version")]
     left = {name: i for i, name in enumerate(stored)}
     errors: Errors = []
     for version in obj["spec"].get("versions") or ():
         name = version.get("name", "")
         if left.pop(name, None) is None and version.get("storage"):
-            errors.append(invalid(_STORED, shown, f"must have the storage version {name}"))
+            errors.append(invalid(_STORED, bad_value, f"must have the storage version {name}"))
     return errors + [invalid(_STORED.index(i), name, "must appear in spec.versions") for name, i in left.items()]
 
 

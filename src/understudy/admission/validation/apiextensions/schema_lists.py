@@ -65,9 +65,9 @@ def _map_keys(schema: Obj, path: Path) -> Errors:
     if items is None:
         return [*errors, required(inside, "must have a schema if x-kubernetes-list-type is map")]
     if isinstance(items, list):
-        shown = Typed({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray")
+        bad_value = Typed({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray")
         text = "must only have a single schema if x-kubernetes-list-type is map"
-        return [*errors, invalid(inside, shown, text)]
+        return [*errors, invalid(inside, bad_value, text)]
     if items.get("type", "") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
         return [*errors, invalid(inside.child("type"), items.get("type", ""), text)]
@@ -76,16 +76,16 @@ def _map_keys(schema: Obj, path: Path) -> Errors:
 
 def _keys(keys: list[str], items: Obj, path: Path, where: Path) -> Errors:
     errors: Errors = []
-    shown = Typed(keys, "[]string")
+    bad_value = Typed(keys, "[]string")
     for i, key in enumerate(keys):
         found = (items.get("properties") or {}).get(key)
         if found is None:
-            errors.append(invalid(where, shown, "entries must all be names of item properties"))
+            errors.append(invalid(where, bad_value, "entries must all be names of item properties"))
         elif found.get("type") in ("array", "object"):
             text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             errors.append(invalid(path.child("properties").key(key).child("type"), "object", text))
         if key in keys[:i]:
-            errors.append(invalid(where, shown, "must not contain duplicate entries"))
+            errors.append(invalid(where, bad_value, "must not contain duplicate entries"))
     return errors
 
 

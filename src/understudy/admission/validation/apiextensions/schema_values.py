@@ -84,14 +84,14 @@ class _Validator:
         if kind == "object":
             yield from self._object(value, schema, place)
 
-    def _wrong_type(self, wanted: str, kind: str, place: str) -> FieldError:
-        return type_invalid(self._at(place), kind, f'{place} in body must be of type {wanted}: "{kind}"')
+    def _wrong_type(self, expected: str, kind: str, place: str) -> FieldError:
+        return type_invalid(self._at(place), kind, f'{place} in body must be of type {expected}: "{kind}"')
 
     def _type(self, value: Any, kind: str, schema: Obj, place: str) -> Iterator[FieldError]:
-        wanted = schema.get("type")
-        whole = kind == "number" and wanted == "integer" and _is_whole(value)
-        if wanted and wanted != kind and not whole and (kind, wanted) != ("integer", "number"):
-            yield self._wrong_type(wanted, kind, place)
+        expected = schema.get("type")
+        whole = kind == "number" and expected == "integer" and _is_whole(value)
+        if expected and expected != kind and not whole and (kind, expected) != ("integer", "number"):
+            yield self._wrong_type(expected, kind, place)
 
     def _logic(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
         checked = {

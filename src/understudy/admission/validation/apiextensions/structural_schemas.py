@@ -42,9 +42,9 @@ _METADATA = ("type", "default", "example", "externalDocs")
 
 def unfit(schema: Obj) -> str:
     """Why a schema cannot be read as a structural one at all, "" where it can."""
-    for name, told in _UNSUPPORTED.items():
+    for name, field in _UNSUPPORTED.items():
         if schema.get(name) or (name == "additionalItems" and schema.get(name) is not None):
-            return f"OpenAPIV3Schema '{told}' is not supported"
+            return f"OpenAPIV3Schema '{field}' is not supported"
     if schema.get("x-kubernetes-preserve-unknown-fields") is False:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     if isinstance(schema.get("items"), list) and schema["items"]:

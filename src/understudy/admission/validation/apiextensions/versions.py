@@ -77,8 +77,8 @@ def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
     return errors
 
 
-def _subresources(found: Obj, path: Path) -> Errors:
-    scale = found.get("scale")
+def _subresources(subresources: Obj, path: Path) -> Errors:
+    scale = subresources.get("scale")
     if scale is None:
         return []
     errors: Errors = []

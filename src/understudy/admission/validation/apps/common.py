@@ -37,23 +37,23 @@ def selector(found: Obj | None, kind: str) -> Errors:
     return errors
 
 
-def unreadable(found: Obj | None) -> bool:
+def unreadable(value: Obj | None) -> bool:
     """Whether no selector can be made of it."""
-    return bool(label_selectors.validate(found, SPEC.child("selector")))
+    return bool(label_selectors.validate(value, SPEC.child("selector")))
 
 
 def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    found = obj["spec"].get("selector")
-    if found == old["spec"].get("selector"):
+    new = obj["spec"].get("selector")
+    if new == old["spec"].get("selector"):
         return []
-    return [invalid(SPEC.child("selector"), selector_shown(found), IMMUTABLE)]
+    return [invalid(SPEC.child("selector"), selector_shown(new), IMMUTABLE)]
 
 
 def mismatch(template: Obj | None, path: Path) -> Errors:
     """The error for a template whose labels are not what the selector asks for."""
     labels = at(template, "metadata", "labels")
-    shown = Typed(labels, "map[string]string")
-    return [invalid(path.child("metadata", "labels"), shown, "`selector` does not match template `labels`")]
+    bad_value = Typed(labels, "map[string]string")
+    return [invalid(path.child("metadata", "labels"), bad_value, "`selector` does not match template `labels`")]
 
 
 def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:

@@ -112,8 +112,8 @@ def _chosen_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     chosen = spec.get("selector")
     errors = common.selector(chosen, "deployment")
     if common.unreadable(chosen):
-        shown = common.selector_shown(chosen)
-        return [*errors, invalid(SPEC.child("selector"), shown, "invalid label selector")]
+        bad_value = common.selector_shown(chosen)
+        return [*errors, invalid(SPEC.child("selector"), bad_value, "invalid label selector")]
     return errors + _template(spec, old, ctx, "ReplicaSet")
 
 
@@ -148,8 +148,8 @@ def _deployment_strategy(strategy: Obj, path: Path) -> Errors:
             return []
         case "RollingUpdate":
             return _rolling_deployment(rolling or {}, where)
-    shown = Typed(strategy, f"{_APPS}.DeploymentStrategy")
-    return [not_supported(path, shown, ["Recreate", "RollingUpdate"])]
+    bad_value = Typed(strategy, f"{_APPS}.DeploymentStrategy")
+    return [not_supported(path, bad_value, ["Recreate", "RollingUpdate"])]
 
 
 def _rolling_deployment(rolling: Obj, path: Path) -> Errors:
@@ -157,8 +157,8 @@ def _rolling_deployment(rolling: Obj, path: Path) -> Errors:
     where = path.child("maxUnavailable")
     errors = count_or_percent(unavailable, where) + count_or_percent(surge, path.child("maxSurge"))
     if amount(unavailable) == 0 and amount(surge) == 0:
-        shown = common.int_or_string(unavailable)
-        errors.append(invalid(where, shown, "may not be 0 when `maxSurge` is 0"))
+        bad_value = common.int_or_string(unavailable)
+        errors.append(invalid(where, bad_value, "may not be 0 when `maxSurge` is 0"))
     return errors + not_more_than_all(unavailable, where)
 
 
@@ -169,8 +169,8 @@ def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     if not errors and not label_selectors.matches(chosen, at(found, "metadata", "labels", default={})):
         errors += common.mismatch(found, TEMPLATE)
     if chosen is not None and label_selectors.empty(chosen):
-        shown = common.selector_shown(chosen)
-        errors.append(invalid(SPEC.child("selector"), shown, "empty selector is invalid for daemonset"))
+        bad_value = common.selector_shown(chosen)
+        errors.append(invalid(SPEC.child("selector"), bad_value, "empty selector is invalid for daemonset"))
     errors += common.template(found, (old or {}).get("template"), ctx)
     errors += common.always_restarts(found, TEMPLATE.child("spec"), "DaemonSet")
     errors += nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
@@ -186,8 +186,8 @@ def _daemon_strategy(strategy: Obj, path: Path) -> Errors:
             return []
         case "RollingUpdate":
             return _rolling_daemons(strategy.get("rollingUpdate") or {}, path.child("rollingUpdate"))
-    shown = Typed(strategy, f"{_APPS}.DaemonSetUpdateStrategy")
-    return [not_supported(path, shown, ["RollingUpdate", "OnDelete"])]
+    bad_value = Typed(strategy, f"{_APPS}.DaemonSetUpdateStrategy")
+    return [not_supported(path, bad_value, ["RollingUpdate", "OnDelete"])]
 
 
 def _rolling_daemons(rolling: Obj, path: Path) -> Errors:
@@ -196,8 +196,8 @@ def _rolling_daemons(rolling: Obj, path: Path) -> Errors:
     errors += [e for n, value in values.items() for e in not_more_than_all(value, path.child(n))]
     some = [amount(value) != 0 for value in values.values()]
     if all(some):
-        shown = common.int_or_string(values["maxSurge"])
-        errors.append(invalid(path.child("maxSurge"), shown, "may not be set when maxUnavailable is non-zero"))
+        bad_value = common.int_or_string(values["maxSurge"])
+        errors.append(invalid(path.child("maxSurge"), bad_value, "may not be set when maxUnavailable is non-zero"))
     elif not any(some):
         errors.append(required(path.child("maxUnavailable"), "cannot be 0 when maxSurge is 0"))
     return errors
@@ -230,12 +230,12 @@ def _stateful_strategy(strategy: Obj, path: Path) -> Errors:
         case "OnDelete":
             if rolling is None:
                 return []
-            shown = Typed(rolling, f"{_APPS}.RollingUpdateStatefulSetStrategy")
-            return [invalid(where, shown, "only allowed for updateStrategy 'RollingUpdate'")]
+            bad_value = Typed(rolling, f"{_APPS}.RollingUpdateStatefulSetStrategy")
+            return [invalid(where, bad_value, "only allowed for updateStrategy 'RollingUpdate'")]
         case "RollingUpdate":
             return _rolling_stateful(rolling, where) if rolling is not None else []
-    shown = Typed(strategy, f"{_APPS}.StatefulSetUpdateStrategy")
-    return [invalid(path, shown, "must be 'RollingUpdate' or 'OnDelete'")]
+    bad_value = Typed(strategy, f"{_APPS}.StatefulSetUpdateStrategy")
+    return [invalid(path, bad_value, "must be 'RollingUpdate' or 'OnDelete'")]
 
 
 def _rolling_stateful(rolling: Obj, path: Path) -> Errors:
@@ -275,8 +275,8 @@ def revision(obj: Obj, ctx: Context) -> Errors:
 def revision_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     errors = CORE.updated(obj, old, ctx) + CORE.created(obj, ctx) + _revision_number(obj)
     if obj.get("data") != old.get("data"):
-        shown = Typed(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension")
-        errors.append(invalid(Path("data"), shown, objectmeta.IMMUTABLE))
+        bad_value = Typed(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension")
+        errors.append(invalid(Path("data"), bad_value, objectmeta.IMMUTABLE))
     return errors
 
 

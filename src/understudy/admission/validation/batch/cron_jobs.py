@@ -38,8 +38,8 @@ def _validate(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     job = at(spec, "jobTemplate", "spec", default={})
     errors += jobs.validate_spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
     if job.get("selector") is not None:
-        shown = selector_shown(job["selector"])
-        errors.append(invalid(_JOB_PATH.child("selector"), shown, "`selector` will be auto-generated"))
+        bad_value = selector_shown(job["selector"])
+        errors.append(invalid(_JOB_PATH.child("selector"), bad_value, "`selector` will be auto-generated"))
     if job.get("manualSelector"):
         errors.append(not_supported(_JOB_PATH.child("manualSelector"), True, ["nil", "false"]))
     for name in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):

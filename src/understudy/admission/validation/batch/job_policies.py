@@ -91,9 +91,9 @@ def _exit_codes(codes: Obj, path: Path, names: set[str]) -> Errors:
         text = "must be one of the container or initContainer names in the pod template"
         errors.append(invalid(path.child("containerName"), container, text))
     values, where = codes.get("values") or [], path.child("values")
-    shown = Typed(values, "[]int32")
+    bad_value = Typed(values, "[]int32")
     if not values:
-        errors.append(invalid(where, shown, "at least one value is required"))
+        errors.append(invalid(where, bad_value, "at least one value is required"))
     elif len(values) > MOST_EXIT_CODES:
         errors.append(too_many(where, len(values), MOST_EXIT_CODES))
     for i, value in enumerate(values):
@@ -102,7 +102,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str]) -> Errors:
         if value in values[:i]:
             errors.append(duplicate(where.index(i), value))
     if values != sorted(values):
-        errors.append(invalid(where, shown, "must be ordered"))
+        errors.append(invalid(where, bad_value, "must be ordered"))
     return errors
 
 

@@ -80,8 +80,8 @@ def _same_template(job: Obj, old: Obj) -> Errors:
         _take_scheduling(before, template)
     if _cleaned(template) == _cleaned(before):
         return []
-    shown = Typed(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec")
-    return [invalid(SPEC.child("template"), shown, objectmeta.IMMUTABLE)]
+    bad_value = Typed(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec")
+    return [invalid(SPEC.child("template"), bad_value, objectmeta.IMMUTABLE)]
 
 
 def _cleaned(value: Any) -> Any:
@@ -132,11 +132,11 @@ def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
         if key not in labels:
             errors.append(required(where, f"must be '{value}'"))
         elif labels[key] != value:
-            shown = Typed(labels, "map[string]string")
-            errors.append(invalid(where, shown, f"must be '{value}'"))
+            bad_value = Typed(labels, "map[string]string")
+            errors.append(invalid(where, bad_value, f"must be '{value}'"))
     if not common.unreadable(chosen) and not label_selectors.matches(chosen, expected):
-        shown = common.selector_shown(chosen)
-        errors.append(invalid(SPEC.child("selector"), shown, "`selector` not auto-generated"))
+        bad_value = common.selector_shown(chosen)
+        errors.append(invalid(SPEC.child("selector"), bad_value, "`selector` not auto-generated"))
     return errors
 
 

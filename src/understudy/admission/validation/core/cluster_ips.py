@@ -24,15 +24,15 @@ def validate(spec: Obj) -> Errors:
     if spec.get("type") == "ExternalName":
         return []
     path, ips = SPEC.child("clusterIPs"), spec.get("clusterIPs") or []
-    shown = Typed(ips or None, "[]string")
+    bad_value = Typed(ips or None, "[]string")
     errors: Errors = []
     if spec.get("clusterIP"):
         if not ips:
             errors.append(required(path))
         elif ips[0] != spec["clusterIP"]:
-            errors.append(invalid(path, shown, "first value must match `clusterIP`"))
+            errors.append(invalid(path, bad_value, "first value must match `clusterIP`"))
     elif ips:
-        errors.append(invalid(path, shown, "must be empty when `clusterIP` is not specified"))
+        errors.append(invalid(path, bad_value, "must be empty when `clusterIP` is not specified"))
     families = spec.get("ipFamilies") or []
     for i, family in enumerate(families):
         here = SPEC.child("ipFamilies").index(i)
@@ -41,28 +41,28 @@ def validate(spec: Obj) -> Errors:
             errors.append(duplicate(here, family))
     if spec.get("ipFamilyPolicy") is not None:
         errors += choice(spec["ipFamilyPolicy"], POLICIES, SPEC.child("ipFamilyPolicy"))
-    wrong = _addresses(ips, shown, path)
+    wrong = _addresses(ips, bad_value, path)
     errors += wrong
     if len(ips) > 2:
-        errors.append(invalid(path, shown, "may only hold up to 2 values"))
-    return errors if wrong else errors + _of_family(ips, families, shown, path, headless(spec))
+        errors.append(invalid(path, bad_value, "may only hold up to 2 values"))
+    return errors if wrong else errors + _of_family(ips, families, bad_value, path, headless(spec))
 
 
-def _addresses(ips: Sequence[str], shown: Any, path: Path) -> Errors:
+def _addresses(ips: Sequence[str], bad_value: Any, path: Path) -> Errors:
     errors: Errors = []
     for i, value in enumerate(ips):
         if i == 0 and value == "None":
             if len(ips) > 1:
-                errors.append(invalid(path, shown, "'None' must be the first and only value"))
+                errors.append(invalid(path, bad_value, "'None' must be the first and only value"))
             continue
         errors += ip(value, path.index(i))
     return errors
 
 
-def _of_family(ips: Sequence[str], families: Sequence[str], shown: Any, path: Path, is_headless: bool) -> Errors:
+def _of_family(ips: Sequence[str], families: Sequence[str], bad_value: Any, path: Path, is_headless: bool) -> Errors:
     errors: Errors = []
     if len(ips) > 1 and len({":" in value for value in ips}) < 2:
-        errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
+        errors.append(invalid(path, bad_value, "may specify no more than one IP for each IP family"))
     if is_headless:
         return errors
     for i, (value, family) in enumerate(zip(ips, families, strict=False)):

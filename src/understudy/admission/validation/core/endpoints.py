@@ -99,10 +99,10 @@ def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return [] if kind == old.get("addressType", "") else [invalid(Path("addressType"), kind, IMMUTABLE)]
 
 
-def _endpoints(found: Sequence[Obj], kind: str, path: Path) -> Errors:
-    if len(found) > _MAX_ENDPOINTS:
-        return [too_many(path, len(found), _MAX_ENDPOINTS)]
-    return [error for i, endpoint in enumerate(found) for error in _endpoint(endpoint, kind, path.index(i))]
+def _endpoints(items: Sequence[Obj], kind: str, path: Path) -> Errors:
+    if len(items) > _MAX_ENDPOINTS:
+        return [too_many(path, len(items), _MAX_ENDPOINTS)]
+    return [error for i, endpoint in enumerate(items) for error in _endpoint(endpoint, kind, path.index(i))]
 
 
 def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
@@ -142,27 +142,27 @@ def _slice_address(address: str, kind: str, path: Path) -> Errors:
     return errors + special(address, path)
 
 
-def _zones(found: Sequence[Obj], path: Path) -> Errors:
-    if len(found) > 8:
-        return [too_many(path, len(found), 8)]
+def _zones(zones: Sequence[Obj], path: Path) -> Errors:
+    if len(zones) > 8:
+        return [too_many(path, len(zones), 8)]
     errors: Errors = []
-    for i, zone in enumerate(found):
+    for i, zone in enumerate(zones):
         name = zone.get("name", "")
-        if any(z.get("name") == name for z in found[:i]):
+        if any(z.get("name") == name for z in zones[:i]):
             errors.append(duplicate(path.index(i).child("name"), name))
         errors += invalid_texts(label_value_texts(name), name, path.index(i).child("name"))
     return errors
 
 
-def _slice_ports(found: Sequence[Obj], path: Path) -> Errors:
-    if len(found) > _MAX_PORTS:
-        return [too_many(path, len(found), _MAX_PORTS)]
+def _slice_ports(items: Sequence[Obj], path: Path) -> Errors:
+    if len(items) > _MAX_PORTS:
+        return [too_many(path, len(items), _MAX_PORTS)]
     errors: Errors = []
-    for i, port in enumerate(found):
+    for i, port in enumerate(items):
         here, name = path.index(i), port.get("name") or ""
         if name:
             errors += label(name, here.child("name"))
-        if any((p.get("name") or "") == name for p in found[:i]):
+        if any((p.get("name") or "") == name for p in items[:i]):
             errors.append(duplicate(here.child("name"), name))
         if port.get("protocol") is None:
             errors.append(required(here.child("protocol")))

@@ -152,16 +152,16 @@ def _is_quota(name: str) -> bool:
 
 
 def _scopes(spec: Obj, path: Path) -> Errors:
-    found: Sequence[str] = spec.get("scopes") or []
-    shown = Typed(found, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    scopes: Sequence[str] = spec.get("scopes") or []
+    shown = Typed(scopes, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
     errors: Errors = []
-    for scope in found:
+    for scope in scopes:
         if scope not in _SCOPES:
             errors.append(invalid(path, shown, "unsupported scope"))
         for name in sorted(spec.get("hard") or ()):
             if _is_quota(name) and name not in _SCOPES.get(scope, (name,)):
                 errors.append(invalid(path, shown, "unsupported scope applied to resource"))
-    return errors + [invalid(path, shown, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(found)]
+    return errors + [invalid(path, shown, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(scopes)]
 
 
 def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:

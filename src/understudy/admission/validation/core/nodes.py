@@ -30,14 +30,14 @@ def _amounts(node: Obj, ctx: Context) -> Errors:
     ]
 
 
-def _pod_cidrs(found: list[str], ctx: Context) -> Errors:
-    errors = [error for i, value in enumerate(found) for error in cidr(value, _CIDRS.index(i))]
-    if len(found) > 1:
-        families = {network.version for value in found if (network := parse_cidr(value))}
-        if len(found) > 2 or len(families) < 2:
-            shown = Typed(found, "[]string")
-            errors.append(invalid(_CIDRS, shown, "may specify no more than one CIDR for each IP family"))
-        errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(found) if value in found[:i]]
+def _pod_cidrs(cidrs: list[str], ctx: Context) -> Errors:
+    errors = [error for i, value in enumerate(cidrs) for error in cidr(value, _CIDRS.index(i))]
+    if len(cidrs) > 1:
+        families = {network.version for value in cidrs if (network := parse_cidr(value))}
+        if len(cidrs) > 2 or len(families) < 2:
+            bad_value = Typed(cidrs, "[]string")
+            errors.append(invalid(_CIDRS, bad_value, "may specify no more than one CIDR for each IP family"))
+        errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(cidrs) if value in cidrs[:i]]
     return errors
 
 
@@ -48,8 +48,8 @@ def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
     seen: list[Obj] = []
     for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
         if address in seen:
-            shown = Typed(address, "k8s.io/kubernetes/pkg/apis/core.NodeAddress")
-            errors.append(duplicate(Path("status", "addresses").index(i), shown))
+            bad_value = Typed(address, "k8s.io/kubernetes/pkg/apis/core.NodeAddress")
+            errors.append(duplicate(Path("status", "addresses").index(i), bad_value))
         seen.append(address)
     errors += _fixed_cidrs(spec.get("podCIDRs") or [], before.get("podCIDRs") or [])
     if before.get("providerID") and before["providerID"] != spec.get("providerID", ""):
@@ -61,13 +61,13 @@ def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _fixed_cidrs(found: list[str], before: list[str]) -> Errors:
+def _fixed_cidrs(cidrs: list[str], before: list[str]) -> Errors:
     error = forbidden(_CIDRS, 'node updates may not change podCIDR except from "" to valid')
     if not before:
         return []
-    if len(found) != len(before):
+    if len(cidrs) != len(before):
         return [error]
-    return [error for now, then in zip(found, before, strict=True) if now != then]
+    return [error for now, then in zip(cidrs, before, strict=True) if now != then]
 
 
 def warn(node: Obj, ctx: Context) -> None:

@@ -19,16 +19,16 @@ _RENAMED = {
 }
 
 
-def equal_ignoring_beta_labels(found: Any, before: Any) -> bool:
+def equal_ignoring_beta_labels(new: Any, old: Any) -> bool:
     """Whether a selector (or a part of one) is as it was, but for labels whose names have left beta."""
-    if isinstance(found, dict) and isinstance(before, dict):
-        return found.keys() == before.keys() and all(
-            found[name] in (was, _RENAMED.get(was)) if name == "key" else equal_ignoring_beta_labels(found[name], was)
-            for name, was in before.items()
+    if isinstance(new, dict) and isinstance(old, dict):
+        return new.keys() == old.keys() and all(
+            new[name] in (was, _RENAMED.get(was)) if name == "key" else equal_ignoring_beta_labels(new[name], was)
+            for name, was in old.items()
         )
-    if isinstance(found, list) and isinstance(before, list):
-        return len(found) == len(before) and all(map(equal_ignoring_beta_labels, found, before))
-    return bool(found == before)
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(equal_ignoring_beta_labels, new, old))
+    return bool(new == old)
 
 
 def validate(selector: Obj, path: Path, *, any_values: bool = False) -> Errors:

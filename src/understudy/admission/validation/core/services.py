@@ -220,14 +220,14 @@ def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
 def _kept(spec: Obj, before: Obj, name: str) -> Errors:
     now, then, path = spec.get(name) or [], before.get(name) or [], SPEC.child(name)
     element = "string" if name == "clusterIPs" else "k8s.io/kubernetes/pkg/apis/core.IPFamily"
-    shown = Typed(now or None, f"[]{element}")
+    bad_value = Typed(now or None, f"[]{element}")
     if len(now) == len(then):
         changed = [i for i, value in enumerate(then) if value != now[i]]
-        return [invalid(path.index(i if name == "clusterIPs" else 0), shown, _ONCE) for i in changed]
+        return [invalid(path.index(i if name == "clusterIPs" else 0), bad_value, _ONCE) for i in changed]
     if not now:
         what = "clusterIP" if name == "clusterIPs" else "ipFamily"
-        return [invalid(path.index(0), shown, f"primary {what} can not be unset")]
-    return [invalid(path.index(0), shown, _ONCE)] if then and now[0] != then[0] else []
+        return [invalid(path.index(0), bad_value, f"primary {what} can not be unset")]
+    return [invalid(path.index(0), bad_value, _ONCE)] if then and now[0] != then[0] else []
 
 
 def update_status(service: Obj, old: Obj, ctx: Context) -> Errors:

@@ -46,8 +46,8 @@ def validate(obj: Obj, ctx: Context) -> Errors:
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     errors: Errors = []
     if not rules and backend is None:
-        shown = Typed(rules or None, "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule")
-        errors.append(invalid(_SPEC, shown, "either `defaultBackend` or `rules` must be specified"))
+        bad_value = Typed(rules or None, "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule")
+        errors.append(invalid(_SPEC, bad_value, "either `defaultBackend` or `rules` must be specified"))
     if backend is not None:
         errors += _backend(backend, _SPEC.child("defaultBackend"))
     errors += indexed(rules, _SPEC.child("rules"), _rule)
@@ -60,9 +60,9 @@ def _host(host: str, path: Path) -> Errors:
     return invalid_texts(wildcard_subdomain_texts(host), host, path) if "*" in host else subdomain(host, path)
 
 
-def _tls(found: Obj, path: Path) -> Errors:
-    errors = indexed(found.get("hosts"), path.child("hosts"), _host)
-    secret = found.get("secretName")
+def _tls(tls: Obj, path: Path) -> Errors:
+    errors = indexed(tls.get("hosts"), path.child("hosts"), _host)
+    secret = tls.get("secretName")
     return errors + (subdomain(secret, path.child("secretName")) if secret else [])
 
 
@@ -76,8 +76,8 @@ def _rule(rule: Obj, path: Path) -> Errors:
     return errors + (indexed(paths, where, _path) if paths else [required(where)])
 
 
-def _path(found: Obj, path: Path) -> Errors:
-    kind, value, where = found.get("pathType"), found.get("path", ""), path.child("path")
+def _path(http_path: Obj, path: Path) -> Errors:
+    kind, value, where = http_path.get("pathType"), http_path.get("path", ""), path.child("path")
     if kind is None:
         return [required(path.child("pathType"), "pathType must be specified")]
     errors: Errors = []
@@ -88,7 +88,7 @@ def _path(found: Obj, path: Path) -> Errors:
     if kind in ("Exact", "Prefix"):
         errors += [invalid(where, value, f"must not contain '{part}'") for part in _NOT_IN_PATHS if part in value]
         errors += [invalid(where, value, f"cannot end with '{end}'") for end in _NOT_AT_END if value.endswith(end)]
-    return errors + _backend(found.get("backend") or {}, path.child("backend"))
+    return errors + _backend(http_path.get("backend") or {}, path.child("backend"))
 
 
 def _backend(backend: Obj, path: Path) -> Errors:
@@ -129,9 +129,9 @@ def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return indexed(balancer.get("ingress"), Path("status", "loadBalancer", "ingress"), _entry)
 
 
-def _entry(found: Obj, path: Path) -> Errors:
-    errors = ip(found["ip"], path.child("ip")) if found.get("ip") else []
-    host = found.get("hostname", "")
+def _entry(entry: Obj, path: Path) -> Errors:
+    errors = ip(entry["ip"], path.child("ip")) if entry.get("ip") else []
+    host = entry.get("hostname", "")
     errors += subdomain(host, path.child("hostname")) if host else []
     return errors + ([invalid(path.child("hostname"), host, _NO_ADDRESS)] if parse_ip(host) is not None else [])
 
@@ -153,9 +153,9 @@ def ingress_class(obj: Obj, ctx: Context) -> Errors:
     return errors + (_parameters(found, where) if found is not None else [])
 
 
-def _parameters(found: Obj, path: Path) -> Errors:
-    errors = _reference(found, path)
-    scope, namespace, where = found.get("scope"), found.get("namespace"), path.child("namespace")
+def _parameters(parameters: Obj, path: Path) -> Errors:
+    errors = _reference(parameters, path)
+    scope, namespace, where = parameters.get("scope"), parameters.get("namespace"), path.child("namespace")
     if scope is None:
         return [*errors, required(path.child("scope"))]
     errors += choice(scope, _SCOPES, path.child("scope"))

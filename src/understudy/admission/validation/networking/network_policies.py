@@ -31,8 +31,8 @@ def create(obj: Obj, ctx: Context) -> Errors:
             errors += indexed(rule.get(peers), where.child(peers), _peer)
     types, where = spec.get("policyTypes") or [], _SPEC.child("policyTypes")
     if len(types) > len(_TYPES):
-        shown = Typed(types, "[]k8s.io/kubernetes/pkg/apis/networking.PolicyType")
-        return [*errors, invalid(where, shown, "may not specify more than two policyTypes")]
+        bad_value = Typed(types, "[]k8s.io/kubernetes/pkg/apis/networking.PolicyType")
+        return [*errors, invalid(where, bad_value, "may not specify more than two policyTypes")]
     return errors + indexed(types, where, lambda value, path: choice(value, _TYPES, path))
 
 
@@ -52,14 +52,14 @@ def _port(found: Obj, path: Path) -> Errors:
     return errors + ([] if port is None else invalid_texts(port_name_texts(port), port, where))
 
 
-def _peer(found: Obj, path: Path) -> Errors:
+def _peer(peer: Obj, path: Path) -> Errors:
     errors: Errors = []
     for name in ("podSelector", "namespaceSelector"):
-        errors += label_selectors.validate(found.get(name), path.child(name))
-    block = found.get("ipBlock")
+        errors += label_selectors.validate(peer.get(name), path.child(name))
+    block = peer.get("ipBlock")
     if block is not None:
         errors += _block(block, path.child("ipBlock"))
-    others = [name for name in ("podSelector", "namespaceSelector") if found.get(name) is not None]
+    others = [name for name in ("podSelector", "namespaceSelector") if peer.get(name) is not None]
     if block is None and not others:
         errors.append(required(path, "must specify a peer"))
     elif block is not None and others:

@@ -41,10 +41,10 @@ def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], limits: Limit
     device = DeviceID.of(entry)
     if device not in allocated:
         errors.append(invalid(path, Printed(str(device)), "must be an allocated device in the claim"))
-    found, where = entry.get("conditions") or (), path.child("conditions")
-    if len(found) > CONDITIONS:
-        errors.append(limits.too_many(where, len(found), CONDITIONS))
-    errors += conditions.validate(found, where)
+    items, where = entry.get("conditions") or (), path.child("conditions")
+    if len(items) > CONDITIONS:
+        errors.append(limits.too_many(where, len(items), CONDITIONS))
+    errors += conditions.validate(items, where)
     if entry.get("data") is not None:
         errors += configuration.raw_object(entry["data"], path.child("data"), limits)
     return errors + _network(entry.get("networkData") or {}, path.child("networkData"), limits)

@@ -44,13 +44,13 @@ class Surroundings:
     opts: Options
 
 
-def regular(found: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
+def regular(items: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
     """`containers`: at least one."""
-    if not found:
+    if not items:
         return [required(path)]
     errors: Errors = []
     seen: set[str] = set()
-    for i, container in enumerate(found):
+    for i, container in enumerate(items):
         here, name = path.index(i), container.get("name", "")
         errors += _common(container, here, pod)
         if name in seen:
@@ -60,14 +60,14 @@ def regular(found: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
         errors += handlers.probes(container, pod.grace, here, pod.opts)
         if container.get("restartPolicy") is not None:
             errors.append(forbidden(here.child("restartPolicy"), "may not be set for non-init containers"))
-    return errors + host_ports(found, path)
+    return errors + host_ports(items, path)
 
 
-def initial(found: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
+def initial(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
     """`initContainers`; those that always restart (sidecars) may have probes and hooks."""
     errors: Errors = []
     seen = {c.get("name", "") for c in others}
-    for i, container in enumerate(found):
+    for i, container in enumerate(items):
         here, name, policy = path.index(i), container.get("name", ""), container.get("restartPolicy")
         errors += _common(container, here, pod)
         if policy is not None:
@@ -93,16 +93,16 @@ def _initial_hooks(container: Obj, path: Path, pod: Surroundings) -> Errors:
 
 def _no_resize(container: Obj, path: Path, opts: Options) -> Any:
     name = "k8s.io/kubernetes/pkg/apis/core.ContainerResizePolicy"
-    shown = Typed(container["resizePolicy"], f"[]{name}")
-    return invalid(path.child("resizePolicy"), shown, "must not be set for init containers")
+    bad_value = Typed(container["resizePolicy"], f"[]{name}")
+    return invalid(path.child("resizePolicy"), bad_value, "must not be set for init containers")
 
 
-def ephemeral(found: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
+def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
     """`ephemeralContainers`; `others` are all containers of the other kinds."""
     errors: Errors = []
     targets = {c.get("name", "") for c in others}
     seen = set(targets)
-    for i, container in enumerate(found):
+    for i, container in enumerate(items):
         here, name, target = path.index(i), container.get("name", ""), container.get("targetContainerName")
         errors += _common(container, here, pod)
         errors += trimmed_image(container, here)
@@ -153,10 +153,10 @@ def pull_policy(policy: str, path: Path) -> Errors:
     return choice(policy, PULL_POLICIES, path, needed=True)
 
 
-def _ports(found: Sequence[Obj], path: Path) -> Errors:
+def _ports(items: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
     names: set[str] = set()
-    for i, port in enumerate(found):
+    for i, port in enumerate(items):
         here, name, number, host = (
             path.index(i),
             port.get("name", ""),
@@ -179,10 +179,10 @@ def _ports(found: Sequence[Obj], path: Path) -> Errors:
     return errors
 
 
-def _resize(found: Sequence[Obj], path: Path, restart_policy: str) -> Errors:
+def _resize(policies: Sequence[Obj], path: Path, restart_policy: str) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    for i, item in enumerate(found):
+    for i, item in enumerate(policies):
         resource, policy = item.get("resourceName", ""), item.get("restartPolicy", "")
         if resource in seen:
             errors.append(duplicate(path.index(i), Printed(resource)))
@@ -197,11 +197,11 @@ def _resize(found: Sequence[Obj], path: Path, restart_policy: str) -> Errors:
     return errors
 
 
-def host_ports(found: Sequence[Obj], path: Path) -> Errors:
+def host_ports(items: Sequence[Obj], path: Path) -> Errors:
     """No two containers listen on the same port of the host."""
     errors: Errors = []
     seen: set[str] = set()
-    for i, container in enumerate(found):
+    for i, container in enumerate(items):
         for j, port in enumerate(container.get("ports") or ()):
             if not port.get("hostPort"):
                 continue

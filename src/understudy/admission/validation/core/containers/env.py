@@ -41,10 +41,10 @@ _DIVISORS = {
 _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 
 
-def variables(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
+def variables(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
     """`env` of a container."""
     errors: Errors = []
-    for i, variable in enumerate(found or ()):
+    for i, variable in enumerate(items or ()):
         here, name = path.index(i), variable.get("name", "")
         if name:
             errors += invalid_texts(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
@@ -59,8 +59,8 @@ def _value_from(variable: Obj, path: Path) -> Errors:
     if source is None:
         return []
     errors: Errors = []
-    given = [name for name in _SOURCES if source.get(name) is not None]
-    for name in given:
+    present = [name for name in _SOURCES if source.get(name) is not None]
+    for name in present:
         here = path.child(name)
         if name == "fieldRef":
             errors += field_ref(source[name], ENV_FIELDS, here)
@@ -68,12 +68,12 @@ def _value_from(variable: Obj, path: Path) -> Errors:
             errors += resource_ref(source[name], here)
         else:
             errors += _key_ref(source[name], here)
-    if not given:
+    if not present:
         options = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.append(invalid(path, "", f"must specify one of: {options}"))
     elif variable.get("value"):
         errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
-    elif len(given) > 1:
+    elif len(present) > 1:
         errors.append(invalid(path, "", "may not have more than one field specified at a time"))
     return errors
 
@@ -86,19 +86,19 @@ def _key_ref(ref: Obj, path: Path) -> Errors:
     return errors + invalid_texts(config_key_texts(key), key, path.child("key"))
 
 
-def sources(found: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
+def sources(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
     """`envFrom` of a container."""
     errors: Errors = []
-    for i, source in enumerate(found or ()):
+    for i, source in enumerate(items or ()):
         here, prefix = path.index(i), source.get("prefix", "")
         if prefix:
             errors += invalid_texts(env_name_texts(prefix, opts.relaxed_env), prefix, here.child("prefix"))
-        given = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
-        for name in given:
+        present = [name for name in ("configMapRef", "secretRef") if source.get(name) is not None]
+        for name in present:
             errors += _ref_name(source[name].get("name", ""), here.child(name, "name"))
-        if not given:
+        if not present:
             errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
-        elif len(given) > 1:
+        elif len(present) > 1:
             errors.append(invalid(path, "", "may not have more than one field specified at a time"))
     return errors
 
@@ -124,14 +124,14 @@ def field_ref(ref: Obj, supported: Sequence[str], path: Path) -> Errors:
     return [] if wanted in supported else [not_supported(path.child("fieldPath"), wanted, supported)]
 
 
-def _inconvertible(version: str, wanted: str, subscripted: str) -> str:
+def _inconvertible(version: str, label: str, subscripted: str) -> str:
     if version != "v1":
         return f"unsupported pod version: {version}"
     if subscripted:
         if subscripted in ("metadata.annotations", "metadata.labels"):
             return ""
-        return f"field label does not support subscript: {wanted}"
-    return "" if wanted in _CONVERTIBLE or wanted == "spec.host" else f"field label not supported: {wanted}"
+        return f"field label does not support subscript: {label}"
+    return "" if label in _CONVERTIBLE or label == "spec.host" else f"field label not supported: {label}"
 
 
 def resource_ref(ref: Obj, path: Path, *, of_volume: bool = False) -> Errors:

@@ -42,12 +42,12 @@ _ACTIONS: dict[str, Callable[[Obj, Path], Errors]] = {
 
 def _handler(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
     """Exactly one action."""
-    given = [name for name in (*_ACTIONS, "sleep") if handler.get(name) is not None]
-    if not given:
+    present = [name for name in (*_ACTIONS, "sleep") if handler.get(name) is not None]
+    if not present:
         return [required(path, "must specify a handler type")]
-    first, here = given[0], path.child(given[0])
+    first, here = present[0], path.child(present[0])
     errors = _sleep(handler, grace, here, opts) if first == "sleep" else _ACTIONS[first](handler[first], here)
-    return errors + [forbidden(path.child(name), "may not specify more than 1 handler type") for name in given[1:]]
+    return errors + [forbidden(path.child(name), "may not specify more than 1 handler type") for name in present[1:]]
 
 
 def _sleep(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors:

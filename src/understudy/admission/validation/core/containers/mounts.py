@@ -56,22 +56,22 @@ def _sub_paths(mount: Obj, volume: Obj, here: Path, path: Path) -> Errors:
 
 
 def _propagation(mount: Obj, container: Obj, path: Path) -> Errors:
-    wanted = mount.get("mountPropagation")
-    if wanted is None:
+    mode = mount.get("mountPropagation")
+    if mode is None:
         return []
-    errors = choice(wanted, _PROPAGATIONS, path)
-    if wanted == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
+    errors = choice(mode, _PROPAGATIONS, path)
+    if mode == "Bidirectional" and not (container.get("securityContext") or {}).get("privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
         errors.append(forbidden(path, text))
     return errors
 
 
 def _recursive(mount: Obj, path: Path) -> Errors:
-    wanted = mount.get("recursiveReadOnly")
-    if wanted in (None, "Disabled"):
+    mode = mount.get("recursiveReadOnly")
+    if mode in (None, "Disabled"):
         return []
-    if wanted not in _RECURSIVE:
-        return [not_supported(path, wanted, _RECURSIVE)]
+    if mode not in _RECURSIVE:
+        return [not_supported(path, mode, _RECURSIVE)]
     errors: Errors = []
     if not mount.get("readOnly"):
         errors.append(forbidden(path, "may only be specified when readOnly is true"))

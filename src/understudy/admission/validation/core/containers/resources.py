@@ -67,11 +67,11 @@ def overcommits(name: str) -> bool:
 
 def name(value: str, path: Path) -> Errors:
     """The name of any resource; the real server prints them without quotes."""
-    shown = Printed(value)
-    errors = invalid_texts(qualified_name_texts(value), shown, path)
+    bad_value = Printed(value)
+    errors = invalid_texts(qualified_name_texts(value), bad_value, path)
     standard = value in STANDARD or value.startswith((HUGE_PAGES, f"{_REQUESTS}{HUGE_PAGES}"))
     if not errors and "/" not in value and not standard:
-        errors.append(invalid(path, shown, "must be a standard resource type or fully qualified"))
+        errors.append(invalid(path, bad_value, "must be a standard resource type or fully qualified"))
     return errors
 
 
@@ -125,7 +125,7 @@ class _Rules:
 
 
 def requirements(
-    found: Obj | None,
+    resources: Obj | None,
     claims: Iterable[str],
     path: Path,
     *,
@@ -133,8 +133,8 @@ def requirements(
     any_pages: bool = False,
 ) -> Errors:
     """ResourceRequirements of a container or pod; `claims` are the names of the pod's resource claims."""
-    found, rules = found or {}, _Rules(name_rule, any_pages)
-    limits, requests = found.get("limits") or {}, found.get("requests") or {}
+    resources, rules = resources or {}, _Rules(name_rule, any_pages)
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors: Errors = []
     for resource in sorted(limits):
         here, text = path.child("limits").key(resource), limits[resource]
@@ -144,7 +144,7 @@ def requirements(
     asked = {*limits, *requests}
     if any(is_huge_page(r) for r in asked) and asked.isdisjoint(("cpu", "memory")):
         errors.append(forbidden(path, "HugePages require cpu or memory"))
-    return errors + claim_names(found.get("claims") or [], claims, path.child("claims"))
+    return errors + claim_names(resources.get("claims") or [], claims, path.child("claims"))
 
 
 def _request(resource: str, text: str, limits: Mapping[str, str], path: Path, rules: _Rules) -> Errors:

@@ -51,33 +51,33 @@ def create(pod: Obj, ctx: Context) -> Errors:
 
 def whole(pod: Obj, opts: Options) -> Errors:
     """What is checked on create and on each update: annotations, the spec, what only pods (not templates) must meet."""
-    found, metadata = pod["spec"], pod["metadata"]
-    errors = pod_annotations.validate(metadata.get("annotations") or {}, found, _META.child("annotations"))
-    errors += spec(found, metadata, _SPEC, opts)
-    if not found.get("serviceAccountName"):
-        errors += _tokens_without_account(found)
+    pod_spec, metadata = pod["spec"], pod["metadata"]
+    errors = pod_annotations.validate(metadata.get("annotations") or {}, pod_spec, _META.child("annotations"))
+    errors += spec(pod_spec, metadata, _SPEC, opts)
+    if not pod_spec.get("serviceAccountName"):
+        errors += _tokens_without_account(pod_spec)
     for kind in ("containers", "initContainers"):
-        for i, container in enumerate(found.get(kind) or ()):
+        for i, container in enumerate(pod_spec.get(kind) or ()):
             errors += containers.trimmed_image(container, _SPEC.child(kind).index(i))
     return errors
 
 
-def _tokens_without_account(found: Obj) -> Errors:
+def _tokens_without_account(pod_spec: Obj) -> Errors:
     text = "must not be specified when serviceAccountName is not set"
     return [
         forbidden(
             _SPEC.child("volumes").index(i).child("projected", "sources").index(j).child("serviceAccountToken"), text
         )
-        for i, volume in enumerate(found.get("volumes") or ())
+        for i, volume in enumerate(pod_spec.get("volumes") or ())
         for j, source in enumerate((volume.get("projected") or {}).get("sources") or ())
         if source.get("serviceAccountToken") is not None
     ]
 
 
-def template(found: Obj | None, path: Path, opts: Options) -> Errors:
+def template(pod_template: Obj | None, path: Path, opts: Options) -> Errors:
     """A PodTemplateSpec."""
-    found = found or {}
-    metadata, inner = found.get("metadata") or {}, found.get("spec") or {}
+    pod_template = pod_template or {}
+    metadata, inner = pod_template.get("metadata") or {}, pod_template.get("spec") or {}
     errors = objectmeta.label_errors(metadata.get("labels"), path.child("labels"))
     errors += objectmeta.annotation_errors(metadata.get("annotations"), path.child("annotations"))
     errors += pod_annotations.validate(metadata.get("annotations") or {}, inner, path.child("annotations"))
@@ -89,40 +89,40 @@ def template(found: Obj | None, path: Path, opts: Options) -> Errors:
     return errors
 
 
-def spec(found: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
+def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
     """A PodSpec. `metadata` is the pod's, {} for a template."""
-    valid, errors = pod_volumes.validate(found.get("volumes") or (), metadata, path.child("volumes"), opts)
-    claims = found.get("resourceClaims") or ()
+    valid, errors = pod_volumes.validate(pod_spec.get("volumes") or (), metadata, path.child("volumes"), opts)
+    claims = pod_spec.get("resourceClaims") or ()
     pod = containers.Surroundings(
         volumes=valid,
         claims=frozenset(c["name"] for c in claims if c.get("name")),
-        restart_policy=found.get("restartPolicy", ""),
-        grace=found.get("terminationGracePeriodSeconds"),
-        host_users=found.get("hostUsers") is not False,
+        restart_policy=pod_spec.get("restartPolicy", ""),
+        grace=pod_spec.get("terminationGracePeriodSeconds"),
+        host_users=pod_spec.get("hostUsers") is not False,
         opts=opts,
     )
-    regular, initial = found.get("containers") or [], found.get("initContainers") or []
+    regular, initial = pod_spec.get("containers") or [], pod_spec.get("initContainers") or []
     errors += resource_claims(claims, path.child("resourceClaims"))
     errors += containers.regular(regular, path.child("containers"), pod)
     errors += containers.initial(initial, regular, path.child("initContainers"), pod)
-    extra = found.get("ephemeralContainers") or []
+    extra = pod_spec.get("ephemeralContainers") or []
     errors += containers.ephemeral(extra, [*regular, *initial], path.child("ephemeralContainers"), pod)
-    if opts.pod_resources and found.get("resources") is not None:
-        errors += _pod_resources(found, pod, path.child("resources"))
+    if opts.pod_resources and pod_spec.get("resources") is not None:
+        errors += _pod_resources(pod_spec, pod, path.child("resources"))
     return (
         errors
-        + _policies(found, path, opts)
-        + _placement(found, path)
-        + _identity(found, path)
-        + _system(found, path, opts)
+        + _policies(pod_spec, path, opts)
+        + _placement(pod_spec, path)
+        + _identity(pod_spec, path)
+        + _system(pod_spec, path, opts)
     )
 
 
-def resource_claims(found: Sequence[Obj], path: Path) -> Errors:
+def resource_claims(items: Sequence[Obj], path: Path) -> Errors:
     """`resourceClaims`: each with a name of its own and either a claim or a template."""
     errors: Errors = []
     seen: set[str] = set()
-    for i, claim in enumerate(found):
+    for i, claim in enumerate(items):
         here, name = path.index(i), claim.get("name", "")
         if not name:
             errors.append(required(here.child("name")))
@@ -136,26 +136,26 @@ def resource_claims(found: Sequence[Obj], path: Path) -> Errors:
 
 
 def _claim_source(claim: Obj, path: Path) -> Errors:
-    given = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
+    present = [name for name in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(name) is not None]
     errors: Errors = []
-    if len(given) != 1:
+    if len(present) != 1:
         text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-        if given:
+        if present:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        shown = Typed(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim")
-        errors.append(invalid(path, shown, text))
-    for name in given:
+        bad_value = Typed(claim, "k8s.io/kubernetes/pkg/apis/core.PodResourceClaim")
+        errors.append(invalid(path, bad_value, text))
+    for name in present:
         errors += invalid_texts(subdomain_name(claim[name], False), claim[name], path.child(name))
     return errors
 
 
-def _pod_resources(found: Obj, pod: containers.Surroundings, path: Path) -> Errors:
-    wanted = found["resources"]
+def _pod_resources(pod_spec: Obj, pod: containers.Surroundings, path: Path) -> Errors:
+    wanted = pod_spec["resources"]
     errors: Errors = []
     if wanted.get("claims"):
         errors.append(forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
     errors += resources.requirements(wanted, pod.claims, path, name_rule=resources.pod_name)
-    for i, container in enumerate(found.get("containers") or ()):
+    for i, container in enumerate(pod_spec.get("containers") or ()):
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
             most = (wanted.get("limits") or {}).get(name)
             if most is not None and parse(most) < parse(limit):
@@ -164,31 +164,31 @@ def _pod_resources(found: Obj, pod: containers.Surroundings, path: Path) -> Erro
     return errors
 
 
-def _policies(found: Obj, path: Path, opts: Options) -> Errors:
+def _policies(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors: Errors = []
-    if found.get("hostNetwork"):
-        errors += _ports_of_host(found, path.child("containers"), opts)
-    errors += choice(found.get("restartPolicy", ""), RESTART_POLICIES, path.child("restartPolicy"), needed=True)
-    errors += choice(found.get("dnsPolicy", ""), DNS_POLICIES, path.child("dnsPolicy"), needed=True)
-    errors += labels(found.get("nodeSelector"), path.child("nodeSelector"))
-    errors += security.of_pod(found.get("securityContext"), found, path.child("securityContext"), opts)
-    errors += scheduling.affinity(found.get("affinity"), path.child("affinity"))
-    return errors + _dns(found, path.child("dnsConfig"), opts)
+    if pod_spec.get("hostNetwork"):
+        errors += _ports_of_host(pod_spec, path.child("containers"), opts)
+    errors += choice(pod_spec.get("restartPolicy", ""), RESTART_POLICIES, path.child("restartPolicy"), needed=True)
+    errors += choice(pod_spec.get("dnsPolicy", ""), DNS_POLICIES, path.child("dnsPolicy"), needed=True)
+    errors += labels(pod_spec.get("nodeSelector"), path.child("nodeSelector"))
+    errors += security.of_pod(pod_spec.get("securityContext"), pod_spec, path.child("securityContext"), opts)
+    errors += scheduling.affinity(pod_spec.get("affinity"), path.child("affinity"))
+    return errors + _dns(pod_spec, path.child("dnsConfig"), opts)
 
 
-def _ports_of_host(found: Obj, path: Path, opts: Options) -> Errors:
+def _ports_of_host(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     text = "must match `containerPort` when `hostNetwork` is true"
     return [
         invalid(path.index(i).child("ports").index(j).child("hostPort"), port.get("hostPort", 0), text)
-        for i, container in enumerate(found.get("containers") or ())
+        for i, container in enumerate(pod_spec.get("containers") or ())
         for j, port in enumerate(container.get("ports") or ())
         if (opts.is_pod or port.get("hostPort")) and port.get("hostPort", 0) != port.get("containerPort", 0)
     ]
 
 
-def _dns(found: Obj, path: Path, opts: Options) -> Errors:
-    config = found.get("dnsConfig")
-    if found.get("dnsPolicy") == "None":
+def _dns(pod_spec: Obj, path: Path, opts: Options) -> Errors:
+    config = pod_spec.get("dnsConfig")
+    if pod_spec.get("dnsPolicy") == "None":
         if config is None:
             return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
         if not config.get("nameservers"):
@@ -199,15 +199,15 @@ def _dns(found: Obj, path: Path, opts: Options) -> Errors:
     servers, searches = config.get("nameservers") or [], config.get("searches") or []
     errors: Errors = []
     if len(servers) > 3:
-        shown = Typed(servers, "[]string")
-        errors.append(invalid(path.child("nameservers"), shown, "must not have more than 3 nameservers"))
+        bad_value = Typed(servers, "[]string")
+        errors.append(invalid(path.child("nameservers"), bad_value, "must not have more than 3 nameservers"))
     errors += [error for i, server in enumerate(servers) for error in ip(server, path.child("nameservers").index(i))]
-    here, shown = path.child("searches"), Typed(searches, "[]string")
+    here, bad_value = path.child("searches"), Typed(searches, "[]string")
     if len(searches) > 32:
-        errors.append(invalid(here, shown, "must not have more than 32 search paths"))
+        errors.append(invalid(here, bad_value, "must not have more than 32 search paths"))
     if len(" ".join(searches)) > 2048:
         text = "must not have more than 2048 characters (including spaces) in the search list"
-        errors.append(invalid(here, shown, text))
+        errors.append(invalid(here, bad_value, text))
     for i, search in enumerate(searches):
         if opts.relaxed_dns and search == ".":
             continue
@@ -219,42 +219,42 @@ def _dns(found: Obj, path: Path, opts: Options) -> Errors:
     return errors
 
 
-def _placement(found: Obj, path: Path) -> Errors:
+def _placement(pod_spec: Obj, path: Path) -> Errors:
     errors: Errors = []
-    for i, gate in enumerate(found.get("readinessGates") or ()):
+    for i, gate in enumerate(pod_spec.get("readinessGates") or ()):
         errors += qualified(gate.get("conditionType", ""), path.child("readinessGates").index(i).child("conditionType"))
-    errors += scheduling.gates(found.get("schedulingGates"), path.child("schedulingGates"))
-    errors += scheduling.spread(found.get("topologySpreadConstraints"), path.child("topologySpreadConstraints"))
-    errors += security.host_process(found, path)
-    if found.get("hostUsers") is False:
+    errors += scheduling.gates(pod_spec.get("schedulingGates"), path.child("schedulingGates"))
+    errors += scheduling.spread(pod_spec.get("topologySpreadConstraints"), path.child("topologySpreadConstraints"))
+    errors += security.host_process(pod_spec, path)
+    if pod_spec.get("hostUsers") is False:
         text = "when `pod.Spec.HostUsers` is false"
         names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
-        errors += [forbidden(path.child(shown), text) for name, shown in names.items() if found.get(name)]
+        errors += [forbidden(path.child(bad_value), text) for name, bad_value in names.items() if pod_spec.get(name)]
     return errors
 
 
-def _identity(found: Obj, path: Path) -> Errors:
+def _identity(pod_spec: Obj, path: Path) -> Errors:
     errors: Errors = []
     for name in ("serviceAccountName", "nodeName"):
-        if found.get(name):
-            errors += invalid_texts(subdomain_name(found[name], False), found[name], path.child(name))
-    seconds = found.get("activeDeadlineSeconds")
+        if pod_spec.get(name):
+            errors += invalid_texts(subdomain_name(pod_spec[name], False), pod_spec[name], path.child(name))
+    seconds = pod_spec.get("activeDeadlineSeconds")
     if seconds is not None and not 1 <= seconds <= MAX_INT32:
         errors.append(invalid(path.child("activeDeadlineSeconds"), seconds, range_text(1, MAX_INT32)))
     for name in ("hostname", "subdomain"):
-        if found.get(name):
-            errors += label(found[name], path.child(name))
+        if pod_spec.get(name):
+            errors += label(pod_spec[name], path.child(name))
     return errors
 
 
-def _system(found: Obj, path: Path, opts: Options) -> Errors:
-    errors = scheduling.tolerations(found.get("tolerations"), path.child("tolerations"), opts.release)
-    for i, alias in enumerate(found.get("hostAliases") or ()):
+def _system(pod_spec: Obj, path: Path, opts: Options) -> Errors:
+    errors = scheduling.tolerations(pod_spec.get("tolerations"), path.child("tolerations"), opts.release)
+    for i, alias in enumerate(pod_spec.get("hostAliases") or ()):
         here = path.child("hostAliases").index(i)
         errors += ip(alias.get("ip", ""), here.child("ip"))
         for j, host in enumerate(alias.get("hostnames") or ()):
             errors += subdomain(host, here.child("hostnames").index(j))
-    priority, runtime, policy = (found.get(n) for n in ("priorityClassName", "runtimeClassName", "preemptionPolicy"))
+    priority, runtime, policy = (pod_spec.get(n) for n in ("priorityClassName", "runtimeClassName", "preemptionPolicy"))
     if priority:
         errors += invalid_texts(dns_subdomain_texts(priority), priority, path.child("priorityClassName"))
     if runtime is not None:
@@ -262,10 +262,10 @@ def _system(found: Obj, path: Path, opts: Options) -> Errors:
     if policy is not None:
         allowed = ("PreemptLowerPriority", "Never")
         errors += choice(policy, allowed, path.child("preemptionPolicy"), needed=True)
-    if found.get("overhead") is not None:
-        errors += _overhead(found["overhead"], path.child("overhead"), opts)
-    return errors + security.operating_system(found, path)
+    if pod_spec.get("overhead") is not None:
+        errors += _overhead(pod_spec["overhead"], path.child("overhead"), opts)
+    return errors + security.operating_system(pod_spec, path)
 
 
-def _overhead(found: dict[str, str], path: Path, opts: Options) -> Errors:
-    return resources.requirements({"limits": found}, (), path)
+def _overhead(amounts: dict[str, str], path: Path, opts: Options) -> Errors:
+    return resources.requirements({"limits": amounts}, (), path)

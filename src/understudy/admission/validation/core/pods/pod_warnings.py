@@ -58,10 +58,12 @@ def create(pod: Obj, ctx: Context) -> None:
         ctx.warn(text)
 
 
-def template(found: Obj | None, path: Path, ctx: Context) -> None:
+def template(pod_template: Obj | None, path: Path, ctx: Context) -> None:
     """A pod template."""
-    found = found or {}
-    for text in _all(found.get("spec") or {}, found.get("metadata") or {}, path, ctx.release, is_template=True):
+    pod_template = pod_template or {}
+    for text in _all(
+        pod_template.get("spec") or {}, pod_template.get("metadata") or {}, path, ctx.release, is_template=True
+    ):
         ctx.warn(text)
 
 

@@ -29,15 +29,15 @@ _NO_SELECTOR = "must not be specified when labelSelector is not set"
 _IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"
 
 
-def affinity(found: Obj | None, path: Path) -> Errors:
+def affinity(affinity_spec: Obj | None, path: Path) -> Errors:
     """An Affinity."""
-    found = found or {}
+    affinity_spec = affinity_spec or {}
     errors: Errors = []
-    if found.get("nodeAffinity") is not None:
-        errors += _node_affinity(found["nodeAffinity"], path.child("nodeAffinity"))
+    if affinity_spec.get("nodeAffinity") is not None:
+        errors += _node_affinity(affinity_spec["nodeAffinity"], path.child("nodeAffinity"))
     for name in ("podAffinity", "podAntiAffinity"):
-        if found.get(name) is not None:
-            errors += _pod_affinity(found[name], path.child(name))
+        if affinity_spec.get(name) is not None:
+            errors += _pod_affinity(affinity_spec[name], path.child(name))
     return errors
 
 
@@ -105,9 +105,9 @@ def _last(keys: list[str], key: str) -> int:
     return len(keys) - 1 - keys[::-1].index(key)
 
 
-def tolerations(found: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
+def tolerations(items: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
     errors: Errors = []
-    for i, toleration in enumerate(found or ()):
+    for i, toleration in enumerate(items or ()):
         here = path.index(i)
         key, operator, effect = (toleration.get(name, "") for name in ("key", "operator", "effect"))
         if key:
@@ -136,11 +136,11 @@ def _toleration_value(toleration: Obj, path: Path, release: Version) -> Errors:
     return choice(operator, ("Equal", "Exists"), path)
 
 
-def taints(found: Sequence[Obj] | None, path: Path) -> Errors:
+def taints(items: Sequence[Obj] | None, path: Path) -> Errors:
     """Taints of a node: each key once for every effect."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
-    for i, taint in enumerate(found or ()):
+    for i, taint in enumerate(items or ()):
         here, key, value, effect = path.index(i), taint.get("key", ""), taint.get("value", ""), taint.get("effect", "")
         errors += qualified(key, here.child("key"))
         texts = label_value_texts(value)
@@ -154,9 +154,9 @@ def taints(found: Sequence[Obj] | None, path: Path) -> Errors:
     return errors
 
 
-def spread(found: Sequence[Obj] | None, path: Path) -> Errors:
+def spread(constraints: Sequence[Obj] | None, path: Path) -> Errors:
     """topologySpreadConstraints"""
-    items = found or ()
+    items = constraints or ()
     errors: Errors = []
     for i, item in enumerate(items):
         here, skew, key = path.index(i), item.get("maxSkew", 0), item.get("topologyKey", "")
@@ -177,13 +177,13 @@ def spread(found: Sequence[Obj] | None, path: Path) -> Errors:
     return errors
 
 
-def _domains(wanted: int | None, action: str, path: Path) -> Errors:
-    if wanted is None:
+def _domains(least: int | None, action: str, path: Path) -> Errors:
+    if least is None:
         return []
-    errors = [invalid(path, wanted, _POSITIVE)] if wanted <= 0 else []
+    errors = [invalid(path, least, _POSITIVE)] if least <= 0 else []
     if action != "DoNotSchedule":
         text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        errors.append(invalid(path, wanted, text))
+        errors.append(invalid(path, least, text))
     return errors
 
 
@@ -201,11 +201,11 @@ def _spread_keys(item: Obj, path: Path) -> Errors:
     return errors
 
 
-def gates(found: Sequence[Obj] | None, path: Path) -> Errors:
+def gates(items: Sequence[Obj] | None, path: Path) -> Errors:
     """schedulingGates"""
     errors: Errors = []
     seen: set[Any] = set()
-    for i, gate in enumerate(found or ()):
+    for i, gate in enumerate(items or ()):
         name = gate.get("name", "")
         errors += qualified(name, path.index(i))
         if name in seen:

@@ -30,71 +30,71 @@ def identifier(value: Any, path: Path) -> Errors:
     return [] if value is None or 0 <= value <= MAX_INT32 else [invalid(path, value, range_text(0, MAX_INT32))]
 
 
-def of_pod(found: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
+def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
     """A PodSecurityContext."""
-    if found is None:
+    if context is None:
         return []
     errors: Errors = []
     for name in ("fsGroup", "runAsUser", "runAsGroup"):
-        errors += identifier(found.get(name), path.child(name))
-    for i, group in enumerate(found.get("supplementalGroups") or ()):
+        errors += identifier(context.get(name), path.child(name))
+    for i, group in enumerate(context.get("supplementalGroups") or ()):
         errors += identifier(group, path.child("supplementalGroups").index(i))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         errors.append(invalid(path.child("shareProcessNamespace"), True, text))
-    errors += _sysctls(found.get("sysctls") or (), spec, path.child("sysctls"), opts)
-    errors += _chosen(found, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
-    errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
-    errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
-    errors += app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"))
-    errors += _chosen(found, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
+    errors += _sysctls(context.get("sysctls") or (), spec, path.child("sysctls"), opts)
+    errors += _chosen(context, "fsGroupChangePolicy", ("Always", "OnRootMismatch"), path)
+    errors += _seccomp(context.get("seccompProfile"), path.child("seccompProfile"), opts)
+    errors += _windows(context.get("windowsOptions"), path.child("windowsOptions"))
+    errors += app_armor(context.get("appArmorProfile"), path.child("appArmorProfile"))
+    errors += _chosen(context, "supplementalGroupsPolicy", ("Merge", "Strict"), path)
     policies = ("Recursive",) if opts.only_recursive_selinux else ("MountOption", "Recursive")
-    return errors + _chosen(found, "seLinuxChangePolicy", policies, path)
+    return errors + _chosen(context, "seLinuxChangePolicy", policies, path)
 
 
-def _chosen(found: Obj, name: str, allowed: Sequence[str], path: Path) -> Errors:
-    value = found.get(name)
+def _chosen(context: Obj, name: str, allowed: Sequence[str], path: Path) -> Errors:
+    value = context.get(name)
     return [] if value is None else choice(value, allowed, path.child(name))
 
 
-def of_container(found: Obj | None, path: Path, host_users: bool, opts: Options) -> Errors:
+def of_container(context: Obj | None, path: Path, host_users: bool, opts: Options) -> Errors:
     """A SecurityContext."""
-    if found is None:
+    if context is None:
         return []
     errors: Errors = []
-    if found.get("privileged") and not ALLOW_PRIVILEGED:
+    if context.get("privileged") and not ALLOW_PRIVILEGED:
         errors.append(forbidden(path.child("privileged"), "disallowed by cluster policy"))
     for name in ("runAsUser", "runAsGroup"):
-        errors += identifier(found.get(name), path.child(name))
-    mount = found.get("procMount")
+        errors += identifier(context.get(name), path.child(name))
+    mount = context.get("procMount")
     if mount is not None:
         errors += choice(mount, ("Default", "Unmasked"), path.child("procMount"))
         if mount == "Unmasked" and host_users:
             errors.append(invalid(path.child("procMount"), mount, "`hostUsers` must be false to use `Unmasked`"))
-    errors += _seccomp(found.get("seccompProfile"), path.child("seccompProfile"), opts)
-    errors += _escalation(found, path, opts)
-    errors += _windows(found.get("windowsOptions"), path.child("windowsOptions"))
-    return errors + app_armor(found.get("appArmorProfile"), path.child("appArmorProfile"))
+    errors += _seccomp(context.get("seccompProfile"), path.child("seccompProfile"), opts)
+    errors += _escalation(context, path, opts)
+    errors += _windows(context.get("windowsOptions"), path.child("windowsOptions"))
+    return errors + app_armor(context.get("appArmorProfile"), path.child("appArmorProfile"))
 
 
-def _escalation(found: Obj, path: Path, opts: Options) -> Errors:
-    if found.get("allowPrivilegeEscalation") is not False:
+def _escalation(context: Obj, path: Path, opts: Options) -> Errors:
+    if context.get("allowPrivilegeEscalation") is not False:
         return []
-    shown = Typed(found, f"{CORE}SecurityContext")
+    bad_value = Typed(context, f"{CORE}SecurityContext")
     errors: Errors = []
     text = "cannot set `allowPrivilegeEscalation` to false and"
-    if found.get("privileged"):
-        errors.append(invalid(path, shown, f"{text} `privileged` to true"))
-    added = (found.get("capabilities") or {}).get("add") or ()
+    if context.get("privileged"):
+        errors.append(invalid(path, bad_value, f"{text} `privileged` to true"))
+    added = (context.get("capabilities") or {}).get("add") or ()
     return errors + [
-        invalid(path, shown, f"{text} `capabilities.Add` CAP_SYS_ADMIN") for cap in added if cap == "CAP_SYS_ADMIN"
+        invalid(path, bad_value, f"{text} `capabilities.Add` CAP_SYS_ADMIN") for cap in added if cap == "CAP_SYS_ADMIN"
     ]
 
 
-def _sysctls(found: Sequence[Obj], spec: Obj, path: Path, opts: Options) -> Errors:
+def _sysctls(sysctls: Sequence[Obj], spec: Obj, path: Path, opts: Options) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    for i, sysctl in enumerate(found):
+    for i, sysctl in enumerate(sysctls):
         here, name = path.index(i).child("name"), sysctl.get("name", "")
         if not name:
             errors.append(required(here))
@@ -132,8 +132,8 @@ def _seccomp(profile: Obj | None, path: Path, opts: Options) -> Errors:
             return [*errors, required(here, "must be set when seccomp type is Localhost")]
         return errors + descending_path(local, here)
     if local is not None:
-        shown = Typed(profile, f"{CORE}SeccompProfile")
-        errors.append(invalid(here, shown, "can only be set when seccomp type is Localhost"))
+        bad_value = Typed(profile, f"{CORE}SeccompProfile")
+        errors.append(invalid(here, bad_value, "can only be set when seccomp type is Localhost"))
     return errors
 
 
@@ -159,11 +159,13 @@ _USER_DOMAIN = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
 _NETBIOS = r'[^\\/:\*\?"<>|\.][^\\/:\*\?"<>|]{0,14}'
 
 
-def _windows(found: Obj | None, path: Path) -> Errors:
-    if found is None:
+def _windows(options: Obj | None, path: Path) -> Errors:
+    if options is None:
         return []
     errors: Errors = []
-    name, credentials, user = (found.get(n) for n in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName"))
+    name, credentials, user = (
+        options.get(n) for n in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName")
+    )
     if name is not None:
         errors += invalid_texts(dns_subdomain_texts(name), name, path.child("gmsaCredentialSpecName"))
     if credentials == "":

@@ -44,9 +44,9 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     ]
 
 
-def _conditions(found: Sequence[Obj]) -> Errors:
+def _conditions(conditions: Sequence[Obj]) -> Errors:
     errors: Errors = []
-    for i, condition in enumerate(found):
+    for i, condition in enumerate(conditions):
         kind = condition.get("type", "")
         if kind not in _SYSTEM:
             errors += qualified(kind, Path("metadata", "conditions").index(i).child("Type"))
@@ -80,12 +80,12 @@ def _restarts(status: Obj, before: Obj, spec: Obj) -> Errors:
     return errors
 
 
-def claims(found: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
+def claims(statuses: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
     """`resourceClaimStatuses`: each of one of the pod's claims."""
     errors: Errors = []
     names = {claim.get("name", "") for claim in wanted}
     seen: set[str] = set()
-    for i, status in enumerate(found):
+    for i, status in enumerate(statuses):
         name, claim = status.get("name", ""), status.get("resourceClaimName")
         path = _STATUS.child("resourceClaimStatuses").index(i).child("name")
         if name not in names:
@@ -99,39 +99,39 @@ def claims(found: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
 
 
 def _pod_ips(status: Obj) -> Errors:
-    found, path = status.get("podIPs") or [], _STATUS.child("podIPs")
-    errors = [error for i, item in enumerate(found) for error in ip(item.get("ip", ""), path.index(i))]
-    return errors + (_families(found, "PodIP", path) if len(found) > 1 else [])
+    addresses, path = status.get("podIPs") or [], _STATUS.child("podIPs")
+    errors = [error for i, item in enumerate(addresses) for error in ip(item.get("ip", ""), path.index(i))]
+    return errors + (_families(addresses, "PodIP", path) if len(addresses) > 1 else [])
 
 
 def _host_ips(status: Obj) -> Errors:
-    found, path = status.get("hostIPs") or [], _STATUS.child("hostIPs")
-    if not found:
+    addresses, path = status.get("hostIPs") or [], _STATUS.child("hostIPs")
+    if not addresses:
         return []
-    first = found[0].get("ip", "")
-    errors = [error for i, item in enumerate(found) for error in ip(item.get("ip", ""), path.index(i))]
+    first = addresses[0].get("ip", "")
+    errors = [error for i, item in enumerate(addresses) for error in ip(item.get("ip", ""), path.index(i))]
     if first != status.get("hostIP", ""):
         errors.insert(0, invalid(path.index(0).child("ip"), first, "must be equal to `hostIP`"))
-    return errors + (_families(found, "HostIP", path) if len(found) > 1 else [])
+    return errors + (_families(addresses, "HostIP", path) if len(addresses) > 1 else [])
 
 
-def _families(found: Sequence[Obj], kind: str, path: Path) -> Errors:
+def _families(addresses: Sequence[Obj], kind: str, path: Path) -> Errors:
     """At most one address of each family."""
-    ips = [item.get("ip", "") for item in found]
+    ips = [item.get("ip", "") for item in addresses]
     errors: Errors = []
     if len(ips) > 2 or len({":" in address for address in ips}) < 2:
-        shown = Typed(found, f"[]{_CORE}{kind}")
-        errors.append(invalid(path, shown, "may specify no more than one IP for each IP family"))
-    for i, item in enumerate(found):
+        bad_value = Typed(addresses, f"[]{_CORE}{kind}")
+        errors.append(invalid(path, bad_value, "may specify no more than one IP for each IP family"))
+    for i, item in enumerate(addresses):
         if ips[i] in ips[:i]:
             errors.append(duplicate(path.index(i), Typed(item, _CORE + kind)))
     return errors
 
 
-def _users(found: Sequence[Obj], spec: Obj, path: Path) -> Errors:
+def _users(statuses: Sequence[Obj], spec: Obj, path: Path) -> Errors:
     system = (spec.get("os") or {}).get("name", "linux")
     errors: Errors = []
-    for i, container in enumerate(found):
+    for i, container in enumerate(statuses):
         user, here = (container.get("user") or {}).get("linux"), path.index(i).child("linux")
         if user is None:
             continue
@@ -178,10 +178,10 @@ def _known_resource(name: str, resources: Obj, path: Path, release: Version) -> 
     return [] if name in known else [invalid(path, Printed(name), text)]
 
 
-def _health(found: Sequence[Obj], path: Path) -> Errors:
+def _health(items: Sequence[Obj], path: Path) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
-    for k, item in enumerate(found):
+    for k, item in enumerate(items):
         identity, here = item.get("resourceID", ""), path.index(k)
         errors += choice(item.get("health", ""), ("Healthy", "Unhealthy", "Unknown"), here.child("health"))
         if identity in seen:

@@ -77,11 +77,11 @@ def _same_service(pod: Obj, old: Obj) -> Errors:
     return [invalid(_META, (pod.get("status") or {}).get("qosClass", ""), "Pod QoS is immutable")]
 
 
-def _images(found: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Errors, bool]:
-    if len(found) != len(before):
+def _images(items: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Errors, bool]:
+    if len(items) != len(before):
         return [forbidden(path, "pod updates may not add or remove containers")], True
     errors: Errors = []
-    for i, container in enumerate(found):
+    for i, container in enumerate(items):
         here, image = path.index(i).child("image"), container.get("image", "")
         if not image:
             errors.append(required(here))
@@ -105,20 +105,20 @@ def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
     return [], False
 
 
-def _only_more_tolerations(found: list[Obj], before: list[Obj], release: Version) -> Errors:
+def _only_more_tolerations(items: list[Obj], before: list[Obj], release: Version) -> Errors:
     def but_seconds(toleration: Obj) -> Obj:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
-    kept = [but_seconds(t) for t in found]
+    kept = [but_seconds(t) for t in items]
     path = _SPEC.child("tolerations")
     if any(but_seconds(t) not in kept for t in before):
         return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
-    return scheduling.tolerations(found, path, release)
+    return scheduling.tolerations(items, path, release)
 
 
-def _only_fewer_gates(found: list[Obj], before: list[Obj]) -> Errors:
+def _only_fewer_gates(items: list[Obj], before: list[Obj]) -> Errors:
     stored = {gate.get("name", "") for gate in before}
-    added = {gate.get("name", ""): i for i, gate in enumerate(found)}
+    added = {gate.get("name", ""): i for i, gate in enumerate(items)}
     return [
         forbidden(
             _SPEC.child("schedulingGates").index(i).child("name"),
@@ -129,13 +129,13 @@ def _only_fewer_gates(found: list[Obj], before: list[Obj]) -> Errors:
     ]
 
 
-def equal_ignoring_empty(found: Any, before: Any) -> bool:
+def equal_ignoring_empty(new: Any, old: Any) -> bool:
     """Whether two values are equal where empty and absent are the same."""
-    if isinstance(found, dict) and isinstance(before, dict):
-        return all(equal_ignoring_empty(found.get(key), before.get(key)) for key in {*found, *before})
-    if isinstance(found, list) and isinstance(before, list):
-        return len(found) == len(before) and all(map(equal_ignoring_empty, found, before))
-    return bool(found == before) or (found in (None, [], "") and before in (None, [], ""))
+    if isinstance(new, dict) and isinstance(old, dict):
+        return all(equal_ignoring_empty(new.get(key), old.get(key)) for key in {*new, *old})
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) == len(old) and all(map(equal_ignoring_empty, new, old))
+    return bool(new == old) or (new in (None, [], "") and old in (None, [], ""))
 
 
 def _the_rest(spec: Obj, before: Obj) -> Errors:
@@ -181,8 +181,8 @@ def _narrowed(munged: Obj, before: Obj) -> Errors:
     wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in stored.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        shown = Typed.of_field(munged, "nodeSelector", "map[string]string")
-        errors.append(invalid(_SPEC.child("nodeSelector"), shown, text))
+        bad_value = Typed.of_field(munged, "nodeSelector", "map[string]string")
+        errors.append(invalid(_SPEC.child("nodeSelector"), bad_value, text))
     munged["nodeSelector"] = before.get("nodeSelector")
     new_affinity, old_affinity = munged.get("affinity") or {}, before.get("affinity") or {}
     path = _SPEC.child("affinity", "nodeAffinity")
@@ -246,9 +246,9 @@ def update_status(pod: Obj, old: Obj, ctx: Context) -> Errors:
     return errors + status.validate(pod, old, ctx)
 
 
-def binding(found: Obj, ctx: Context) -> Errors:
+def binding(obj: Obj, ctx: Context) -> Errors:
     """A Binding: what a scheduler decides."""
-    target = found.get("target") or {}
+    target = obj.get("target") or {}
     kind = target.get("kind", "")
     errors = [] if kind in ("", "Node") else [not_supported(Path("target", "kind"), kind, ("Node", "<empty>"))]
     return errors + ([] if target.get("name") else [required(Path("target", "name"))])

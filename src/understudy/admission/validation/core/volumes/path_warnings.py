@@ -67,8 +67,8 @@ def _of_source(source: Obj) -> list[File]:
     return []
 
 
-def _files(found: Obj, source: str = "") -> list[File]:
-    return [File(item.get("path", ""), source) for item in found.get("items") or ()]
+def _files(projection: Obj, source: str = "") -> list[File]:
+    return [File(item.get("path", ""), source) for item in projection.get("items") or ()]
 
 
 def _overlaps(files: Iterable[File]) -> Iterator[str]:

@@ -59,9 +59,9 @@ _IMMUTABLE_SPEC = (
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
 
-def _modes(found: list[str], path: Path) -> Errors:
-    errors = [not_supported(path, mode, ACCESS_MODES) for mode in found if mode not in ACCESS_MODES]
-    if "ReadWriteOncePod" in found and any(m in ACCESS_MODES and m != "ReadWriteOncePod" for m in found):
+def _modes(modes: list[str], path: Path) -> Errors:
+    errors = [not_supported(path, mode, ACCESS_MODES) for mode in modes if mode not in ACCESS_MODES]
+    if "ReadWriteOncePod" in modes and any(m in ACCESS_MODES and m != "ReadWriteOncePod" for m in modes):
         errors.append(forbidden(path, "may not use ReadWriteOncePod with other access modes"))
     return errors
 
@@ -74,36 +74,36 @@ def _positive(text: str, path: Path) -> Errors:
     return [] if parse(text).value > 0 else [invalid(path, text, "must be greater than zero")]
 
 
-def spec(found: Obj, path: Path) -> Errors:
+def spec(claim_spec: Obj, path: Path) -> Errors:
     """The spec of a claim, or of a template of claims."""
-    modes = found.get("accessModes") or []
+    modes = claim_spec.get("accessModes") or []
     errors = [] if modes else [required(path.child("accessModes"), "at least 1 access mode is required")]
-    errors += label_selectors.validate(found.get("selector"), path.child("selector"))
+    errors += label_selectors.validate(claim_spec.get("selector"), path.child("selector"))
     errors += _modes(modes, path.child("accessModes"))
-    storage, here = (found.get("resources") or {}).get("requests", {}).get("storage"), path.child("resources")
+    storage, here = (claim_spec.get("resources") or {}).get("requests", {}).get("storage"), path.child("resources")
     if storage is None:
         errors.append(required(here.key("storage")))
     else:
         errors += _positive(storage, here.key("storage"))
-    errors += _class(found.get("storageClassName"), path.child("storageClassName"))
-    if found.get("volumeMode") is not None:
-        errors += choice(found["volumeMode"], VOLUME_MODES, path.child("volumeMode"))
-    return errors + _data_sources(found, path)
+    errors += _class(claim_spec.get("storageClassName"), path.child("storageClassName"))
+    if claim_spec.get("volumeMode") is not None:
+        errors += choice(claim_spec["volumeMode"], VOLUME_MODES, path.child("volumeMode"))
+    return errors + _data_sources(claim_spec, path)
 
 
-def _data_sources(found: Obj, path: Path) -> Errors:
-    old, new = found.get("dataSource"), found.get("dataSourceRef")
+def _data_sources(claim_spec: Obj, path: Path) -> Errors:
+    old, new = claim_spec.get("dataSource"), claim_spec.get("dataSourceRef")
     errors: Errors = []
     for source, name in ((old, "dataSource"), (new, "dataSourceRef")):
         if source is not None:
             errors += _data_source(source, path.child(name))
     if old is None or new is None:
         return errors
-    shown = Printed(f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}')
+    bad_value = Printed(f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}')
     if new.get("namespace"):
-        errors.append(invalid(path, shown, "may not be specified when dataSourceRef.namespace is specified"))
+        errors.append(invalid(path, bad_value, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(old.get(key) != new.get(key) for key in ("apiGroup", "kind", "name")):
-        errors.append(invalid(path, shown, "must match dataSourceRef"))
+        errors.append(invalid(path, bad_value, "must match dataSourceRef"))
     return errors
 
 
@@ -149,8 +149,8 @@ def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _without_null(found: Obj) -> Obj:
-    return {key: value for key, value in found.items() if value is not None}
+def _without_null(claim_spec: Obj) -> Obj:
+    return {key: value for key, value in claim_spec.items() if value is not None}
 
 
 def _class_annotation(obj: Obj, old: Obj, found: Obj, before: Obj) -> Errors:
@@ -180,8 +180,8 @@ def _smaller(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return [forbidden(path, "field can not be less than status.capacity")] if not granted < new_size else []
 
 
-def _storage(found: Obj) -> str:
-    return str(((found.get("resources") or {}).get("requests") or {}).get("storage", "0"))
+def _storage(claim_spec: Obj) -> str:
+    return str(((claim_spec.get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 
 def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -232,36 +232,36 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _capacity(found: dict[str, str], path: Path) -> Errors:
-    errors = [] if found else [required(path)]
-    if "storage" not in found or len(found) > 1:
-        shown = Typed(found or None, f"{_CORE}.ResourceList")
-        errors.append(not_supported(path, shown, ("storage",)))
-    for name, text in found.items():
+def _capacity(capacity: dict[str, str], path: Path) -> Errors:
+    errors = [] if capacity else [required(path)]
+    if "storage" not in capacity or len(capacity) > 1:
+        bad_value = Typed(capacity or None, f"{_CORE}.ResourceList")
+        errors.append(not_supported(path, bad_value, ("storage",)))
+    for name, text in capacity.items():
         errors += _basic(text, path.key(name)) + _positive(text, path.key(name))
     return errors
 
 
-def _node_affinity(found: Obj | None, path: Path) -> Errors:
-    if found is None:
+def _node_affinity(affinity: Obj | None, path: Path) -> Errors:
+    if affinity is None:
         return []
-    if found.get("required") is None:
+    if affinity.get("required") is None:
         return [required(path.child("required"), "must specify required node constraints")]
-    return nodeselector.validate(found["required"], path.child("required"), any_values=True)
+    return nodeselector.validate(affinity["required"], path.child("required"), any_values=True)
 
 
-def _volume_sources(found: Obj, ctx: Context) -> Errors:
-    given = [name for name in _SOURCES if found.get(name) is not None]
-    if not given:
+def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
+    present = [name for name in _SOURCES if volume_spec.get(name) is not None]
+    if not present:
         return [required(_SPEC, "must specify a volume type")]
-    first = given[0]
+    first = present[0]
     path = _SPEC.child(PATHS.get(first, first))
-    errors = _csi(found["csi"], path, ctx) if first == "csi" else CHECKS[first](found[first], path)
-    if first == "local" and not (found.get("nodeAffinity") or {}).get("required"):
+    errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else CHECKS[first](volume_spec[first], path)
+    if first == "local" and not (volume_spec.get("nodeAffinity") or {}).get("required"):
         errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
     names = {"cephfs": "cephFS"}
     text = "may not specify more than 1 volume type"
-    return errors + [forbidden(_SPEC.child(names.get(name, name)), text) for name in given[1:]]
+    return errors + [forbidden(_SPEC.child(names.get(name, name)), text) for name in present[1:]]
 
 
 def _csi(source: Obj, path: Path, ctx: Context) -> Errors:
@@ -296,7 +296,7 @@ def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), objectmeta.IMMUTABLE))
     affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
     if was is not None and not nodeselector.equal_ignoring_beta_labels(affinity, was):
-        shown = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
+        bad_value = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
         text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"
-        errors.append(invalid(Path("nodeAffinity"), shown, text))
+        errors.append(invalid(Path("nodeAffinity"), bad_value, text))
     return errors

@@ -79,16 +79,16 @@ def validate(volumes: Sequence[Obj], metadata: Obj, path: Path, opts: Options) -
 
 
 def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
-    given = [name for name in _ORDER if volume.get(name) is not None]
-    if not given:
+    present = [name for name in _ORDER if volume.get(name) is not None]
+    if not present:
         return [required(path, "must specify a volume type")]
-    first = given[0]
+    first = present[0]
     errors = _source(first, volume[first], path.child(PATHS.get(first, first)), opts)
     if first == "ephemeral" and pod and volume.get("name"):
         claim = f"{pod}-{volume['name']}"
         texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))
         errors += invalid_texts(texts, volume["name"], path.child("name"))
-    return errors + [forbidden(path.child(name), "may not specify more than 1 volume type") for name in given[1:]]
+    return errors + [forbidden(path.child(name), "may not specify more than 1 volume type") for name in present[1:]]
 
 
 def _source(kind: str, source: Obj, path: Path, opts: Options) -> Errors:
@@ -169,10 +169,10 @@ def _projected(source: Obj, path: Path, opts: Options) -> Errors:
     seen: set[str] = set()
     for i, part in enumerate(source.get("sources") or ()):
         here = path.child("sources").index(i)
-        given = [name for name in _PROJECTIONS if part.get(name) is not None]
-        for name in given:
+        present = [name for name in _PROJECTIONS if part.get(name) is not None]
+        for name in present:
             errors += _PROJECTIONS[name](part[name], here.child(name), path, seen)
-        if len(given) > 1:
+        if len(present) > 1:
             errors.append(forbidden(here, "may not specify more than 1 volume type per source"))
     return errors
 
