@@ -12,12 +12,12 @@ from understudy.machinery.types import Obj
 
 @dataclass(slots=True)
 class Context:
-    """What rules may know of the request they decide on.
+    """The parts of a request that rules may know.
 
     lookup   the object of (group, resource, namespace, name), None where there is none
     listing  every object of (group, resource, namespace), "" being all namespaces
 
-    Both answer at once, from the store as it is; without one there is nothing.
+    Both answer at once from the store as it is; without a store there is nothing.
     """
 
     release: Version
@@ -35,6 +35,6 @@ class Context:
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
 
     def warn(self, text: str) -> None:
-        """Answered as a Warning header (299), each text once."""
+        """Add a warning to the answer (Warning header, code 299), each text once."""
         if text not in self.warnings:
             self.warnings.append(text)

@@ -1,1 +1,1 @@
-"""Whether an object is valid: one entry for each API group, and what they share (upstream: `apis/GROUP/validation`)."""
+"""Validation of objects: one entry for each API group, and what they share (upstream: `apis/GROUP/validation`)."""

@@ -1,4 +1,4 @@
-"""Rules for changed objects, put together in the order in which the real server reports what they find.
+"""Composition of rules for changed objects, in the order in which the real server reports what they find.
 
 in_order(CORE.updated, changes, again(CORE.created, whole))
 """
@@ -16,7 +16,7 @@ Update = Callable[[Obj, Obj, Context], Errors]
 
 
 def as_on_create(*checks: Check) -> Update:
-    """What is asked of a new object, asked of a changed one."""
+    """Make a rule for changed objects of rules for new ones, which see the changed object only."""
     return lambda obj, old, ctx: [error for check in checks for error in check(obj, ctx)]
 
 
@@ -26,5 +26,5 @@ def no_metadata_validation(obj: Obj, ctx: Context) -> Errors:
 
 
 def all_of(*rules: Update) -> Update:
-    """All that the rules find, one after the other."""
+    """Make one rule of several, whose errors stand one after the other."""
     return lambda obj, old, ctx: [error for rule in rules for error in rule(obj, old, ctx)]

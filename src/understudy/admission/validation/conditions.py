@@ -1,4 +1,4 @@
-"""metav1.Condition, as kinds have them that use the common type."""
+"""Validation of `metav1.Condition` where kinds use the common type (upstream: `ValidateConditions`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MESSAGE_LENGTH = 32 * 1024
 
 
 def validate(conditions: Sequence[Obj], path: Path) -> Errors:
-    """Each condition, and that each is of another type."""
+    """Check each condition, and that no two are of one type."""
     errors: Errors = []
     seen: set[str] = set()
     for i, condition in enumerate(conditions):

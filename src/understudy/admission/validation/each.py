@@ -1,4 +1,4 @@
-"""Lists and maps of things to validate: each item, how many there may be, which must differ."""
+"""Checks of lists and maps: each item, how many there may be, which must differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ELLIPSIS = b"..."
 
 
 def validate_list(items: Sequence[Any] | None, most: int | None, check: Check, path: Path, limits: Limits) -> Errors:
-    """Every item, and that there are not more than `most`."""
+    """Check every item, and that there are not more than `most` (upstream: `validateSlice`). None is no limit."""
     items = items or ()
     errors = [error for i, item in enumerate(items) for error in check(item, path.index(i))]
     if most is not None and len(items) > most:
@@ -23,7 +23,7 @@ def validate_list(items: Sequence[Any] | None, most: int | None, check: Check, p
 
 
 def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
-    """Keys that were there before; `name` is the field that holds an item's key."""
+    """Return an error for each key that was there before; `name` is the field that holds an item's key."""
     errors: Errors = []
     seen: set[Hashable] = set()
     for i, key in enumerate(keys):
@@ -37,7 +37,7 @@ def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
 def validate_map(
     values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, limits: Limits
 ) -> Errors:
-    """Keys and values of a map. Keys longer than `length` bytes are shortened in paths."""
+    """Check keys and values of a map (upstream: `validateMap`). Paths shorten keys to `length` bytes."""
     errors: Errors = []
     for key, value in (values or {}).items():
         here = path.key(shortened(key, length) if limits.keys_in_paths else key)
@@ -47,7 +47,7 @@ def validate_map(
 
 
 def shortened(text: str, length: int) -> str:
-    """`text` in at most `length` bytes, its middle left out."""
+    """Cut a text to at most `length` bytes by leaving out its middle (upstream: `truncateIfTooLong`)."""
     data = text.encode(errors="surrogatepass")
     if len(data) <= length:
         return text

@@ -1,6 +1,6 @@
-"""Texts that stand in specs of the core kinds: ports, addresses, variable names, keys, paths, percentages.
+"""Checks of texts in specs: ports, addresses, variable names, keys, paths, percentages.
 
-Functions that end in `_texts` answer what is wrong with a text, [] for a good one; others answer field errors.
+Functions that end in `_texts` return what is wrong with a text, [] for a good one; others return field errors.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ CIDR_TEXT = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
 def range_text(low: int, high: int) -> str:
+    """Say that a number must be in a range (upstream: `validation.InclusiveRangeError`)."""
     return f"must be between {low} and {high}, inclusive"
 
 
@@ -77,7 +78,7 @@ def _backsteps(value: str) -> list[str]:
 
 
 def env_name_texts(value: str, relaxed: bool) -> list[str]:
-    """The name of an environment variable, or a prefix of such names."""
+    """Check the name of an environment variable, or a prefix of such names (upstream: `IsEnvVarName`)."""
     if relaxed:
         fits = all(char.isascii() and char.isprintable() and char != "=" for char in value)
         return [] if fits else [RELAXED_ENV_TEXT]
@@ -85,28 +86,35 @@ def env_name_texts(value: str, relaxed: bool) -> list[str]:
 
 
 def config_key_texts(value: str) -> list[str]:
-    """A key of a config map or secret."""
+    """Check a key of a config map or secret (upstream: `IsConfigMapKey`)."""
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _config_key.texts(value) + _backsteps(value)
 
 
 def header_texts(value: str) -> list[str]:
+    """Check the name of an HTTP header (upstream: `IsHTTPHeaderName`)."""
     return _header.texts(value)
 
 
 def percent_texts(value: str) -> list[str]:
+    """Check a percentage such as "25%" (upstream: `IsValidPercent`)."""
     return _percent.texts(value)
 
 
 def wildcard_subdomain_texts(value: str) -> list[str]:
+    """Check a subdomain that begins with "*." (upstream: `IsWildcardDNS1123Subdomain`)."""
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _wildcard.texts(value)
 
 
 def port_number_texts(value: int) -> list[str]:
+    """Check the number of a port (upstream: `IsValidPortNum`)."""
     return [] if 1 <= value <= 65535 else [range_text(1, 65535)]
 
 
 def port_name_texts(value: str) -> list[str]:
-    """RFC 6335: up to 15, lower case letters, digits and single dashes, at least one letter."""
+    """Check the name of a port (upstream: `IsValidPortName`).
+
+    RFC 6335: up to 15 lower case letters, digits and single dashes, at least one letter.
+    """
     checks = (
         (len(value) > 15, "must be no more than 15 characters"),
         (
@@ -121,7 +129,7 @@ def port_name_texts(value: str) -> list[str]:
 
 
 def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """An address; IPv4 may have leading zeros, as it always could."""
+    """Parse an address; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseIPSloppy`)."""
     if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value):
         value = ".".join(str(int(part)) for part in value.split("."))
     try:
@@ -131,6 +139,7 @@ def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None
 
 
 def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Parse a network; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseCIDRSloppy`)."""
     address, slash, bits = value.partition("/")
     ip_address = parse_ip(address)
     if ip_address is None or not slash or not bits.isdecimal() or int(bits) > ip_address.max_prefixlen:
@@ -139,25 +148,27 @@ def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | No
 
 
 def ip(value: str, path: Path) -> Errors:
+    """Check an IP address (upstream: `IsValidIP`)."""
     return [] if parse_ip(value) is not None else [invalid(path, value, IP_TEXT)]
 
 
 def cidr(value: str, path: Path) -> Errors:
+    """Check a network such as 10.9.8.0/24 (upstream: `IsValidCIDR`)."""
     return [] if parse_cidr(value) is not None else [invalid(path, value, CIDR_TEXT)]
 
 
 def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
-    """An Invalid error for each text about a value."""
+    """Return one Invalid error for each text about a value."""
     return [invalid(path, value, text) for text in texts]
 
 
 def invalid_text(texts: Sequence[str], value: Any, path: Path, about: str = "") -> Errors:
-    """One Invalid error with all texts about a value."""
+    """Return one Invalid error with all texts about a value, [] for no text. `about` stands in front of them."""
     return [invalid(path, value, about + ",".join(texts))] if texts else []
 
 
 def message(text: str, path: Path) -> Errors:
-    """What people are told stands on one line."""
+    """Check that a message for people stands on one line."""
     if text and not text.strip():
         return [invalid(path, text, "message must be non-empty if specified")]
     broken = {"\n", "\r"} & set(text.strip())
@@ -165,41 +176,45 @@ def message(text: str, path: Path) -> Errors:
 
 
 def service_port(service: dict[str, Any], path: Path) -> Errors:
-    """The port of a service that the API server itself calls."""
+    """Check the port of a service that the API server itself calls."""
     port = service.get("port", 0)
     texts = port_number_texts(port)
     return [invalid(path.child("port"), port, f"port is not valid: {', '.join(texts)}")] if texts else []
 
 
 def label(value: str, path: Path) -> Errors:
+    """Check an RFC 1123 label."""
     return invalid_texts(dns_label_texts(value), value, path)
 
 
 def subdomain(value: str, path: Path) -> Errors:
+    """Check an RFC 1123 subdomain."""
     return invalid_texts(dns_subdomain_texts(value), value, path)
 
 
 def loose_subdomain(value: str, path: Path) -> Errors:
-    """A subdomain whose labels may have underscores: those of DNS service discovery."""
+    """Check a subdomain whose labels may have underscores, as DNS service discovery has them."""
     return invalid_texts(max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain.texts(value), value, path)
 
 
 def qualified(value: str, path: Path) -> Errors:
+    """Check a qualified name."""
     return invalid_texts(qualified_name_texts(value), value, path)
 
 
 def label_1035(value: str, path: Path) -> Errors:
+    """Check an RFC 1035 label, with all that is wrong in one error."""
     return invalid_text(dns_1035_label_texts(value), value, path)
 
 
 def kind(value: str, path: Path) -> Errors:
-    """The name of a kind: a label but for its case."""
+    """Check the name of a kind: an RFC 1035 label apart from its case."""
     about = "may have mixed case, but should otherwise match: "
     return invalid_text(dns_1035_label_texts(value.lower()), value, path, about)
 
 
 def domain(value: str, path: Path, *, dots: int, requirement: str) -> Errors:
-    """A subdomain with so many dots in it at least; `told` says so."""
+    """Check a subdomain with at least `dots` dots; `requirement` says so in the error."""
     if not value:
         return [required(path)]
     if texts := dns_subdomain_texts(value):
@@ -208,7 +223,7 @@ def domain(value: str, path: Path, *, dots: int, requirement: str) -> Errors:
 
 
 def domain_path(value: str, path: Path) -> Errors:
-    """A name with a domain in front: acme.io/foo."""
+    """Check a name with a domain in front, such as acme.io/foo (upstream: `IsDomainPrefixedPath`)."""
     host, _, rest = value.partition("/")
     if not value:
         return [required(path)]
@@ -221,35 +236,36 @@ def domain_path(value: str, path: Path) -> Errors:
 
 
 def port(value: int | str | None, path: Path) -> Errors:
-    """A port by number or by name."""
+    """Check a port given by number or by name (upstream: `ValidatePortNumOrName`)."""
     if isinstance(value, str):
         return invalid_texts(port_name_texts(value), value, path)
     return invalid_texts(port_number_texts(value or 0), value or 0, path)
 
 
 def nonnegative(value: int | None, path: Path) -> Errors:
+    """Check that a number is not negative (upstream: `ValidateNonnegativeField`). None counts as 0."""
     return [] if (value or 0) >= 0 else [invalid(path, value, "must be greater than or equal to 0")]
 
 
 def choice(value: Any, allowed: Sequence[str], path: Path, *, needed: bool = False) -> Errors:
-    """One of several texts; with `needed` an empty one is missing rather than wrong."""
+    """Check that a value is one of several; with `needed` an empty one is missing rather than wrong."""
     if needed and not value:
         return [required(path)]
     return [] if value in allowed else [not_supported(path, value or "", allowed)]
 
 
 def require_fields(obj: Obj, path: Path, *names: str) -> Errors:
-    """Fields that may not be empty."""
+    """Return an error for each of these fields that is empty."""
     return [required(path.child(name)) for name in names if obj.get(name) in (None, "", [], {})]
 
 
 def indexed(items: Sequence[Any] | None, path: Path, check: Callable[[Any, Path], Errors]) -> Errors:
-    """The errors of every item."""
+    """Check every item of a list."""
     return [error for i, item in enumerate(items or ()) for error in check(item, path.index(i))]
 
 
 def labels(values: dict[str, str] | None, path: Path) -> Errors:
-    """Keys and values that a label can have."""
+    """Check keys and values of labels (upstream: `ValidateLabels`)."""
     errors: Errors = []
     for key, value in (values or {}).items():
         errors += invalid_texts(qualified_name_texts(key), key, path)
@@ -258,17 +274,21 @@ def labels(values: dict[str, str] | None, path: Path) -> Errors:
 
 
 def descending_path(value: str, path: Path) -> Errors:
-    """Relative, and never up."""
+    """Check a path that must be relative and never go up (upstream: `validateLocalDescendingPath`)."""
     errors = [invalid(path, value, "must be a relative path")] if value.startswith("/") else []
     return errors + no_backsteps(value, path)
 
 
 def no_backsteps(value: str, path: Path) -> Errors:
+    """Check that a path has no ".." among its parts (upstream: `validatePathNoBacksteps`)."""
     return [invalid(path, value, "must not contain '..'")] if ".." in value.split("/") else []
 
 
 def unreserved_path(value: str, path: Path) -> Errors:
-    """Relative, never up, and not beginning like the names that a kubelet keeps for itself."""
+    """Check a descending path whose name is not one that a kubelet keeps for itself.
+
+    Upstream: `validateLocalNonReservedPath`.
+    """
     errors = descending_path(value, path)
     if value.startswith("..") and not value.startswith("../"):
         errors.append(invalid(path, value, "must not start with '..'"))

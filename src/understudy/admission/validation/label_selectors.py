@@ -1,4 +1,4 @@
-"""Label selectors, as they stand in specs."""
+"""Checks of label selectors in specs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from understudy.machinery.validation.names import label_value_texts
 
 
 def validate(selector: Obj | None, path: Path, *, any_values: bool = False) -> Errors:
-    """A metav1.LabelSelector. `any_values` lets expressions have values that no label can have."""
+    """Check a metav1.LabelSelector (upstream: `ValidateLabelSelector`).
+
+    `any_values` allows expressions with values that no label can have.
+    """
     if selector is None:
         return []
     errors = labels(selector.get("matchLabels"), path.child("matchLabels"))
@@ -20,7 +23,7 @@ def validate(selector: Obj | None, path: Path, *, any_values: bool = False) -> E
 
 
 def requirement(item: Obj, path: Path, *, any_values: bool = False, any_operator: bool = False) -> Errors:
-    """One expression of a selector of labels."""
+    """Check one expression of a label selector (upstream: `ValidateLabelSelectorRequirement`)."""
     errors = operands(item, path, any_operator=any_operator) + qualified(item.get("key", ""), path.child("key"))
     if not any_values:
         for i, value in enumerate(item.get("values") or ()):
@@ -29,7 +32,7 @@ def requirement(item: Obj, path: Path, *, any_values: bool = False, any_operator
 
 
 def operands(item: Obj, path: Path, *, any_operator: bool = False) -> Errors:
-    """Whether an expression has values where its operator wants some. `any_operator` leaves unknown ones alone."""
+    """Check that an expression has values where its operator needs some. `any_operator` allows unknown ones."""
     values, where = item.get("values"), path.child("values")
     match item.get("operator", ""):
         case "In" | "NotIn":
@@ -43,11 +46,12 @@ def operands(item: Obj, path: Path, *, any_operator: bool = False) -> Errors:
 
 
 def empty(selector: Obj | None) -> bool:
+    """Report whether a selector has no term at all."""
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
 def matches(selector: Obj | None, found: dict[str, str]) -> bool:
-    """Whether labels meet a valid selector; none selects nothing, an empty one everything."""
+    """Report whether labels meet a valid selector. No selector selects nothing, an empty one everything."""
     if selector is None:
         return False
     if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):

@@ -1,10 +1,10 @@
-"""Metadata: what may stand in it.
+"""Validation of metadata (upstream: `apimachinery/pkg/api/validation/objectmeta.go`).
 
-    errors = validate(obj["metadata"], namespaced=True, name=subdomain_name, release="1.32")
-    errors += validate_update(obj["metadata"], old["metadata"], release="1.32")
+    errors = validate(obj["metadata"], namespaced=True, name=subdomain_name)
+    errors += validate_update(obj["metadata"], old["metadata"])
 
-That is what the registry asks of every update. A kind asks again, as its `Metadata` says (`CORE` for most), and what it
-finds is reported again: clients count the causes of a Status.
+The registry asks that of every update. A kind asks again, as its `Metadata` says (`CORE` for most), and what it finds
+is reported again: clients count the causes of a Status.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ NameRule = Callable[[str, bool], list[str]]
 
 
 def validate(meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, path: Path = METADATA) -> Errors:
-    """The metadata of an object that has its name. `name` is the kind's rule for names."""
+    """Check the metadata of an object that has a name, by the rule `name` (upstream: `ValidateObjectMeta`)."""
     return [
         *_names(meta, namespaced, name, path),
         *_generation(meta, path.child("generation")),
@@ -55,7 +55,7 @@ def validate(meta: Obj, *, namespaced: bool, name: NameRule = subdomain_name, pa
 
 
 def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
-    """The metadata of an object that replaces another one."""
+    """Check the metadata of an object that replaces another one (upstream: `ValidateObjectMetaUpdate`)."""
     errors: Errors = []
     if old.get("deletionTimestamp"):
         errors += _no_new_finalizers(meta, old, path.child("finalizers"))
@@ -77,7 +77,7 @@ def validate_update(meta: Obj, old: Obj, *, path: Path = METADATA) -> Errors:
 
 
 def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
-    """Finalizers without a domain must be standard ones."""
+    """Check that finalizers without a domain are standard ones (upstream: `ValidateFinalizerName`)."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(path.child("finalizers").index(i), name, text)
@@ -88,7 +88,7 @@ def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """How a kind validates metadata itself, as part of its own rules.
+    """The metadata rules of a kind, as part of its own rules.
 
     name     its rule for names
     domains  whether finalizers without a domain must be standard ones
@@ -98,7 +98,7 @@ class Metadata:
     domains: bool = True
 
     def created(self, obj: Obj, ctx: Context) -> Errors:
-        """What is wrong with the metadata of an object as if it was new. The registry has set its namespace."""
+        """Check the metadata of an object as if it was new. The registry has set its namespace."""
         fields, namespaced = obj["metadata"], "namespace" in obj["metadata"]
         if ctx.metadata_validated:
             errors = _names(fields, namespaced, self.name, METADATA)
@@ -107,7 +107,7 @@ class Metadata:
         return errors + finalizer_names(fields) if self.domains else errors
 
     def updated(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
-        """What is wrong with the metadata of an object that replaces another one."""
+        """Check the metadata of an object that replaces another one."""
         fields = obj["metadata"]
         errors = [] if ctx.metadata_validated else validate_update(fields, old["metadata"])
         return errors + finalizer_names(fields) if self.domains else errors
@@ -138,7 +138,7 @@ _NOT_IN_TEMPLATES = {
 
 
 def validate_template(meta: Obj, path: Path) -> Errors:
-    """The metadata of a template: labels and annotations, nothing else."""
+    """Check the metadata of a template: labels and annotations, nothing else."""
     errors = annotation_errors(meta.get("annotations"), path.child("annotations"))
     errors += label_errors(meta.get("labels"), path.child("labels"))
     for name, text in _NOT_IN_TEMPLATES.items():
@@ -149,6 +149,7 @@ def validate_template(meta: Obj, path: Path) -> Errors:
 
 
 def label_errors(values: Obj | None, path: Path) -> Errors:
+    """Check labels."""
     errors: Errors = []
     for key, value in (values or {}).items():
         errors += [invalid(path, key, text) for text in qualified_name_texts(key)]
@@ -157,6 +158,7 @@ def label_errors(values: Obj | None, path: Path) -> Errors:
 
 
 def annotation_errors(values: Obj | None, path: Path) -> Errors:
+    """Check annotations: their keys, and the size of all together (upstream: `ValidateAnnotations`)."""
     values = values or {}
     errors = [invalid(path, key, text) for key in values for text in qualified_name_texts(go_lower(key))]
     if sum(size(key) + size(value) for key, value in values.items()) > ANNOTATIONS_SIZE:
@@ -255,7 +257,7 @@ def _text(value: Any) -> Any:
 
 
 def _time(value: Any) -> Any:
-    """A time as Go's String has it."""
+    """Return a time as Go's String method prints it."""
     return Printed(f"{value[:10]} {value[11:19]} +0000 UTC") if value else None
 
 

@@ -1,12 +1,13 @@
-"""A value as the real server prints its internal Go value in error texts.
+"""Printing of internal Go values in error texts.
 
-Up to 1.33 that is Go syntax (%#v):
+Up to 1.33 they are printed in Go syntax (%#v):
 
     resource.ResourceClaimSpec{Devices:resource.DeviceClaim{Requests:[]resource.DeviceRequest(nil), …}}
 
-where pointers are addresses, and nil and empty lists look different (an empty list in the value is an empty one, what
-is missing or null is nil; `canonical.Sparse` remembers which ones a decoded body had). From 1.34 on it is JSON with the
-internal fields' Go names. Values are given as JSON of any API version whose fields have the internal ones' Go names.
+Pointers are addresses there, and nil and empty lists look different: an empty list in the value is an empty one, a
+missing field or null is nil, and `WithEmptyFields` remembers which lists a decoded body had empty. From 1.34 on values
+are printed as JSON with the internal fields' Go names. A value is JSON of any API version whose fields have those
+names.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _INTERNAL = "k8s.io/kubernetes/pkg/apis/"
 
 
 def dump(value: Any, name: str, schemas: Schemas) -> str:
-    """`value`, JSON of the type `name` (its full Go name, as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim")."""
+    """Print JSON of the Go type `name`, such as "k8s.io/kubernetes/pkg/apis/resource.DeviceClaim"."""
     if schemas.release < V1_34:
         return _go(value, schemas.shape(name))
     return dump_json(value, name, schemas)
 
 
 def dump_json(value: Any, name: str, schemas: Schemas) -> str:
-    """The same as JSON, the form of 1.34 and later."""
+    """Print JSON of the Go type `name` in the form of 1.34 and later."""
     return encode(_json(value, schemas.shape(name))).decode()
 
 
@@ -47,7 +48,7 @@ def dump_json(value: Any, name: str, schemas: Schemas) -> str:
 
 @cache
 def _spellings(struct: Struct) -> dict[str, tuple[str, ...]]:
-    """{Go name of a field: its JSON names in all API versions}; versions may name it unlike Go (IntValue is "int")."""
+    """Return {Go name of a field: its JSON names in all API versions}: IntValue of Go is "int" in JSON."""
     package, _, plain = struct.name.rpartition(".")
     versions = f"{package.replace(_INTERNAL, 'k8s.io/api/')}/"  # elsewhere they stand below the internal ones
     found: dict[str, dict[str, None]] = {}
@@ -62,7 +63,7 @@ _MISSING = object()
 
 
 def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
-    """The JSON of one field, None where it is nil; an inlined struct's is that of the whole."""
+    """Return the JSON of one field, None where it is nil. An inlined struct's is the JSON of the whole."""
     if not field.json:
         return {} if field.go_name == "TypeMeta" else obj.get("metadata") if field.go_name in _EMBEDDED_META else obj
     for name in (field.json, *_spellings(struct).get(field.go_name, ())):
@@ -76,7 +77,7 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
 
 
 def members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
-    """The fields of an internal struct as Go declares them, and the JSON of each in `value` (None: nil or zero)."""
+    """Yield the fields of an internal struct in Go's order, each with its JSON in `value` (None for nil or zero)."""
     obj = value if isinstance(value, dict) else {}
     for field in struct.declared:
         yield field, _value_of(obj, struct, field)
@@ -102,7 +103,7 @@ def _go_member(field: Field, value: Any) -> str:
 
 
 def _go_pointer(value: Any, shape: Shape) -> str:
-    """Times print themselves, also behind a pointer; of others only the address is seen."""
+    """Print a pointer: a time prints itself, anything else its address."""
     if isinstance(shape, Custom) and shape.name in ("Time", "MicroTime"):
         return "<nil>" if value is None else _go_custom(value, shape)
     return f"(*{shape.go})({'nil' if value is None else _ADDRESS})"
@@ -172,7 +173,7 @@ def _go_quantity(value: Any) -> str:
 
 
 def _json(value: Any, shape: Shape, *, pointer: bool = False) -> Any:
-    """What Go's encoder makes of the internal value, as JSON that `encode` writes."""
+    """Return what Go's encoder makes of the internal value, as JSON that `encode` writes."""
     if value is None and (pointer or not isinstance(shape, Struct)):
         return None if pointer or isinstance(shape, (List, Map)) else zero_value_of(shape)()
     if isinstance(shape, Struct):

@@ -1,4 +1,4 @@
-"""Names, labels and other identifiers: what they may look like, in the real server's words (RFC 1123, RFC 1035).
+"""Names, labels and other identifiers, and the texts about wrong ones (upstream: `apimachinery/pkg/util/validation`).
 
 Each function takes a text and returns what is wrong with it, [] for a good one. Lengths are in bytes.
 """
@@ -26,7 +26,7 @@ class Format:
     """A pattern, and the text about values that do not match it (upstream: `validation.RegexError`)."""
 
     def __init__(self, pattern: str, rule: str, *examples: str, shown_pattern: str = "") -> None:
-        """`shown_pattern` stands in the text instead of the pattern."""
+        """Compile the pattern and make the text. `shown_pattern` stands in the text instead of the pattern."""
         self._regex = re.compile(pattern)
         listed = " or ".join(f"'{example}', " for example in examples)
         self.text = f"{rule} (e.g. {listed}regex used for validation is '{shown_pattern or pattern}')"
@@ -73,12 +73,12 @@ _reason = Format(
 
 
 def size(text: str) -> int:
-    """The length in bytes."""
+    """Return the length of a text in bytes."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 
 def go_lower(text: str) -> str:
-    """`text` in lower case, letter by letter: a dotted capital I becomes a plain i."""
+    """Return a text in lower case, letter by letter as Go does: a dotted capital I becomes a plain i."""
     return text.replace("\u0130", "i").lower()
 
 
@@ -88,7 +88,7 @@ def max_length_texts(text: str, limit: int) -> list[str]:
 
 
 def dns_label_texts(value: str) -> list[str]:
-    """RFC 1123 label: lower case, up to 63."""
+    """Check an RFC 1123 label: lower case, up to 63 bytes (upstream: `IsDNS1123Label`)."""
     texts = max_length_texts(value, LABEL_LENGTH)
     if not _label.fits(value):
         texts.append("must not contain dots" if _subdomain.fits(value) else _label.text)
@@ -96,17 +96,20 @@ def dns_label_texts(value: str) -> list[str]:
 
 
 def dns_subdomain_texts(value: str) -> list[str]:
-    """RFC 1123 subdomain: labels with dots between them, up to 253."""
+    """Check an RFC 1123 subdomain: labels with dots between them, up to 253 bytes (upstream: `IsDNS1123Subdomain`)."""
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
 
 
 def dns_1035_label_texts(value: str) -> list[str]:
-    """RFC 1035 label: starts with a letter."""
+    """Check an RFC 1035 label, which starts with a letter (upstream: `IsDNS1035Label`)."""
     return max_length_texts(value, LABEL_LENGTH) + _rfc_1035_label.texts(value)
 
 
 def qualified_name_texts(value: str) -> list[str]:
-    """A name, after a subdomain and a slash or not: keys of labels and annotations, finalizers, condition types."""
+    """Check a name with an optional subdomain and slash in front (upstream: `IsQualifiedName`).
+
+    Keys of labels and annotations, finalizers and condition types are such names.
+    """
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
         return [
@@ -122,39 +125,45 @@ def qualified_name_texts(value: str) -> list[str]:
 
 
 def label_value_texts(value: str) -> list[str]:
+    """Check the value of a label (upstream: `IsValidLabelValue`)."""
     return max_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
 
 
 def c_identifier_texts(value: str) -> list[str]:
+    """Check an identifier of the language C (upstream: `IsCIdentifier`)."""
     return _c_identifier.texts(value)
 
 
 def condition_reason_texts(value: str) -> list[str]:
+    """Check the reason of a condition (upstream: `isValidConditionReason`)."""
     return _reason.texts(value)
 
 
 def _finished(name: str) -> str:
-    """A generateName as it looks once something stands behind its dash."""
+    """Replace the dash at the end of a generateName with a letter (upstream: `maskTrailingDash`)."""
     return name[:-2] + "a" if len(name) > 1 and name.endswith("-") else name
 
 
 def subdomain_name(name: str, prefix: bool) -> list[str]:
-    """Names that must be subdomains: those of most kinds. `prefix` for a generateName."""
+    """Check a name that must be a subdomain, as most are (upstream: `NameIsDNSSubdomain`). `prefix`: a generateName."""
     return dns_subdomain_texts(_finished(name) if prefix else name)
 
 
 def label_name(name: str, prefix: bool) -> list[str]:
-    """Names that must be labels: namespaces."""
+    """Check a name that must be a label, as a namespace's (upstream: `NameIsDNSLabel`). `prefix`: a generateName."""
     return dns_label_texts(_finished(name) if prefix else name)
 
 
 def label_1035_name(name: str, prefix: bool) -> list[str]:
-    """Names that must be RFC 1035 labels: services."""
+    """Check a name that must be an RFC 1035 label, as a service's (upstream: `NameIsDNS1035Label`)."""
     return dns_1035_label_texts(_finished(name) if prefix else name)
 
 
 def path_segment_name(name: str, prefix: bool) -> list[str]:
-    """Names that only have to fit into a path: roles and bindings; and every name on update."""
+    """Check a name that only has to fit into a path (upstream: `path.ValidatePathSegmentName`).
+
+    Roles and bindings have such names, and every name is checked so on update.
+    """
     if name in (".", "..") and not prefix:
         return [f"may not be '{name}'"]
     return [f"may not contain '{char}'" for char in "/%" if char in name]

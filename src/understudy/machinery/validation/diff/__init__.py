@@ -1,4 +1,4 @@
-"""Differences of Go values, as the real server shows them below some errors: what `cmp.Diff` of go-cmp 0.6 prints.
+"""Differences of Go values, as `cmp.Diff` of go-cmp 0.6 prints them below some errors.
 
       core.PodSpec{
         ... // 3 identical fields
@@ -8,8 +8,8 @@
         ...
       }
 
-`values` makes Go values of JSON, `comparison` compares two of them (lists by the script of `edits`), `report` says what
-is to be shown (of long strings and lists of numbers `runs` does), `layout` writes it.
+`go_values` makes Go values of JSON, `comparison` compares two of them (lists by the script of `edits`), `report`
+decides what to show (with `runs` for long strings and lists of numbers), `layout` writes it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from understudy.machinery.validation.diff.report import Style, report
 
 
 def diff(x: Any, y: Any, name: str, schemas: Schemas) -> str:
-    """How `y` differs from `x`, both JSON of the struct, list or map `name` (its full Go name, see `godump`), which are
-    not nil. "" if they are the same."""
+    """Describe how `y` differs from `x`; return "" if they are the same.
+
+    Both are JSON of the struct, list or map `name` (its full Go name) and not nil.
+    """
     shape = schemas.shape(name)
     found = compare(value_of(x, shape), value_of(y, shape))
     node = report(found, Style())

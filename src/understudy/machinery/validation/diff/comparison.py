@@ -1,4 +1,4 @@
-"""Two values compared, part by part."""
+"""The comparison of two values, part by part."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from understudy.machinery.validation.diff.go_values import MAP, POINTER, SLICE, 
 
 @dataclass(slots=True, eq=False)
 class Comparison:
-    """What `x` and `y` are to each other; one of them is None where an element or entry has no counterpart. `same` and
-    `different` count the leaves below, `descendants` all parts, `depth` how far down they go. `parts` are those of a
-    struct, slice or map with their names or keys, `target` is what two pointers point to."""
+    """The outcome of comparing `x` and `y`; one of them is None where an element or entry has no counterpart.
+
+    `same` and `different` count the leaves below, `descendants` all parts, `depth` the levels below. `parts` are
+    those of a struct, slice or map with their names or keys, `target` is the comparison of what two pointers point to.
+    """
 
     x: Value | None
     y: Value | None
@@ -30,7 +32,7 @@ class Comparison:
 
     @property
     def any(self) -> Value:
-        """One of the two, for what both have in common."""
+        """Return one of the two values, for what both have in common."""
         found = self.y if self.x is None else self.x
         if found is None:
             raise ValueError("nothing to compare")
@@ -42,11 +44,11 @@ class Comparison:
 
     @property
     def is_chain(self) -> bool:
-        """Whether each part is the only one of what it is in, down to the leaf."""
+        """Report whether each part is the only part of its parent, down to the leaf."""
         return self.descendants == self.depth
 
     def add(self, part: Comparison) -> None:
-        """Counts a part in."""
+        """Count a part in."""
         self.same += part.same
         self.different += part.different
         self.descendants += part.descendants + 1
@@ -54,7 +56,7 @@ class Comparison:
 
 
 def compare(x: Value | None, y: Value | None) -> Comparison:
-    """Empty and nil are different; types with an Equal method are leaves."""
+    """Compare two values. Empty and nil are different; types with an Equal method are leaves."""
     if x is None or y is None:
         return _leaf(x, y, False)
     if x.same_as is not None and y.same_as is not None:
@@ -79,7 +81,7 @@ def _leaf(x: Value | None, y: Value | None, equal: bool) -> Comparison:
 
 
 def _members(x: Value, y: Value) -> list[tuple[str, Comparison]]:
-    """Fields as they are declared, entries by their keys."""
+    """Pair the fields of two structs as they are declared, and the entries of two maps by their keys."""
     names = x.content if x.kind == STRUCT else sorted({*x.content, *y.content})
     return [(name, compare(x.content.get(name), y.content.get(name))) for name in names]
 

@@ -1,9 +1,9 @@
-"""How one list becomes another: the edit script that go-cmp finds.
+"""The edit script between two lists, as go-cmp finds it.
 
 It is not the shortest one. Two searches walk towards each other, one from the start of both lists and one from their
-end, each taking the first match it sees on the diagonals around where it stands. The text of a difference shows which
-way was found, so that this is the same search step by step. Which of the two begins is up to chance in real servers;
-here it is the one from the start.
+end, each taking the first match it sees on the diagonals around its position. The text of a difference shows which
+way was found, so this is the same search step by step. Real servers choose by chance which of the two begins; here
+the one from the start does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SAME, ONLY_X, ONLY_Y, MODIFIED = ".", "X", "Y", "M"
 
 
 class Likeness(NamedTuple):
-    """How much of two elements is the same, and how much is not."""
+    """The amounts of two elements that are the same and that are not."""
 
     same: int
     different: int
@@ -27,7 +27,7 @@ EQUAL, UNLIKE = Likeness(1, 0), Likeness(0, 2)
 
 
 def edit_script(nx: int, ny: int, likeness: Callable[[int, int], Likeness]) -> str:
-    """The script for lists of these lengths; `likeness(i, j)` compares x[i] with y[j]."""
+    """Return the script for lists of these lengths; `likeness(i, j)` compares x[i] with y[j]."""
     forward = _Search(nx, ny, likeness, ONLY_X)
     backward = _Search(nx, ny, lambda i, j: likeness(nx - 1 - i, ny - 1 - j), ONLY_Y)
     budget = 4 * (nx + ny)
@@ -40,15 +40,18 @@ def edit_script(nx: int, ny: int, likeness: Callable[[int, int], Likeness]) -> s
 
 
 def _diagonals() -> Iterator[int]:
-    """0, -1, 1, -2, 2, …"""
+    """Yield 0, -1, 1, -2, 2, …"""
     for n in count():
         yield n
         yield -n - 1
 
 
 class _Search:
-    """A search from one end. Positions count from that end: (x, y) is how far the script has come, `front` from where
-    to look for the next match. `on_tie` is what is taken first when as much is left of both lists."""
+    """A search from one end of both lists, from which positions count.
+
+    (x, y) is how far the script has come, `front` the place from which to look for the next match. `on_tie` is taken
+    first when as much is left of both lists.
+    """
 
     def __init__(self, nx: int, ny: int, likeness: Callable[[int, int], Likeness], on_tie: str) -> None:
         self.nx, self.ny = nx, ny
@@ -62,8 +65,10 @@ class _Search:
         return self.front[0] + other.front[0] >= self.nx or self.front[1] + other.front[1] >= self.ny
 
     def advance(self, other: _Search, budget: int) -> int:
-        """Goes to the next match, if there is one around, and moves the front. Answers what is left of the budget,
-        which every look in vain costs."""
+        """Go to the next match, if there is one around, and move the front. Return the rest of the budget.
+
+        Every unsuccessful look costs some of the budget.
+        """
         width, height = self.nx - other.x, self.ny - other.y
         match, budget = self._next_match(width, height, budget)
         if match:
@@ -92,7 +97,7 @@ class _Search:
         raise AssertionError("diagonals do not end")
 
     def connect(self, x: int, y: int) -> None:
-        """Goes straight to (x, y)."""
+        """Go straight to (x, y)."""
         while self.x < x and self.y < y:
             self._append(self._step(x - self.x, y - self.y))
         while self.x < x:

@@ -1,4 +1,4 @@
-"""Values as Go holds them, made of JSON: fields by their Go names, pointers, nil and empty told apart."""
+"""Go values made of JSON: fields by their Go names, with pointers, and nil and empty told apart."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ COMPOSITE = frozenset((STRUCT, SLICE, MAP))
 class Value:
     """A value of the type that Go names `go`.
 
-    `content` is None for nil. Otherwise it is of a struct {field: Value}, of a slice [Value], of a map {key: Value}, of
-    a pointer the Value it points to, of what is opaque its text ("": zero), of the rest str, bool or a number.
-    `keys` is the type of a map's keys. `same_as` stands for the value where its type has an Equal method.
+    `content` is None for nil. Otherwise it is {field: Value} for a struct, [Value] for a slice, {key: Value} for a map,
+    the Value that a pointer points to, the text of an opaque value ("" for zero), or a str, bool or number. `keys` is
+    the type of a map's keys. `same_as` stands for the value where its type has an Equal method.
     """
 
     kind: str
@@ -40,13 +40,13 @@ class Value:
 
     @property
     def printed(self) -> str | None:
-        """What its String method says, None if it has none."""
+        """Return what the String method prints, None for a type that has none."""
         method = None if self.content is None else _STRING_METHODS.get(self.go)
         return None if method is None else method(self)
 
 
 def value_of(found: Any, shape: Shape, *, pointer: bool = False) -> Value:
-    """JSON of that shape, or of a pointer to it; None is nil, or zero where there is no nil."""
+    """Make a value of JSON of that shape, or a pointer to it; None is nil, or zero where there is no nil."""
     if pointer:
         content = None if found is None else value_of(found, shape)
         return Value(POINTER, f"*{shape.go}", content, same_as=content and _pointed_to(content))
@@ -66,7 +66,7 @@ def value_of(found: Any, shape: Shape, *, pointer: bool = False) -> Value:
 
 
 def _pointed_to(content: Value) -> Any:
-    """Times are compared through pointers, quantities are not."""
+    """Return the value that stands for a pointer: times are compared through pointers, quantities are not."""
     return content.content["Time"].content if content.go == "v1.Time" else None
 
 
@@ -101,7 +101,7 @@ def _quantity(found: Any, go: str) -> Value:
 
 
 def _decimal(amount: quantity.Quantity) -> str:
-    """A big amount, which Go holds with nine digits behind the point."""
+    """Print a big amount, which Go holds with nine digits behind the point."""
     billionths = amount.scaled(-9)
     whole, rest = divmod(abs(billionths), 10**9)
     return f"{'-' if billionths < 0 else ''}{whole}.{rest:09}"
@@ -124,7 +124,7 @@ def _time(found: Any, go: str) -> Value:
 
 
 def _raw(found: Any, go: str) -> Value:
-    """Raw JSON."""
+    """Make a value of raw JSON."""
     return _string(go, "" if found is None else encode(found).decode())
 
 
@@ -136,7 +136,7 @@ _CUSTOM: dict[str, Callable[[Any, str], Value]] = {
 
 
 def _message_text(value: Value) -> str:
-    """A protobuf message as its generated String method writes it."""
+    """Print a protobuf message as its generated String method does."""
     fields = "".join(f"{name}:{_field_text(field)}," for name, field in value.content.items())
     return f"{value.go.partition('.')[2]}{{{fields}}}"
 
@@ -157,7 +157,7 @@ def _field_text(field: Value) -> str:
 
 
 def _embedded_meta_text(pointer: Value) -> str:
-    """Who embeds metadata has its String method, too."""
+    """Print a type that embeds ObjectMeta, whose String method it inherits."""
     return f"&{_message_text(pointer.content.content['ObjectMeta'])}"
 
 

@@ -1,4 +1,4 @@
-"""The text of a difference as a tree, and how it is laid out: what fits on one line, columns, signs in the margin.
+"""The text of a difference as a tree, and its layout: what fits on one line, columns, signs in the margin.
 
 A node is a line (str), a Wrap around another node, or Rows, which stand one below the other unless all of them fit on
 one line.
@@ -19,7 +19,7 @@ _WIDTH = 80  # longest line of what was removed or inserted, in bytes
 
 @dataclass(slots=True)
 class Count:
-    """How many of what ("field", "byte") are the same on both sides or were removed, inserted, modified."""
+    """The numbers of things ("field", "byte") that are the same on both sides, removed, inserted or modified."""
 
     what: str
     identical: int = 0
@@ -64,7 +64,7 @@ class Wrap:
 
 @dataclass(slots=True)
 class Row:
-    """One row of many. `sign` is REMOVED, INSERTED, SAME or "" (as what is around it)."""
+    """One row of many. `sign` is REMOVED, INSERTED, SAME or "" for that of the surroundings."""
 
     node: Node
     key: str = ""
@@ -78,7 +78,7 @@ class Rows:
     rows: list[Row]
 
     def leave_out(self, count: Count | None = None) -> None:
-        """Adds a row that stands for others, or adds to the last one if that is such a row."""
+        """Add a row that stands for others, or add to the last one if it is such a row."""
         if not self.rows or self.rows[-1].node != ELLIPSIS:
             self.rows.append(Row(ELLIPSIS, comma=False, comment=replace(count) if count else None))
         elif count and isinstance(noted := self.rows[-1].comment, Count):
@@ -93,27 +93,27 @@ def braces(rows: Rows) -> Wrap:
 
 
 def size(text: str) -> int:
-    """Go's length of a string: its bytes."""
+    """Return Go's length of a string: its bytes."""
     return len(text.encode("utf-8", "surrogateescape"))
 
 
 def one_line(node: Node) -> str:
-    """The text on a single line, without signs and comments."""
+    """Return the text on a single line, without signs and comments."""
     return _compact(node, "")[0]
 
 
 def render(node: Node) -> str:
-    """The whole text, lines ended."""
+    """Return the whole text, lines ended."""
     return f"{_margin('', 0)}{_expand(_compact(node, '')[1], '', 0)}\n"
 
 
 def _within(sign: str, row: Row) -> str:
-    """The sign of a row where `sign` is that of what is around it."""
+    """Return the sign of a row among rows of the sign `sign`."""
     return row.sign if row.sign in (REMOVED, INSERTED) else sign
 
 
 def _compact(node: Node, sign: str) -> tuple[str, Node]:
-    """The text on a single line, and the node in which all that may stand on a single line does."""
+    """Return the text on a single line, and the node with every part that fits put on a single line."""
     if isinstance(node, str):
         return node, node
     if isinstance(node, Wrap):
@@ -138,12 +138,12 @@ def _compact_rows(node: Rows, sign: str) -> tuple[str, Node]:
 
 
 def _margin(sign: str, depth: int) -> str:
-    """What a line begins with. Real servers choose at their start between these spaces and U+00A0."""
+    """Return the start of a line. Real servers choose at their start between these spaces and U+00A0."""
     return (sign if sign in (REMOVED, INSERTED) else " ") + " " + "\t" * depth
 
 
 def _expand(node: Node, sign: str, depth: int) -> str:
-    """The text of a compacted node on as many lines as it takes."""
+    """Return the text of a compacted node on as many lines as it takes."""
     if isinstance(node, str):
         return node
     if isinstance(node, Wrap):
@@ -156,7 +156,7 @@ def _expand(node: Node, sign: str, depth: int) -> str:
 
 
 def _batched(rows: list[Row]) -> list[str] | None:
-    """Plain lines side by side, as many as the width allows; None if there is more to the rows."""
+    """Put plain lines side by side, as many as the width allows; return None for rows that are not plain."""
     batches = [""]
     for row in rows:
         if row.sign or row.key or not isinstance(row.node, str) or row.comment is not None:
@@ -168,7 +168,7 @@ def _batched(rows: list[Row]) -> list[str] | None:
 
 
 def _expand_rows(rows: list[Row], sign: str, depth: int) -> str:
-    """Values stand in a column, and so do comments."""
+    """Lay out rows with values in one column and comments in another."""
     keys = _padding(rows, lambda row: len(row.key) if row.key and isinstance(row.node, str) else None)
     values = _padding(
         rows,
@@ -188,7 +188,7 @@ def _expand_rows(rows: list[Row], sign: str, depth: int) -> str:
 
 
 def _padding(rows: list[Row], length: Callable[[Row], int | None]) -> list[str]:
-    """The spaces after each row's text; rows in between that have none (None) start a new column."""
+    """Return the spaces after each row's text; rows without a text (None) start a new column."""
     out: list[str] = []
     for aligned, group in groupby([length(row) for row in rows], key=lambda n: n is not None):
         lengths = [n or 0 for n in group]

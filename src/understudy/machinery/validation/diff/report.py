@@ -57,8 +57,11 @@ _TIMES_CLOSER = 7  # how often a closer look is taken at what is different and l
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """`mode` is REMOVED or INSERTED for what is on one side alone, SAME for what is on both, "" for a difference.
-    `plain` avoids String methods."""
+    """The way to show a value.
+
+    `mode` is REMOVED or INSERTED for a value of one side alone, SAME for one of both sides, "" for a difference.
+    `plain` avoids String methods.
+    """
 
     mode: str = ""
     types: str = ALWAYS
@@ -66,12 +69,12 @@ class Style:
     plain: bool = False
 
     def limit(self, shift: int) -> int:
-        """2**detail, times 2**shift."""
+        """Return 2**detail, times 2**shift."""
         return 1 << min(max(self.detail, 0), _MOST_DETAIL) << shift
 
     @property
     def most(self) -> int:
-        """How many parts of a value are shown."""
+        """Return how many parts of a value are shown."""
         return self.limit(0) >> 1 << 2
 
     def closer(self, times: int) -> Style:
@@ -85,7 +88,7 @@ _KEY = Style(SAME, NEVER, 6)
 
 
 def report(found: Comparison, style: Style) -> Node | None:
-    """What is to be said of a part; None if it is not on the side that the style shows."""
+    """Return the text of a part as a node; None if the part is not on the side that the style shows."""
     if style.mode == SAME:
         style = replace(style, detail=1)
     elif style.detail < _LEAST_DETAIL:
@@ -111,14 +114,14 @@ def _leaf(found: Comparison, style: Style) -> Node | None:
 
 
 def _typed(value: Value, node: Node, style: Style) -> Node:
-    """With the name of the type in front, where that is to be shown."""
+    """Put the name of the type in front of a node where the style shows it."""
     if style.types == COMPOSITES and (value.kind not in COMPOSITE or node == NIL or style.mode == SAME):
         return node
     return node if style.types == NEVER else Wrap(value.go, node)
 
 
 def _key(found: Value, key: str) -> str:
-    """What stands before a part: the name of a field, the key of an entry."""
+    """Return the start of a part: the name of a field, the key of an entry."""
     return one_line(_value(Value(STRING, found.keys, key), _KEY)) if found.kind == MAP else key
 
 
@@ -130,7 +133,7 @@ def _below(found: Comparison, style: Style) -> Style:
 
 
 def _one_sided(found: Comparison, style: Style) -> Rows:
-    """The parts of one side; fields that are zero are left out."""
+    """Show the parts of one side, without fields that are zero."""
     most = style.most if style.mode == SAME else style.limit(1)
     below = _below(found, style)
     out = Rows([])
@@ -151,7 +154,7 @@ def _is_zero(part: Comparison, mode: str) -> bool:
 
 
 def _differences(found: Comparison, style: Style) -> Rows:
-    """The parts that changed, some of those around them, and how many others there are."""
+    """Show the parts that changed, some of those around them, and how many others there are."""
     below = _below(found, style)
     what = _PARTS[found.kind]
     groups = [list(group) for _, group in groupby(found.parts, key=lambda part: part[1].different > 0)]
@@ -217,7 +220,7 @@ def _changed(part: Comparison, key: str, style: Style) -> Iterator[Row]:
 
 
 def _sides(part: Comparison, style: Style) -> tuple[Node | None, Node | None]:
-    """What was there and what is; looked at closer while the two look the same."""
+    """Show both values of a part, in more detail while the two look the same."""
     removed = report(part, replace(style, mode=REMOVED))
     inserted = report(part, replace(style, mode=INSERTED))
     for times in range(_TIMES_CLOSER):
@@ -230,7 +233,7 @@ def _sides(part: Comparison, style: Style) -> tuple[Node | None, Node | None]:
 
 
 def _inner_difference(part: Comparison, style: Style) -> Node | None:
-    """Changes within long strings and lists of numbers; None for everything else."""
+    """Show changes within long strings and lists of numbers; return None for everything else."""
     x, y = part.x, part.y
     if x is None or y is None or not x.content or not y.content:
         return None
@@ -252,7 +255,7 @@ def _shown(value: Value | None, style: Style) -> Node | None:
 
 
 def _value(value: Value, style: Style) -> Node:
-    """A whole value."""
+    """Show a whole value."""
     if not style.plain and (printed := value.printed) is not None:
         return _string(printed, style, "s")
     if value.kind == POINTER and value.content is not None:
@@ -285,7 +288,7 @@ def _parts(value: Value, style: Style) -> Rows:
 
 
 def _string(text: str, style: Style, prefix: str = "") -> Node:
-    """In quotes, cut where it is long; several lines that were removed or inserted below each other."""
+    """Quote a text and cut it where it is long; several removed or inserted lines stand below each other."""
     longest = style.limit(5)
     lines = text.removesuffix("\n").split("\n")
     if len(lines) >= 4 and style.mode in (REMOVED, INSERTED):

@@ -1,5 +1,4 @@
-"""Differences of long strings and of lists of numbers: runs of bytes, lines or numbers, without what is far from any
-change."""
+"""Differences of long strings and of lists of numbers: runs of bytes, lines or numbers near a change."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _MakeRow = Callable[[Any, str], Row]
 
 
 def quoted(text: str) -> str:
-    """In backquotes where that saves escapes."""
+    """Quote a text, in backquotes where that saves escapes."""
     quotes = go_quote(text)
     if size(quotes) == size(text) + 2 or "`" in text or not is_printable(text):
         return quotes
@@ -42,12 +41,12 @@ def quoted(text: str) -> str:
 
 
 def is_printable(text: str) -> bool:
-    """Whether text stands on a line as it is."""
+    """Report whether a text fits on a line as it is."""
     return text.replace("\t", "").isprintable()
 
 
 def string_difference(x: str, y: str, go: str, limit: int) -> Node:
-    """Two strings of the type `go`; `limit` is the number of changed rows after which the rest is left out."""
+    """Show two strings of the type `go`; after `limit` changed rows the rest is left out."""
     both = x + y
     readable = sum(char != "\ufffd" and (char.isprintable() or bool(_SPACE.match(char))) for char in both)
     if readable == len(both) and _is_lined(x, y):
@@ -59,7 +58,7 @@ def string_difference(x: str, y: str, go: str, limit: int) -> Node:
 
 
 def number_difference(x: Sequence[Any], y: Sequence[Any], what: str, limit: int) -> Node:
-    """Two lists of numbers of the type `what`."""
+    """Show two lists of numbers of the type `what`."""
     return braces(_rows(x, y, _NUMBERS, what, limit, lambda part, sign: Row(", ".join(map(str, part)), sign=sign)))
 
 
@@ -80,7 +79,7 @@ def _joined(rows: Rows, separator: str) -> Node:
 
 
 def _is_lined(x: str, y: str) -> bool:
-    """Whether lines show the change better than bytes do."""
+    """Report whether lines show the change better than bytes do."""
     *ended, _ = (x + y).split("\n")
     if len(ended) < 4 or max(map(size, ended)) > _LONGEST_LINE:
         return False
@@ -115,12 +114,12 @@ def _triple_quoted(rows: list[Row]) -> Node:
 
 
 def trimmed(line: str) -> str:
-    """Without carriage returns at its ends."""
+    """Remove carriage returns from the ends of a line."""
     return line.removesuffix("\r").removeprefix("\r")
 
 
 def _is_unambiguous(rows: list[Row]) -> bool:
-    """Whether triple quotes show the lines: all can be printed, and no change is one of white space alone."""
+    """Report whether triple quotes show the lines: all are printable, no change is in white space alone."""
     changed: dict[str, set[str]] = {REMOVED: set(), INSERTED: set()}
     for row in rows:
         if row.sign not in changed:
@@ -146,7 +145,7 @@ def _script(x: Sequence[Any], y: Sequence[Any]) -> str:
 
 
 def _rows(x: Sequence[Any], y: Sequence[Any], width: int, what: str, limit: int, make: _MakeRow) -> Rows:
-    """Rows of `width` elements each, made by `make(elements, sign)`."""
+    """Make rows of `width` elements each with `make(elements, sign)`."""
     out = Rows([])
 
     def append(part: Sequence[Any], sign: str) -> None:
@@ -177,27 +176,27 @@ def _rows(x: Sequence[Any], y: Sequence[Any], width: int, what: str, limit: int,
 
 
 def _context(length: int, width: int, *, first: bool, last: bool) -> tuple[int, int]:
-    """How many elements to show at the start and the end of a run that is the same."""
+    """Return how many elements to show at the start and at the end of a run that is the same."""
     head = 0 if first else min(width * _CONTEXT, length)
     tail = 0 if last else min(width * _CONTEXT, length - head)
     return (head, length - head) if length - head - tail <= width else (head, tail)
 
 
 def _lengths(run: Count) -> tuple[int, int]:
-    """What a run takes of x and of y."""
+    """Return how many elements a run takes of x and of y."""
     both = run.identical + run.modified
     return both + run.removed, both + run.inserted
 
 
 def _runs(x: Sequence[Any], y: Sequence[Any], width: int, what: str) -> _EditCounts:
-    """Runs that are the same and runs that are changed, in turn."""
+    """Return runs that are the same and runs that are changed, in turn."""
     groups = [list(group) for _, group in groupby(_script(x, y), key=lambda edit: edit == SAME)]
     counts = [Count(what, *map(group.count, (SAME, ONLY_X, ONLY_Y, MODIFIED))) for group in groups]
     return _trimmed_runs(_without_gaps(counts, width // 4), x, y)
 
 
 def _without_gaps(counts: _EditCounts, longest: int) -> _EditCounts:
-    """Changes with so little between them that they read better as one."""
+    """Join changes with so little between them that they read better as one."""
     out: _EditCounts = []
     for run in counts:
         if len(out) >= 2 and run.changed:
@@ -213,7 +212,7 @@ def _without_gaps(counts: _EditCounts, longest: int) -> _EditCounts:
 
 
 def _trimmed_runs(counts: _EditCounts, x: Sequence[Any], y: Sequence[Any]) -> _EditCounts:
-    """What is the same at the ends of a changed run belongs to its neighbours."""
+    """Give what is the same at the ends of a changed run to its neighbours."""
     i = j = 0
     for at, run in enumerate(counts):
         nx, ny = _lengths(run)
@@ -232,5 +231,5 @@ def _trimmed_runs(counts: _EditCounts, x: Sequence[Any], y: Sequence[Any]) -> _E
 
 
 def _common(x: Sequence[Any], y: Sequence[Any]) -> int:
-    """How many elements are the same from the start on."""
+    """Return how many elements are the same from the start on."""
     return next((n for n, (a, b) in enumerate(zip(x, y, strict=False)) if a != b), min(len(x), len(y)))
