@@ -1,4 +1,4 @@
-"""TODO."""
+"""The context of a request, for the rules that decide on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The addresses of a service, their families, and the policy between them: whether they fit together."""
+"""Validation of a service's addresses, their families, and the policy between them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ POLICIES = ("PreferDualStack", "RequireDualStack", "SingleStack")
 
 
 def headless(spec: Obj) -> bool:
+    """Report whether a service has no address of its own."""
     return bool(spec.get("clusterIPs") == ["None"])
 
 
 def validate(spec: Obj) -> Errors:
-    """Addresses, families and the policy between them."""
+    """Check addresses, families and the policy between them (upstream: `ValidateServiceClusterIPsRelatedFields`)."""
     if spec.get("type") == "ExternalName":
         return []
     path, ips = SPEC.child("clusterIPs"), spec.get("clusterIPs") or []

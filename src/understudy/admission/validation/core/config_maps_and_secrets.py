@@ -1,4 +1,4 @@
-"""Config maps and secrets."""
+"""Validation of config maps and secrets."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ def _bytes(text: str | None) -> bytes:
 
 
 def config_map(obj: Obj, ctx: Context) -> Errors:
+    """Check a config map (upstream: `ValidateConfigMap`)."""
     data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     path = Path("data")
     errors: Errors = []
@@ -60,10 +61,12 @@ def _frozen(obj: Obj, old: Obj, *names: str) -> Errors:
 
 
 def config_map_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that an immutable config map stays as it is."""
     return _frozen(obj, old, "data", "binaryData")
 
 
 def secret(obj: Obj, ctx: Context) -> Errors:
+    """Check a secret (upstream: `ValidateSecret`)."""
     data, kind, path = obj.get("data") or {}, obj.get("type", ""), Path("data")
     errors = _keys(data, path)
     if sum(len(_bytes(text)) for text in data.values()) > MAX_SIZE:
@@ -83,7 +86,7 @@ def secret(obj: Obj, ctx: Context) -> Errors:
 
 
 def _json(text: str, path: Path) -> Errors:
-    """The credentials of a registry are a JSON object."""
+    """Check that the credentials of a registry are a JSON object."""
     try:
         found = python_value(parse(to_text(_bytes(text))))
     except DecodeError as error:
@@ -95,6 +98,7 @@ def _json(text: str, path: Path) -> Errors:
 
 
 def secret_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a secret keeps its type and, if it is immutable, its data."""
     errors: Errors = []
     if obj.get("type", "") != old.get("type", ""):
         errors.append(invalid(Path("type"), obj.get("type", ""), IMMUTABLE))
@@ -102,7 +106,7 @@ def secret_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def warn_secret(obj: Obj, ctx: Context) -> None:
-    """A certificate and a key that are none."""
+    """Warn of a certificate and key that cannot be parsed."""
     if obj.get("type") != "kubernetes.io/tls":
         return
     data = obj.get("data") or {}

@@ -1,4 +1,4 @@
-"""Endpoints and endpoint slices."""
+"""Validation of endpoints and endpoint slices."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MAX_ADDRESSES, _MAX_PORTS, _MAX_ENDPOINTS = 100, 20000, 1000
 
 
 def special(value: str, path: Path) -> Errors:
-    """Addresses that mean something else on every machine cannot be told to others."""
+    """Refuse addresses that mean something else on every machine (upstream: `ValidateNonSpecialIP`)."""
     found = parse_ip(value)
     if found is None:
         return [invalid(path, value, "must be a valid IP address")]
@@ -45,7 +45,7 @@ def _link_multicast(address: str) -> bool:
 
 
 def validate(obj: Obj, ctx: Context) -> Errors:
-    """Endpoints."""
+    """Check an Endpoints object (upstream: `ValidateEndpoints`)."""
     errors: Errors = []
     for i, subset in enumerate(obj.get("subsets") or ()):
         here = Path("subsets").index(i)
@@ -85,7 +85,7 @@ def _port(port: Obj, named: bool, path: Path) -> Errors:
 
 
 def slice_create(obj: Obj, ctx: Context) -> Errors:
-    """An EndpointSlice."""
+    """Check an EndpointSlice (upstream: `ValidateEndpointSlice`)."""
     kind = obj.get("addressType", "")
     errors = [] if kind else [required(Path("addressType"))]
     if kind:
@@ -95,6 +95,7 @@ def slice_create(obj: Obj, ctx: Context) -> Errors:
 
 
 def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that an EndpointSlice keeps its address type."""
     kind = obj.get("addressType", "")
     return [] if kind == old.get("addressType", "") else [invalid(Path("addressType"), kind, IMMUTABLE)]
 

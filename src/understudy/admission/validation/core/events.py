@@ -1,4 +1,4 @@
-"""Events, in the form of core/v1. Those of events.k8s.io, and newer ones of core/v1, are checked more strictly."""
+"""Validation of events in the form of core/v1. Events of events.k8s.io, and newer ones of core/v1, obey stricter rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CORE = "k8s.io/kubernetes/pkg/apis/core."
 
 
 def create(event: Obj, ctx: Context) -> Errors:
-    """An event as core/v1 takes it."""
+    """Check an event as core/v1 takes it (upstream: `legacyValidateEvent`)."""
     return _any(event, "reportingComponent")
 
 
@@ -51,7 +51,7 @@ def _any(event: Obj, controller: str) -> Errors:
 
 
 def create_new(event: Obj, ctx: Context) -> Errors:
-    """An event as events.k8s.io/v1 takes it."""
+    """Check an event as events.k8s.io/v1 takes it (upstream: `ValidateEventCreate`)."""
     errors = _any(event, "reportingController") + objectmeta.CORE.created(event, ctx) + _series(event.get("series"))
     if not event.get("eventTime"):
         errors.append(required(Path("eventTime")))
@@ -95,7 +95,7 @@ _FIXED = (
 
 
 def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
-    """Of an event only the series goes on."""
+    """Check that only the series of an event changes (upstream: `ValidateEventUpdate`)."""
     errors = _any(event, "reportingController") + objectmeta.CORE.updated(event, old, ctx)
     if event.get("series") != old.get("series"):
         errors += _series(event.get("series"))

@@ -1,5 +1,4 @@
-"""Limit ranges and resource quotas: whether they are well formed. What they do is in limit_ranger and
-resource_quota."""
+"""Validation of limit ranges and resource quotas. Admission plugins (limit_ranger, resource_quota) enforce them."""
 
 from __future__ import annotations
 
@@ -20,6 +19,7 @@ _KINDS = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 
 
 def limit_range(obj: Obj, ctx: Context) -> Errors:
+    """Check a limit range (upstream: `ValidateLimitRange`)."""
     errors: Errors = []
     seen: set[str] = set()
     for i, item in enumerate(obj["spec"].get("limits") or ()):
@@ -127,6 +127,7 @@ _EXISTS = (
 
 
 def quota(obj: Obj, ctx: Context) -> Errors:
+    """Check a resource quota (upstream: `ValidateResourceQuota`)."""
     spec = obj["spec"]
     errors = _hard(spec.get("hard"), Path("spec", "hard"))
     errors += _scopes(spec, Path("spec", "scopes"))
@@ -186,6 +187,7 @@ def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
 
 
 def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a quota keeps its scopes."""
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
     if set(scopes) == set(before):
         return []
@@ -194,6 +196,7 @@ def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a quota's status (upstream: `ValidateResourceQuotaStatusUpdate`)."""
     status = obj.get("status") or {}
     hard = _hard(status.get("hard"), Path("status", "hard"))
     return hard + _hard(status.get("used"), Path("status", "used"))

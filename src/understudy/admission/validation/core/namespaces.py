@@ -1,4 +1,4 @@
-"""Namespaces and service accounts."""
+"""Validation of namespaces and service accounts."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ def _finalizer(name: str, path: Path) -> Errors:
 
 
 def validate(obj: Obj, ctx: Context) -> Errors:
+    """Check a namespace (upstream: `ValidateNamespace`)."""
     return [error for name in obj["spec"].get("finalizers") or () for error in _finalizer(name, _FINALIZERS)]
 
 
 def finalize(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """The `finalize` subresource."""
+    """Check a write of the `finalize` subresource (upstream: `ValidateNamespaceFinalizeUpdate`)."""
     finalizers = obj["spec"].get("finalizers") or ()
     return [error for i, name in enumerate(finalizers) for error in _finalizer(name, _FINALIZERS.index(i))]
 
 
 def update_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """The phase follows the deletion."""
+    """Check that the phase follows the deletion (upstream: `ValidateNamespaceStatusUpdate`)."""
     phase = (obj.get("status") or {}).get("phase", "")
     going = bool(obj["metadata"].get("deletionTimestamp"))
     if phase == ("Terminating" if going else "Active"):
@@ -44,7 +45,7 @@ def update_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def warn_account(obj: Obj, old: Obj | None, ctx: Context) -> None:
-    """A service account that restricts its secrets."""
+    """Warn of a service account that restricts its secrets."""
     annotations, before = (((o or {}).get("metadata") or {}).get("annotations") or {} for o in (obj, old))
     if ctx.release >= V1_32 and _MOUNTABLE in annotations and _MOUNTABLE not in before:
         text = "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets"

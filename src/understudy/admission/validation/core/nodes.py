@@ -1,4 +1,4 @@
-"""Nodes."""
+"""Validation of nodes."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ _CIDRS = Path("spec", "podCIDRs")
 
 
 def create(node: Obj, ctx: Context) -> Errors:
+    """Check a node (upstream: `ValidateNode`)."""
     spec = node["spec"]
     errors = scheduling.taints(spec.get("taints"), _TAINTS) + _amounts(node, ctx)
     return errors + _pod_cidrs(spec.get("podCIDRs") or [], ctx)
@@ -42,7 +43,7 @@ def _pod_cidrs(cidrs: list[str], ctx: Context) -> Errors:
 
 
 def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
-    """What is checked of a changed node or status: what identifies it stays."""
+    """Check a changed node or status: what identifies the node stays (upstream: `ValidateNodeUpdate`)."""
     spec, before = node["spec"], old["spec"]
     errors = _amounts(node, ctx)
     seen: list[Obj] = []
@@ -71,6 +72,7 @@ def _fixed_cidrs(cidrs: list[str], before: list[str]) -> Errors:
 
 
 def warn(node: Obj, ctx: Context) -> None:
+    """Warn of what is deprecated in a node."""
     if node["spec"].get("configSource") is not None:
         ctx.warn("spec.configSource: the feature is removed")
     if node["spec"].get("externalID"):

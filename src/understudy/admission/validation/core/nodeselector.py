@@ -1,4 +1,4 @@
-"""Node selectors, of pods, volumes, slices and allocation results."""
+"""Validation of node selectors, of pods, volumes, slices and allocation results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _RENAMED = {
 
 
 def equal_ignoring_beta_labels(new: Any, old: Any) -> bool:
-    """Whether a selector (or a part of one) is as it was, but for labels whose names have left beta."""
+    """Report whether two selectors, or parts of them, are equal apart from labels that left beta."""
     if isinstance(new, dict) and isinstance(old, dict):
         return new.keys() == old.keys() and all(
             new[name] in (was, _RENAMED.get(was)) if name == "key" else equal_ignoring_beta_labels(new[name], was)
@@ -32,7 +32,7 @@ def equal_ignoring_beta_labels(new: Any, old: Any) -> bool:
 
 
 def validate(selector: Obj, path: Path, *, any_values: bool = False) -> Errors:
-    """A core/v1 NodeSelector. `any_values` lets values pass that no label can have."""
+    """Check a core/v1 NodeSelector (upstream: `ValidateNodeSelector`). `any_values` allows what no label can have."""
     terms, where = selector.get("nodeSelectorTerms"), path.child("nodeSelectorTerms")
     if not terms:
         return [required(where, "must have at least one node selector term")]
@@ -40,6 +40,7 @@ def validate(selector: Obj, path: Path, *, any_values: bool = False) -> Errors:
 
 
 def validate_term(term: Obj, path: Path, any_values: bool = False) -> Errors:
+    """Check one term of a node selector (upstream: `ValidateNodeSelectorTerm`)."""
     expressions, fields = path.child("matchExpressions"), path.child("matchFields")
     return [
         error
@@ -61,7 +62,7 @@ def _expression(item: Obj, path: Path, any_values: bool) -> Errors:
 
 
 def _operands(item: Obj, path: Path) -> Errors:
-    """As of a selector of labels, and there are two more operators."""
+    """Check the values of an expression, which has two operators more than one of a label selector."""
     if item.get("operator") not in ("Gt", "Lt"):
         return operands(item, path)
     text = "must be specified single value when `operator` is 'Lt' or 'Gt'"

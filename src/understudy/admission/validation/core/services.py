@@ -1,4 +1,4 @@
-"""Services."""
+"""Validation of services."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def create(service: Obj, ctx: Context) -> Errors:
-    """Any service."""
+    """Check a service (upstream: `ValidateService`)."""
     spec, ports = service["spec"], service["spec"].get("ports") or []
     errors = _topology(service)
     if not ports and not headless(spec) and spec.get("type") != "ExternalName":
@@ -202,7 +202,7 @@ def _traffic(spec: Obj) -> Errors:
 
 
 def changes(service: Obj, old: Obj, ctx: Context) -> Errors:
-    """A changed service keeps its addresses."""
+    """Check that a service keeps its addresses (upstream: `ValidateServiceUpdate`)."""
     spec, before = service["spec"], old["spec"]
     errors: Errors = []
     if "ExternalName" not in (spec.get("type"), before.get("type")):
@@ -231,7 +231,7 @@ def _kept(spec: Obj, before: Obj, name: str) -> Errors:
 
 
 def update_status(service: Obj, old: Obj, ctx: Context) -> Errors:
-    """Where a load balancer is reached."""
+    """Check the addresses of a service's load balancer (upstream: `ValidateServiceStatusUpdate`)."""
     status, path = service.get("status") or {}, Path("status", "loadBalancer", "ingress")
     found = (status.get("loadBalancer") or {}).get("ingress") or []
     if (
@@ -257,6 +257,7 @@ def _ingress(item: Obj, path: Path, ctx: Context) -> Errors:
 
 
 def load_balancer_host(host: str, path: Path) -> Errors:
+    """Check the host name of a load balancer."""
     errors = invalid_texts(dns_subdomain_texts(host), host, path)
     if parse_ip(host) is not None:
         errors.append(invalid(path, host, "must be a DNS name, not an IP address"))
@@ -264,6 +265,7 @@ def load_balancer_host(host: str, path: Path) -> Errors:
 
 
 def warn(service: Obj, ctx: Context) -> None:
+    """Warn of what is deprecated or likely a mistake in a service."""
     spec, annotations = service["spec"], service["metadata"].get("annotations") or {}
     if _HINTS in annotations:
         ctx.warn(f"annotation {_HINTS} is deprecated, please use {_MODE} instead")
@@ -274,10 +276,11 @@ def warn(service: Obj, ctx: Context) -> None:
 
 
 def needs_health_check(spec: Obj) -> bool:
+    """Report whether a service needs a port for health checks (upstream: `NeedsHealthCheck`)."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def externally_accessible(spec: Obj) -> bool:
-    """Whether traffic from outside the cluster reaches it."""
+    """Report whether traffic from outside the cluster reaches a service (upstream: `ExternallyAccessible`)."""
     kind = spec.get("type")
     return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))

@@ -1,4 +1,4 @@
-"""What a claim got: the devices, their configuration, the nodes they can be used on (AllocationResult)."""
+"""Validation of an AllocationResult: the devices a claim got, their configuration, the nodes they can be used on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SOURCES = ("FromClaim", "FromClass")
 
 
 class DeviceID(NamedTuple):
-    """Which device of a cluster. Error texts have it as driver/pool/device."""
+    """The identity of a device in a cluster. Error texts show it as driver/pool/device."""
 
     driver: str
     pool: str
@@ -26,7 +26,7 @@ class DeviceID(NamedTuple):
 
     @staticmethod
     def of(entry: Obj) -> DeviceID:
-        """That of an allocation's result, or of an entry of a claim's device status."""
+        """Return the identity in an allocation's result or in an entry of a claim's device status."""
         return DeviceID(entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""))
 
     def __str__(self) -> str:
@@ -34,17 +34,18 @@ class DeviceID(NamedTuple):
 
 
 def results(status: Obj) -> list[Obj]:
-    """The allocated devices in a claim's status."""
+    """Return the allocated devices in a claim's status."""
     allocation = status.get("allocation") or {}
     return (allocation.get("devices") or {}).get("results") or []
 
 
 def allocated(status: Obj) -> Iterator[DeviceID]:
+    """Return the identities of the allocated devices in a claim's status."""
     return (DeviceID.of(result) for result in results(status))
 
 
 def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
-    """An allocation for requests with those names."""
+    """Check an allocation for requests with those names (upstream: `validateAllocationResult`)."""
     devices, where = allocation.get("devices") or {}, path.child("devices")
     errors = [
         *validate_list(
@@ -77,7 +78,7 @@ def _result(result: Obj, path: Path, names: frozenset[str], limits: Limits) -> E
 
 
 def device(entry: Obj, path: Path, limits: Limits) -> Errors:
-    """The three names that say which device it is."""
+    """Check the three names that identify a device."""
     return [
         *identifiers.driver(entry.get("driver", ""), path.child("driver")),
         *identifiers.pool(entry.get("pool", ""), path.child("pool"), limits),

@@ -1,4 +1,4 @@
-"""Opaque parameters for a driver, in claims, classes and allocation results."""
+"""Validation of opaque parameters for a driver, in claims, classes and allocation results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _OMITTED_VALUE = "<value omitted>"
 
 
 def validate(config: Obj, path: Path, limits: Limits) -> Errors:
-    """What a configuration holds besides the requests it is for: `{"opaque": {"driver": …, "parameters": {…}}}`."""
+    """Check a configuration (upstream: `validateDeviceConfiguration`): `{"opaque": {"driver": …, "parameters": {…}}}`."""
     opaque = config.get("opaque")
     if opaque is None:
         return [required(path.child("opaque"))]
@@ -26,7 +26,7 @@ def validate(config: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def raw_object(value: Any, path: Path, limits: Limits) -> Errors:
-    """Any JSON object that is not too long."""
+    """Check a JSON object of any content that is not too long (upstream: `validateRawExtension`)."""
     if value is None:
         return [required(path)]
     length = len(value.source if isinstance(value, Raw) else encode(value))

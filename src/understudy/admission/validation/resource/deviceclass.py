@@ -1,4 +1,4 @@
-"""DeviceClass: selectors and configuration that many claims share."""
+"""Validation of DeviceClass: selectors and configuration that many claims share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from understudy.machinery.validation.field import Errors, Path
 
 
 def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
-    """A spec, and the one that it replaces: lists that are as before are taken for known."""
+    """Check a spec. Lists that are as in `old`, the spec it replaces, count as stored."""
     selectors, configs = (
         limits.stored if old is not None and semantic_deep_equal(spec.get(name), old.get(name)) else limits
         for name in ("selectors", "config")

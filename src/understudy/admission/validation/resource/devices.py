@@ -1,4 +1,4 @@
-"""What a claim asks for: requests, constraints between them, configuration (DeviceClaim)."""
+"""Validation of a DeviceClaim: requests, constraints between them, configuration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL, EXACT_COUNT = "All", "ExactCount"
 
 
 def validate(claim: Obj, path: Path, limits: Limits) -> Errors:
-    """`{"requests": […], "constraints": […], "config": […]}`."""
+    """Check `{"requests": […], "constraints": […], "config": […]}` (upstream: `validateDeviceClaim`)."""
     names = request_names(claim)
     requests = claim.get("requests") or ()
     where = path.child("requests")
@@ -40,11 +40,12 @@ def validate(claim: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def request_names(claim: Obj) -> frozenset[str]:
+    """Return the names of a claim's requests."""
     return frozenset(request.get("name", "") for request in claim.get("requests") or ())
 
 
 def references(names: Any, path: Path, requests: frozenset[str], limits: Limits) -> Errors:
-    """The requests that a constraint or configuration is about, each once."""
+    """Check the names of requests that a constraint or configuration is about, each once."""
     return [
         *validate_list(
             names, REQUESTS, lambda name, here: identifiers.request_reference(name, here, requests), path, limits
@@ -63,7 +64,7 @@ def _request(request: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def selectors(values: Any, path: Path, limits: Limits) -> Errors:
-    """The `selectors` of a request or class, whose path is given."""
+    """Check the `selectors` of a request or class at `path`."""
     return validate_list(
         values, SELECTORS, lambda value, here: selector.validate(value, here, limits), path.child("selectors"), limits
     )

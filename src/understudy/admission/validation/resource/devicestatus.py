@@ -1,4 +1,4 @@
-"""What drivers report of the devices of a claim: status.devices (KEP-4817)."""
+"""Validation of status.devices, the drivers' reports about the devices of a claim (KEP-4817)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
 def validate(status: Obj, path: Path, limits: Limits) -> Errors:
-    """`devices` of a claim's status: each entry about another device, which is allocated."""
+    """Check `devices` of a claim's status: each entry is about another device, which is allocated."""
     entries = status.get("devices") or ()
     allocated = frozenset(allocation.allocated(status))
     return [
@@ -71,9 +71,10 @@ def _address(text: str, path: Path) -> Errors:
 
 
 def canonical_address(text: str) -> str:
-    """An address and the length of its prefix as Go writes them; "" for what is none.
+    """Return an address and the length of its prefix as Go writes them; "" for a wrong text.
 
-    Leading zeros are allowed, as in ParseCIDRSloppy."""
+    Leading zeros are allowed, as in `ParseCIDRSloppy`.
+    """
     host, slash, bits = text.partition("/")
     address = _parsed(host)
     if not slash or address is None or not _BITS.fullmatch(bits) or int(bits[-9:]) > address.max_prefixlen:

@@ -1,4 +1,4 @@
-"""Whether two values are the same to the real server: an empty list is no list, raw JSON is compared by its bytes."""
+"""Equality of values as the real server sees it (upstream: `apiequality.Semantic.DeepEqual`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from understudy.machinery.golang.json_writer import Raw
 
 
 def semantic_deep_equal(one: Any, other: Any) -> bool:
-    """Equal up to lists that are null, empty or left out."""
+    """Report whether two values are equal up to lists that are null, empty or left out.
+
+    Raw JSON is compared by its bytes.
+    """
     if one == other:  # fast, and mostly so
         return True
     if isinstance(one, Raw) or isinstance(other, Raw):

@@ -1,4 +1,4 @@
-"""Names in resource.k8s.io: drivers, pools, devices, requests, attributes."""
+"""Checks of names in resource.k8s.io: drivers, pools, devices, requests, attributes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _ANY_RELEASE = V1_32  # they differ in words only
 
 
 def driver(name: str, path: Path) -> Errors:
-    """A DNS subdomain of at most 63 bytes, in any case; as for CSI drivers. An empty one is told twice."""
+    """Check a driver's name (upstream: `validateDriverName`), a subdomain of at most 63 bytes in any case.
+
+    CSI drivers are checked alike. An empty name is reported twice.
+    """
     errors = [] if name else [required(path)]
     if size(name) > DRIVER_LENGTH:
         errors.append(too_long(path, DRIVER_LENGTH, in_bytes=True))
@@ -32,7 +35,7 @@ def driver(name: str, path: Path) -> Errors:
 
 
 def pool(name: str, path: Path, limits: Limits) -> Errors:
-    """One or more DNS subdomains with slashes between them."""
+    """Check a pool's name: one or more subdomains with slashes between them (upstream: `validatePoolName`)."""
     if not name:
         return [required(path)]
     errors = [too_long(path, POOL_NAME_LENGTH)] if size(name) > POOL_NAME_LENGTH else []
@@ -40,7 +43,7 @@ def pool(name: str, path: Path, limits: Limits) -> Errors:
 
 
 def request_reference(name: str, path: Path, requests: frozenset[str]) -> Errors:
-    """The name of a request that is among `requests`."""
+    """Check that a name is one of `requests` (upstream: `validateRequestNameRef`)."""
     errors = label(name, path)
     if name not in requests:
         errors.append(invalid(path, name, "must be the name of a request in the claim"))
@@ -48,9 +51,11 @@ def request_reference(name: str, path: Path, requests: frozenset[str]) -> Errors
 
 
 def qualified(name: str, path: Path, limits: Limits) -> Errors:
-    """An attribute's or capacity's name: a C identifier, after a driver's name and a slash or not.
+    """Check an attribute's or capacity's name (upstream: `validateQualifiedName`).
 
-    What has more than one slash is accepted, as the real server does."""
+    It is a C identifier, with or without a driver's name and a slash in front. A name with more than one slash is
+    accepted, as the real server does.
+    """
     if not name:
         return [required(path, "name required")]
     parts = name.split("/")
@@ -65,12 +70,12 @@ def qualified(name: str, path: Path, limits: Limits) -> Errors:
 
 @lru_cache(4096)
 def is_qualified(name: str) -> bool:
-    """Whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
+    """Report whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
     return not qualified(name, Path(), Limits.of(_ANY_RELEASE))
 
 
 def fully_qualified(name: str, path: Path, limits: Limits) -> Errors:
-    """A qualified name with a domain."""
+    """Check a qualified name that must have a domain (upstream: `validateFullyQualifiedName`)."""
     errors = qualified(name, path, limits)
     if "/" in name:
         return errors

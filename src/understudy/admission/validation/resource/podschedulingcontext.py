@@ -1,4 +1,4 @@
-"""PodSchedulingContext (1.31): scheduler and control plane controllers agree on a node for a pod."""
+"""Validation of PodSchedulingContext (1.31): scheduler and control plane controllers agree on a node for a pod."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from understudy.machinery.validation.field import Errors, Path
 
 
 def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
-    """The selected node is not looked at."""
+    """Check the potential nodes. The selected node is not looked at."""
     return _nodes(spec.get("potentialNodes") or (), path.child("potentialNodes"), limits)
 
 
 def validate_status(status: Obj, path: Path, limits: Limits) -> Errors:
+    """Check the unsuitable nodes of each claim."""
     claims, where = status.get("resourceClaims") or (), path.child("claims")
     errors: Errors = []
     for i, claim in enumerate(claims):

@@ -1,4 +1,4 @@
-"""ResourceClaim: spec, status, and what feature gates take away (KEP-4381, KEP-5018, KEP-4817)."""
+"""Validation of ResourceClaim: spec and status, and the State column (KEP-4381, KEP-5018, KEP-4817)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CONSUMER = ("apiGroup", "resource", "name", "uid")
 
 
 def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
-    """The spec of a claim or of a template."""
+    """Check the spec of a claim or of a template (upstream: `validateResourceClaimSpec`)."""
     errors = devices.validate(spec.get("devices") or {}, path.child("devices"), limits)
     if controller := spec.get("controller"):
         errors += identifiers.driver(controller, path.child("controller"))
@@ -25,12 +25,12 @@ def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path, limits: Limits) -> Errors:
-    """The spec of claims and templates cannot be changed."""
+    """Check that the spec of a claim or template has not changed."""
     return [] if semantic_deep_equal(spec, old) else [invalid(path, Typed(spec, go_name), IMMUTABLE)]
 
 
 def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
-    """A new status. Every rule is told apart, in the real server's order."""
+    """Check a new status. Every rule reports for itself, in the real server's order."""
     status, old_status = claim.get("status") or {}, old.get("status") or {}
     return [
         *_consumers(status.get("reservedFor") or (), path.child("reservedFor"), limits),
@@ -71,7 +71,7 @@ def _identities(consumers: list[Obj]) -> set[tuple[str, ...]]:
 
 
 def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
-    """Set once. What was stored is not validated again where the rules became stricter since."""
+    """Check that an allocation is set once. A stored one is validated again only where the release does so."""
     result, before = (claim.get("status") or {}).get("allocation"), old.get("allocation")
     if result is None:
         return []
@@ -85,7 +85,7 @@ def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def _deallocation(status: Obj, old: Obj, path: Path) -> Errors:
-    """What asks a control plane controller (1.31): only for what is allocated and not in use, and for good."""
+    """Check the request to deallocate (1.31), which needs an allocation that is not in use and cannot be withdrawn."""
     asked, before = bool(status.get("deallocationRequested")), bool(old.get("deallocationRequested"))
     allocated = status.get("allocation") is not None
     where = path.child("deallocationRequested")
@@ -100,7 +100,7 @@ def _deallocation(status: Obj, old: Obj, path: Path) -> Errors:
 
 
 def state(claim: Obj, limits: Limits) -> str:
-    """The State column: what a claim is, with commas: "allocated,reserved"."""
+    """Return the State column of a claim, such as "allocated,reserved"."""
     status = claim.get("status") or {}
     ending = "deletionTimestamp" in claim["metadata"]
     states = ["deleted"] if ending else []

@@ -1,4 +1,4 @@
-"""ResourceClaimTemplate: the metadata and spec of claims to be."""
+"""Validation of ResourceClaimTemplate: the metadata and spec of claims to be."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
 
 
 def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
+    """Check the metadata and spec of the claims to be."""
     return [
         *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata")),
         *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), limits),

@@ -1,4 +1,4 @@
-"""ResourceSlice: devices of a pool, and the nodes that can use them."""
+"""Validation of ResourceSlice: devices of a pool, and the nodes that can use them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FIXED = (("pool", "name"), ("driver",), ("nodeName",))
 
 
 def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
-    """A spec, and the one that it replaces."""
+    """Check a spec, and what must not differ from `old`, the spec it replaces."""
     items, where = spec.get("devices") or (), path.child("devices")
     return [
         *identifiers.driver(spec.get("driver", ""), path.child("driver")),
@@ -79,7 +79,7 @@ def _unchanged(spec: Obj, old: Obj, path: Path) -> Errors:
 
 
 def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
-    """Which nodes the devices are for: one way of saying it."""
+    """Check the nodes that the devices are for: exactly one of `nodeName`, `nodeSelector`, `allNodes`."""
     errors: Errors = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if name:
@@ -137,7 +137,7 @@ def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
 
 
 def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
-    """A value of one of four types."""
+    """Check an attribute's value, which has one of four types (upstream: `validateDeviceAttribute`)."""
     errors: Errors = []
     version = attribute.get("version")
     if size(attribute.get("string") or "") > ATTRIBUTE_VALUE_LENGTH:

@@ -1,4 +1,4 @@
-"""CEL selectors of devices, in requests and classes."""
+"""Validation of CEL selectors of devices, in requests and classes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from understudy.machinery.validation.names import size
 
 
 def validate(selector: Obj, path: Path, limits: Limits) -> Errors:
-    """One selector: `{"cel": {"expression": …}}`."""
+    """Check one selector, `{"cel": {"expression": …}}` (upstream: `validateSelector`)."""
     cel = selector.get("cel")
     if cel is None:
         return [required(path.child("cel"))]

@@ -1,4 +1,4 @@
-"""Containers of a pod: regular ones, init containers, ephemeral ones."""
+"""Validation of the containers of a pod: regular ones, init containers, ephemeral ones."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOT_EPHEMERAL = ("ports", "resources", "resizePolicy", "restartPolicy", *_PROBE
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a container is checked against: the pod's valid volumes by name, its claims, policies and grace period."""
+    """The parts of a pod that its containers depend on: valid volumes by name, claims, policies, grace period."""
 
     volumes: Mapping[str, Obj]
     claims: frozenset[str]
@@ -45,7 +45,7 @@ class Surroundings:
 
 
 def regular(items: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
-    """`containers`: at least one."""
+    """Check `containers`, of which there is at least one (upstream: `validateContainers`)."""
     if not items:
         return [required(path)]
     errors: Errors = []
@@ -64,7 +64,7 @@ def regular(items: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
 
 
 def initial(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
-    """`initContainers`; those that always restart (sidecars) may have probes and hooks."""
+    """Check `initContainers` (upstream: `validateInitContainers`); sidecars may have probes and hooks."""
     errors: Errors = []
     seen = {c.get("name", "") for c in others}
     for i, container in enumerate(items):
@@ -98,7 +98,7 @@ def _no_resize(container: Obj, path: Path, opts: Options) -> Any:
 
 
 def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
-    """`ephemeralContainers`; `others` are all containers of the other kinds."""
+    """Check `ephemeralContainers`; `others` are all containers of the other kinds."""
     errors: Errors = []
     targets = {c.get("name", "") for c in others}
     seen = set(targets)
@@ -120,6 +120,7 @@ def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surr
 
 
 def trimmed_image(container: Obj, path: Path) -> Errors:
+    """Check that an image has no space around it."""
     image = container.get("image", "")
     if image == image.strip():
         return []
@@ -150,6 +151,7 @@ def _common(container: Obj, path: Path, pod: Surroundings) -> Errors:
 
 
 def pull_policy(policy: str, path: Path) -> Errors:
+    """Check the policy for pulling an image."""
     return choice(policy, PULL_POLICIES, path, needed=True)
 
 
@@ -198,7 +200,7 @@ def _resize(policies: Sequence[Obj], path: Path, restart_policy: str) -> Errors:
 
 
 def host_ports(items: Sequence[Obj], path: Path) -> Errors:
-    """No two containers listen on the same port of the host."""
+    """Check that no two containers listen on the same port of the host."""
     errors: Errors = []
     seen: set[str] = set()
     for i, container in enumerate(items):

@@ -1,4 +1,4 @@
-"""Environment variables of containers, and the references to fields of the pod that they share with volumes."""
+"""Validation of environment variables, and of the references to fields of the pod that volumes share with them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
 
 
 def variables(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
-    """`env` of a container."""
+    """Check `env` of a container (upstream: `ValidateEnv`)."""
     errors: Errors = []
     for i, variable in enumerate(items or ()):
         here, name = path.index(i), variable.get("name", "")
@@ -87,7 +87,7 @@ def _key_ref(ref: Obj, path: Path) -> Errors:
 
 
 def sources(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
-    """`envFrom` of a container."""
+    """Check `envFrom` of a container (upstream: `ValidateEnvFrom`)."""
     errors: Errors = []
     for i, source in enumerate(items or ()):
         here, prefix = path.index(i), source.get("prefix", "")
@@ -108,7 +108,7 @@ def _ref_name(name: str, path: Path) -> Errors:
 
 
 def field_ref(ref: Obj, supported: Sequence[str], path: Path) -> Errors:
-    """An ObjectFieldSelector: a field of the pod, or one label or annotation."""
+    """Check an ObjectFieldSelector: a field of the pod, or one label or annotation."""
     version, wanted = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not version:
         return [required(path.child("apiVersion"))]
@@ -135,7 +135,7 @@ def _inconvertible(version: str, label: str, subscripted: str) -> str:
 
 
 def resource_ref(ref: Obj, path: Path, *, of_volume: bool = False) -> Errors:
-    """A ResourceFieldSelector: an amount that a container has asked for."""
+    """Check a ResourceFieldSelector: an amount that a container has requested."""
     resource = ref.get("resource", "")
     errors: Errors = []
     if of_volume and not ref.get("containerName"):

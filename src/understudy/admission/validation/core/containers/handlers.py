@@ -1,4 +1,4 @@
-"""Probes and lifecycle hooks of containers."""
+"""Validation of probes and lifecycle hooks of containers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _ACTIONS: dict[str, Callable[[Obj, Path], Errors]] = {
 
 
 def _handler(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
-    """Exactly one action."""
+    """Check a handler, which has exactly one action (upstream: `validateHandler`)."""
     present = [name for name in (*_ACTIONS, "sleep") if handler.get(name) is not None]
     if not present:
         return [required(path, "must specify a handler type")]
@@ -63,7 +63,7 @@ def _sleep(handler: Obj, grace: int | None, path: Path, opts: Options) -> Errors
 
 
 def probes(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
-    """The three probes of a container."""
+    """Check the three probes of a container."""
     errors: Errors = []
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         probe, here = container.get(name), path.child(name)
@@ -88,7 +88,7 @@ def _probe(probe: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
 
 
 def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
-    """The hooks of a container; `path` is that of its lifecycle."""
+    """Check the hooks of a container; `path` is the path of its lifecycle."""
     found = container.get("lifecycle") or {}
     errors: Errors = []
     for name in ("postStart", "preStop"):

@@ -1,4 +1,4 @@
-"""Where containers mount volumes, as directories or as block devices."""
+"""Validation of the places where containers mount volumes, as directories or as block devices."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 
 def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path) -> Errors:
-    """`volumeMounts`; `volumes` are the pod's valid ones by name."""
+    """Check `volumeMounts`; `volumes` are the pod's valid ones by name (upstream: `ValidateVolumeMounts`)."""
     devices = {d.get("name", ""): d.get("devicePath", "") for d in container.get("volumeDevices") or ()}
     errors: Errors = []
     seen: set[str] = set()
@@ -81,7 +81,7 @@ def _recursive(mount: Obj, path: Path) -> Errors:
 
 
 def devices(container: Obj, volumes: Mapping[str, Obj], path: Path) -> Errors:
-    """`volumeDevices`: block devices, which claims only provide."""
+    """Check `volumeDevices`, block devices that only claims provide (upstream: `ValidateVolumeDevices`)."""
     mounted = {m.get("name", ""): m.get("mountPath", "") for m in container.get("volumeMounts") or ()}
     errors: Errors = []
     names: set[str] = set()

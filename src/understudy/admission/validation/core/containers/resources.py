@@ -1,4 +1,4 @@
-"""Amounts of resources: names, quantities, requests and limits, claims of containers.
+"""Validation of amounts of resources: names, quantities, requests and limits, claims of containers.
 
 https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/
 """
@@ -48,25 +48,30 @@ NameRule = Callable[[str, Path], Errors]
 
 
 def is_huge_page(name: str) -> bool:
+    """Report whether a resource is huge pages of some size."""
     return name.startswith(HUGE_PAGES)
 
 
 def is_native(name: str) -> bool:
+    """Report whether a resource belongs to Kubernetes (upstream: `IsNativeResource`)."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def is_extended(name: str) -> bool:
-    """A resource of somebody else's domain, counted in whole numbers."""
+    """Report whether a resource is of another domain and counted in whole numbers.
+
+    Upstream: `IsExtendedResourceName`.
+    """
     return not is_native(name) and not name.startswith(_REQUESTS) and not qualified_name_texts(_REQUESTS + name)
 
 
 def overcommits(name: str) -> bool:
-    """Whether requests may differ from limits."""
+    """Report whether requests may differ from limits (upstream: `IsOvercommitAllowed`)."""
     return is_native(name) and not is_huge_page(name)
 
 
 def name(value: str, path: Path) -> Errors:
-    """The name of any resource; the real server prints them without quotes."""
+    """Check the name of any resource. The real server prints such names without quotes."""
     bad_value = Printed(value)
     errors = invalid_texts(qualified_name_texts(value), bad_value, path)
     standard = value in STANDARD or value.startswith((HUGE_PAGES, f"{_REQUESTS}{HUGE_PAGES}"))
@@ -76,7 +81,7 @@ def name(value: str, path: Path) -> Errors:
 
 
 def container_name(value: str, path: Path) -> Errors:
-    """The name of a resource that a container can use."""
+    """Check the name of a resource that a container can use."""
     errors = name(value, path)
     if "/" not in value:
         if value not in COMPUTE and not is_huge_page(value):
@@ -87,7 +92,7 @@ def container_name(value: str, path: Path) -> Errors:
 
 
 def pod_name(value: str, path: Path) -> Errors:
-    """The name of a resource that a pod as a whole can use."""
+    """Check the name of a resource that a pod as a whole can use."""
     errors = name(value, path)
     if not errors and value not in ("cpu", "memory") and not is_huge_page(value):
         errors.append(not_supported(path, Printed(value), ("cpu", "memory")))
@@ -95,7 +100,7 @@ def pod_name(value: str, path: Path) -> Errors:
 
 
 def amount(resource: str, text: str, path: Path) -> Errors:
-    """Not negative, and whole where a resource is counted."""
+    """Check that an amount is not negative, and whole where the resource is counted."""
     errors = nonnegative(text, path)
     if (resource in COUNTED or is_extended(resource)) and parse(text).scaled(-3) % 1000:
         errors.append(invalid(path, as_quantity(text), "must be an integer"))
@@ -103,6 +108,7 @@ def amount(resource: str, text: str, path: Path) -> Errors:
 
 
 def nonnegative(text: str, path: Path) -> Errors:
+    """Check that an amount is not negative."""
     return [invalid(path, text, "must be greater than or equal to 0")] if parse(text).value < 0 else []
 
 
@@ -115,7 +121,7 @@ class _Rules:
         return self.name(resource, path) + amount(resource, text, path)
 
     def pages(self, resource: str, text: str, path: Path) -> Errors:
-        """Huge pages come as wholes of their size."""
+        """Check that huge pages come as wholes of their size."""
         if self.any_pages or not is_huge_page(resource):
             return []
         page = page_size(resource)
@@ -132,7 +138,10 @@ def requirements(
     name_rule: NameRule = container_name,
     any_pages: bool = False,
 ) -> Errors:
-    """ResourceRequirements of a container or pod; `claims` are the names of the pod's resource claims."""
+    """Check the resources of a container or pod (upstream: `ValidateContainerResourceRequirements`).
+
+    `claims` are the names of the pod's resource claims.
+    """
     resources, rules = resources or {}, _Rules(name_rule, any_pages)
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors: Errors = []
@@ -162,6 +171,7 @@ def _request(resource: str, text: str, limits: Mapping[str, str], path: Path, ru
 
 
 def page_size(resource: str) -> Quantity | None:
+    """Return the size of a resource's huge pages, None for a wrong one."""
     try:
         return parse(resource.removeprefix(HUGE_PAGES))
     except ValueError:
@@ -169,7 +179,7 @@ def page_size(resource: str) -> Quantity | None:
 
 
 def claim_names(claims: list[Obj], known: Iterable[str], path: Path) -> Errors:
-    """`resources.claims` of a container: each claim or request once, and one of the pod's."""
+    """Check `resources.claims` of a container: each claim or request once, and one of the pod's."""
     errors: Errors = []
     names = sorted(known)
     seen: set[str] = set()

@@ -1,1 +1,1 @@
-"""Validation of pods: the spec without its containers and volumes, the status, updates, and warnings."""
+"""Validation of pods: the spec without its containers and volumes, the status, updates and warnings."""

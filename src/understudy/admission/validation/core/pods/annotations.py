@@ -1,4 +1,4 @@
-"""Annotations that mean something to pods: profiles from before they were fields, mirror pods, the cost of deletion."""
+"""Validation of annotations that pods know: old forms of profiles, mirror pods, the cost of deletion."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default
 
 
 def with_paths(spec: Obj, path: Path) -> Iterator[tuple[Obj, Path]]:
-    """Every container with its path: init containers first."""
+    """Yield every container with its path, init containers first."""
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             yield container, path.child(kind).index(i)
 
 
 def validate(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
-    """The annotations of a pod or template."""
+    """Check the annotations of a pod or template (upstream: `ValidatePodSpecificAnnotations`)."""
     errors: Errors = []
     if MIRROR in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
@@ -46,7 +46,7 @@ def validate(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
 
 
 def _is_cost(text: str) -> bool:
-    """An integer of 32 bits, without a plus sign or leading zeros."""
+    """Report whether a text is an integer of 32 bits, without a plus sign or leading zeros."""
     return bool(re.fullmatch(r"0|-?[1-9][0-9]*", text)) and -(2**31) <= int(text) < 2**31
 
 
@@ -67,7 +67,7 @@ def _app_armor(key: str, profile: str, names: set[str], path: Path) -> Errors:
 
 
 def matching(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
-    """Profiles that stand in both, annotations and fields, must agree."""
+    """Check that profiles in annotations and in fields agree."""
     of_pod = spec.get("securityContext") or {}
     errors = _agree(
         annotations.get(SECCOMP_POD), of_pod.get("seccompProfile"), path.child("securityContext"), "seccomp"
@@ -101,7 +101,7 @@ def _agree(text: str | None, profile: Obj | None, path: Path, what: str) -> Erro
 
 
 def update(annotations: dict[str, str], old: dict[str, str], spec: Obj, path: Path) -> Errors:
-    """Profiles and mirrors cannot change while a pod lives."""
+    """Check that profiles and mirrors stay while a pod lives."""
     errors: Errors = []
     for key, value in old.items():
         if annotations.get(key) != value:

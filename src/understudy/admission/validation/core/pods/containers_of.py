@@ -1,4 +1,4 @@
-"""TODO."""
+"""Parts of a pod spec that many rules go through."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ KINDS_OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
 
 def containers(spec: Obj, *kinds: str) -> Iterable[Obj]:
-    """The containers of a pod spec, of the given kinds, in this order."""
+    """Yield the containers of a pod spec of the given kinds, in this order."""
     for kind in kinds or KINDS_OF_CONTAINERS:
         yield from spec.get(kind) or []
 
 
 def affinity_terms(spec: Obj) -> Iterable[Obj]:
-    """Every term of pod affinity and anti-affinity, required ones and preferred ones."""
+    """Yield every term of pod affinity and anti-affinity, required ones and preferred ones."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         found = affinity.get(kind) or {}

@@ -1,4 +1,4 @@
-"""What the validation of a pod spec depends on besides the spec itself."""
+"""Options for the validation of a pod spec (upstream: `PodValidationOptions`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALLOW_PRIVILEGED = True
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The `any_…` let pass what the stored object already has wrong, so that it can still be updated."""
+    """The options for a pod spec. `any_…` allow what the stored object has wrong already, so that it can be updated."""
 
     release: Version
     is_pod: bool = False
@@ -31,7 +31,7 @@ class Options:
 
 
 def options(release: Version, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
-    """The options for a pod spec; `old` is the stored spec."""
+    """Return the options for a pod spec (upstream: `GetValidationOptionsFromPodSpecAndMeta`); `old`: the stored spec."""
     old = old or {}
     return Options(
         release,

@@ -1,6 +1,6 @@
-"""Pods and pod templates: is a spec valid?
+"""Validation of pods and pod templates.
 
-The order of the checks is that of the real server, which clients see in lists of errors.
+The checks are in the order of the real server, which clients see in lists of errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPEC, _META = Path("spec"), Path("metadata")
 
 
 def create(pod: Obj, ctx: Context) -> Errors:
-    """A new pod."""
+    """Check a new pod (upstream: `ValidatePodCreate`)."""
     spec_, metadata = pod["spec"], pod["metadata"]
     errors = whole(pod, options(ctx.release, ctx.gates, is_pod=True))
     if spec_.get("ephemeralContainers"):
@@ -50,7 +50,7 @@ def create(pod: Obj, ctx: Context) -> Errors:
 
 
 def whole(pod: Obj, opts: Options) -> Errors:
-    """What is checked on create and on each update: annotations, the spec, what only pods (not templates) must meet."""
+    """Check annotations and spec of a pod, on create and on each update, and what only pods (not templates) must meet."""
     pod_spec, metadata = pod["spec"], pod["metadata"]
     errors = pod_annotations.validate(metadata.get("annotations") or {}, pod_spec, _META.child("annotations"))
     errors += spec(pod_spec, metadata, _SPEC, opts)
@@ -75,7 +75,7 @@ def _tokens_without_account(pod_spec: Obj) -> Errors:
 
 
 def template(pod_template: Obj | None, path: Path, opts: Options) -> Errors:
-    """A PodTemplateSpec."""
+    """Check a PodTemplateSpec (upstream: `ValidatePodTemplateSpec`)."""
     pod_template = pod_template or {}
     metadata, inner = pod_template.get("metadata") or {}, pod_template.get("spec") or {}
     errors = objectmeta.label_errors(metadata.get("labels"), path.child("labels"))
@@ -90,7 +90,7 @@ def template(pod_template: Obj | None, path: Path, opts: Options) -> Errors:
 
 
 def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
-    """A PodSpec. `metadata` is the pod's, {} for a template."""
+    """Check a PodSpec (upstream: `ValidatePodSpec`). `metadata` is the pod's, {} for a template."""
     valid, errors = pod_volumes.validate(pod_spec.get("volumes") or (), metadata, path.child("volumes"), opts)
     claims = pod_spec.get("resourceClaims") or ()
     pod = containers.Surroundings(
@@ -119,7 +119,7 @@ def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
 
 
 def resource_claims(items: Sequence[Obj], path: Path) -> Errors:
-    """`resourceClaims`: each with a name of its own and either a claim or a template."""
+    """Check `resourceClaims`: each has a name of its own and either a claim or a template."""
     errors: Errors = []
     seen: set[str] = set()
     for i, claim in enumerate(items):

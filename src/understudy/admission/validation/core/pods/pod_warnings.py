@@ -1,4 +1,4 @@
-"""What is accepted in pods and templates, but is most likely a mistake: answered as warnings."""
+"""Warnings about pods and templates that are accepted but most likely a mistake (upstream: `GetWarningsForPod`)."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ HOSTNAME = "which can result in surprising behavior; a DNS label is recommended"
 
 
 def create(pod: Obj, ctx: Context) -> None:
-    """A new pod."""
+    """Warn of mistakes in a new pod."""
     hostname(pod, ctx, "this is used in the Pod's hostname")
     for text in _all(pod["spec"], pod["metadata"], Path(), ctx.release, is_template=False):
         ctx.warn(text)
 
 
 def template(pod_template: Obj | None, path: Path, ctx: Context) -> None:
-    """A pod template."""
+    """Warn of mistakes in a pod template."""
     pod_template = pod_template or {}
     for text in _all(
         pod_template.get("spec") or {}, pod_template.get("metadata") or {}, path, ctx.release, is_template=True
@@ -68,7 +68,7 @@ def template(pod_template: Obj | None, path: Path, ctx: Context) -> None:
 
 
 def hostname(obj: Obj, ctx: Context, use: str) -> None:
-    """The name becomes a host name or a part of one."""
+    """Warn of a name that is to become a host name, or a part of one, and is no label."""
     texts = dns_label_texts(obj["metadata"].get("name", ""))
     if texts:
         ctx.warn(f"metadata.name: {use}, {HOSTNAME}: [{' '.join(texts)}]")
@@ -122,7 +122,7 @@ def _nodes(spec: Obj, path: Path) -> Iterator[str]:
 
 
 def node_term(term: Obj, path: Path) -> Iterator[str]:
-    """A term of a node selector that uses a label of old."""
+    """Warn of a deprecated label in a term of a node selector."""
     for i, item in enumerate(term.get("matchExpressions") or ()):
         key = item.get("key", "")
         if key in NODE_LABELS:

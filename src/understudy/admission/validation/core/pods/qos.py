@@ -1,4 +1,4 @@
-"""TODO."""
+"""The class of service of a pod."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ COMPUTE = ("cpu", "memory")
 
 
 def qos_class(pod: Obj) -> str:
-    """Guaranteed, Burstable or BestEffort, from the containers' requests and limits of cpu and memory.
+    """Return Guaranteed, Burstable or BestEffort, from the containers' requests and limits of cpu and memory.
 
-    https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+    Upstream: `ComputePodQOS`. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
     """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
@@ -28,7 +28,7 @@ def qos_class(pod: Obj) -> str:
 
 
 def _sum(total: dict[str, Quantity], amounts: dict[str, str] | None) -> list[str]:
-    """Adds compute resources; the names of those that are asked for."""
+    """Add compute resources to `total`; return the names of those that are requested."""
     asked = []
     for name in COMPUTE:
         amount = parse((amounts or {}).get(name, "0"))

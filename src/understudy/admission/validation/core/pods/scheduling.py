@@ -1,4 +1,4 @@
-"""Where pods run: affinity, tolerations and taints, topology spread, gates.
+"""Validation of what places pods: affinity, tolerations and taints, topology spread, gates.
 
 https://kubernetes.io/docs/concepts/scheduling-eviction/
 """
@@ -30,7 +30,7 @@ _IN_SELECTOR = "exists in both matchLabelKeys and labelSelector"
 
 
 def affinity(affinity_spec: Obj | None, path: Path) -> Errors:
-    """An Affinity."""
+    """Check an Affinity (upstream: `validateAffinity`)."""
     affinity_spec = affinity_spec or {}
     errors: Errors = []
     if affinity_spec.get("nodeAffinity") is not None:
@@ -106,6 +106,7 @@ def _last(keys: list[str], key: str) -> int:
 
 
 def tolerations(items: Sequence[Obj] | None, path: Path, release: Version) -> Errors:
+    """Check tolerations (upstream: `ValidateTolerations`)."""
     errors: Errors = []
     for i, toleration in enumerate(items or ()):
         here = path.index(i)
@@ -137,7 +138,7 @@ def _toleration_value(toleration: Obj, path: Path, release: Version) -> Errors:
 
 
 def taints(items: Sequence[Obj] | None, path: Path) -> Errors:
-    """Taints of a node: each key once for every effect."""
+    """Check the taints of a node: each key once for every effect (upstream: `validateNodeTaints`)."""
     errors: Errors = []
     seen: set[tuple[str, str]] = set()
     for i, taint in enumerate(items or ()):
@@ -155,7 +156,7 @@ def taints(items: Sequence[Obj] | None, path: Path) -> Errors:
 
 
 def spread(constraints: Sequence[Obj] | None, path: Path) -> Errors:
-    """topologySpreadConstraints"""
+    """Check `topologySpreadConstraints` (upstream: `validateTopologySpreadConstraints`)."""
     items = constraints or ()
     errors: Errors = []
     for i, item in enumerate(items):
@@ -202,7 +203,7 @@ def _spread_keys(item: Obj, path: Path) -> Errors:
 
 
 def gates(items: Sequence[Obj] | None, path: Path) -> Errors:
-    """schedulingGates"""
+    """Check `schedulingGates` (upstream: `validateSchedulingGates`)."""
     errors: Errors = []
     seen: set[Any] = set()
     for i, gate in enumerate(items or ()):

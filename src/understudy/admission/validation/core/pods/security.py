@@ -1,4 +1,4 @@
-"""Security contexts of pods and containers: users, groups, profiles, sysctls, what Windows allows.
+"""Validation of security contexts of pods and containers: users, groups, profiles, sysctls, what Windows allows.
 
 https://kubernetes.io/docs/tasks/configure-pod-container/security-context/
 """
@@ -26,12 +26,12 @@ _IPC_SYSCTLS = ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue.")
 
 
 def identifier(value: Any, path: Path) -> Errors:
-    """A user or group id."""
+    """Check a user or group id (upstream: `IsValidUserID`)."""
     return [] if value is None or 0 <= value <= MAX_INT32 else [invalid(path, value, range_text(0, MAX_INT32))]
 
 
 def of_pod(context: Obj | None, spec: Obj, path: Path, opts: Options) -> Errors:
-    """A PodSecurityContext."""
+    """Check a PodSecurityContext (upstream: `ValidatePodSecurityContext`)."""
     if context is None:
         return []
     errors: Errors = []
@@ -58,7 +58,7 @@ def _chosen(context: Obj, name: str, allowed: Sequence[str], path: Path) -> Erro
 
 
 def of_container(context: Obj | None, path: Path, host_users: bool, opts: Options) -> Errors:
-    """A SecurityContext."""
+    """Check a SecurityContext (upstream: `ValidateSecurityContext`)."""
     if context is None:
         return []
     errors: Errors = []
@@ -109,7 +109,7 @@ def _sysctls(sysctls: Sequence[Obj], spec: Obj, path: Path, opts: Options) -> Er
 
 
 def _of_host(name: str, spec: Obj, path: Path) -> Errors:
-    """A sysctl of a namespace that is the host's."""
+    """Report whether a sysctl is of a namespace that the pod shares with the host."""
     dotted = name.replace("/", ".")
     if spec.get("hostNetwork") and dotted.startswith("net."):
         return [invalid(path, name, "may not be specified when 'hostNetwork' is true")]
@@ -138,7 +138,7 @@ def _seccomp(profile: Obj | None, path: Path, opts: Options) -> Errors:
 
 
 def app_armor(profile: Obj | None, path: Path) -> Errors:
-    """An AppArmorProfile."""
+    """Check an AppArmorProfile (upstream: `ValidateAppArmorProfileField`)."""
     if profile is None:
         return []
     kind, local, here = profile.get("type", ""), profile.get("localhostProfile"), path.child("localhostProfile")
@@ -181,7 +181,7 @@ def _windows(options: Obj | None, path: Path) -> Errors:
 
 
 def _windows_user(value: str) -> list[str]:
-    """[DOMAIN\\]USER"""
+    """Return what is wrong with a user of Windows, [DOMAIN\\]USER."""
     if not value:
         return [" cannot be an empty string"]
     if re.search(r"[\x00-\x1f\x7f]", value):
@@ -208,7 +208,7 @@ def _windows_user(value: str) -> list[str]:
 
 
 def host_process(spec: Obj, path: Path) -> Errors:
-    """Windows' host processes: all containers of a pod or none, and in the host's network."""
+    """Check host processes of Windows: all containers of a pod or none, and in the host's network."""
     of_pod = _host_process(spec)
     errors: Errors = []
     found: list[bool] = []
@@ -271,7 +271,7 @@ _OF_HOST = ("hostPID", "hostIPC")
 
 
 def operating_system(spec: Obj, path: Path) -> Errors:
-    """`os`, and what does not fit to it."""
+    """Check `os`, and that no field is set that does not fit the operating system."""
     if spec.get("os") is None:
         return []
     name, here = spec["os"].get("name", ""), path.child("os")

@@ -1,4 +1,4 @@
-"""The status of a pod, as kubelets and controllers report it."""
+"""Validation of the status of a pod, as kubelets and controllers report it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CORE = "k8s.io/kubernetes/pkg/apis/core."
 
 
 def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    """A status that replaces the one of `old`."""
+    """Check a status that replaces the one of `old` (upstream: `ValidatePodStatusUpdate`)."""
     status, before, spec = pod.get("status") or {}, old.get("status") or {}, old["spec"]
     errors = _conditions(status.get("conditions") or ())
     nominated = status.get("nominatedNodeName")
@@ -54,7 +54,7 @@ def _conditions(conditions: Sequence[Obj]) -> Errors:
 
 
 def _restarts(status: Obj, before: Obj, spec: Obj) -> Errors:
-    """A container that has ended for good does not run again."""
+    """Check that a container that has ended for good does not run again."""
     sidecars = {c.get("name") for c in spec.get("initContainers") or () if c.get("restartPolicy") == "Always"}
     errors: Errors = []
     for kind, policy in (
@@ -81,7 +81,7 @@ def _restarts(status: Obj, before: Obj, spec: Obj) -> Errors:
 
 
 def claims(statuses: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
-    """`resourceClaimStatuses`: each of one of the pod's claims."""
+    """Check `resourceClaimStatuses`: each is of one of the pod's claims."""
     errors: Errors = []
     names = {claim.get("name", "") for claim in wanted}
     seen: set[str] = set()
@@ -116,7 +116,7 @@ def _host_ips(status: Obj) -> Errors:
 
 
 def _families(addresses: Sequence[Obj], kind: str, path: Path) -> Errors:
-    """At most one address of each family."""
+    """Check that there is at most one address of each family."""
     ips = [item.get("ip", "") for item in addresses]
     errors: Errors = []
     if len(ips) > 2 or len({":" in address for address in ips}) < 2:
@@ -147,7 +147,7 @@ def _users(statuses: Sequence[Obj], spec: Obj, path: Path) -> Errors:
 
 
 def _allocated(status: Obj, spec: Obj, kind: str, of: str, release: Version) -> Errors:
-    """The health of what a container was given (`allocatedResourcesStatus`)."""
+    """Check the health of the resources that a container was given (`allocatedResourcesStatus`)."""
     by_name = {c.get("name", ""): c for c in reversed(spec.get(of) or [])}
     errors: Errors = []
     for i, container in enumerate(status.get(kind) or ()):

@@ -1,4 +1,4 @@
-"""What of a pod can change: images, deadlines, more tolerations, fewer gates; and its status.
+"""Validation of changes of pods: images, deadlines, more tolerations, fewer gates; and of their status.
 
 https://kubernetes.io/docs/concepts/workloads/pods/#pod-update-and-replacement
 """
@@ -46,7 +46,7 @@ def _annotations(pod: Obj) -> dict[str, str]:
 
 
 def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    """A changed pod."""
+    """Check a changed pod (upstream: `ValidatePodUpdate`)."""
     spec, before = pod["spec"], old["spec"]
     errors = objectmeta.CORE.updated(pod, old, ctx) + objectmeta.CORE.created(pod, ctx)
     errors += pod_spec.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
@@ -91,7 +91,7 @@ def _images(items: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Er
 
 
 def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
-    """A deadline can be set and brought forward."""
+    """Check that a deadline is only set or brought forward."""
     seconds, stored = spec.get("activeDeadlineSeconds"), before.get("activeDeadlineSeconds")
     path = _SPEC.child("activeDeadlineSeconds")
     if seconds is None:
@@ -130,7 +130,7 @@ def _only_fewer_gates(items: list[Obj], before: list[Obj]) -> Errors:
 
 
 def equal_ignoring_empty(new: Any, old: Any) -> bool:
-    """Whether two values are equal where empty and absent are the same."""
+    """Report whether two values are equal where empty and absent count as the same."""
     if isinstance(new, dict) and isinstance(old, dict):
         return all(equal_ignoring_empty(new.get(key), old.get(key)) for key in {*new, *old})
     if isinstance(new, list) and isinstance(old, list):
@@ -139,7 +139,7 @@ def equal_ignoring_empty(new: Any, old: Any) -> bool:
 
 
 def _the_rest(spec: Obj, before: Obj) -> Errors:
-    """Whatever is left once what may change is set back must be as it was."""
+    """Check that nothing has changed besides the fields that may change."""
     munged = deepcopy(spec)
     for kind in ("containers", "initContainers"):
         for container, stored in zip(munged.get(kind) or (), before.get(kind) or (), strict=True):
@@ -156,7 +156,7 @@ def _the_rest(spec: Obj, before: Obj) -> Errors:
 
 
 def _internal(spec: Obj) -> Obj:
-    """A pod's spec as Go holds it: what it shares with its host is in its security context."""
+    """Return a pod's spec as Go holds it: what it shares with its host is in its security context."""
     out = _rebuilt(spec)
     context = spec.get("securityContext")
     out["securityContext"] = {} if context is None else copy(context)
@@ -168,7 +168,7 @@ def _internal(spec: Obj) -> Obj:
 
 
 def _rebuilt(part: Obj) -> Obj:
-    """A copy; lists that the real server builds anew are nil when they are empty."""
+    """Return a copy. Lists that the real server builds anew are nil when they are empty."""
     out = copy(part)
     if isinstance(out, WithEmptyFields):
         out.empty = tuple(name for name in out.empty if name not in _REBUILT)
@@ -176,7 +176,7 @@ def _rebuilt(part: Obj) -> Obj:
 
 
 def _narrowed(munged: Obj, before: Obj) -> Errors:
-    """A pod that waits behind gates may be given fewer nodes to run on. Sets back what is allowed."""
+    """Check that a pod behind gates may only run on fewer nodes. Sets back the allowed changes in `munged`."""
     errors: Errors = []
     wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
     if any(wanted.get(key) != value for key, value in stored.items()):
@@ -220,7 +220,7 @@ def _only_added(new: Obj, old: Obj) -> bool:
 
 
 def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    """Ephemeral containers are added, never changed or taken away."""
+    """Check that ephemeral containers are only added."""
     if pod_annotations.MIRROR in _annotations(old):
         return [forbidden(Path().key(""), "static pods do not support ephemeral containers")]
     errors = objectmeta.CORE.updated(pod, old, ctx) + objectmeta.CORE.created(pod, ctx)
@@ -240,14 +240,14 @@ def update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def update_status(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    """A changed status."""
+    """Check a changed status."""
     errors = objectmeta.CORE.updated(pod, old, ctx)
     errors += pod_annotations.update(_annotations(pod), _annotations(old), pod["spec"], _ANNOTATIONS)
     return errors + status.validate(pod, old, ctx)
 
 
 def binding(obj: Obj, ctx: Context) -> Errors:
-    """A Binding: what a scheduler decides."""
+    """Check a Binding, the decision of a scheduler (upstream: `ValidatePodBinding`)."""
     target = obj.get("target") or {}
     kind = target.get("kind", "")
     errors = [] if kind in ("", "Node") else [not_supported(Path("target", "kind"), kind, ("Node", "<empty>"))]

@@ -1,4 +1,4 @@
-"""Files of one volume that are in each other's way: answered as warnings (since 1.32)."""
+"""Warnings about files of one volume with overlapping paths (since 1.32)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from understudy.machinery.types import Obj
 
 
 class File(NamedTuple):
-    """Where a file is put, and what it is from if a volume has several sources."""
+    """The path of a file, and its source if a volume has several sources."""
 
     path: str
     source: str = ""
@@ -19,13 +19,13 @@ class File(NamedTuple):
         return f"{go_quote(self.path)} ({self.source})" if self.source else go_quote(self.path)
 
     def meets(self, other: File) -> bool:
-        """Whether both have the same path, or one is inside the other."""
+        """Report whether both have the same path, or one is inside the other."""
         mine, its = f"{self.path}/", f"{other.path}/"
         return bool(self.path and other.path) and (mine.startswith(its) or its.startswith(mine))
 
 
 def overlapping(volumes: Iterable[Obj]) -> Iterator[str]:
-    """A warning for every two files that overlap in a volume, and for projected sources that are none."""
+    """Warn of every two files that overlap in a volume, and of empty projected sources."""
     for volume in volumes:
         shown = f"volume {go_quote(volume.get('name', ''))}"
         for kind, found in _kinds(volume):
@@ -46,7 +46,7 @@ def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
 
 
 def _projected(sources: Iterable[Obj]) -> Iterator[File]:
-    """A source without files of its own repeats those of the one before it, as the real server has it."""
+    """List the files of projected sources. A source without files repeats those before it, as in the real server."""
     files: list[File] = []
     for source in filter(None, sources):
         files = _of_source(source) or files

@@ -1,4 +1,4 @@
-"""Persistent volumes and claims.
+"""Validation of persistent volumes and claims.
 
 https://kubernetes.io/docs/concepts/storage/persistent-volumes/
 """
@@ -75,7 +75,7 @@ def _positive(text: str, path: Path) -> Errors:
 
 
 def spec(claim_spec: Obj, path: Path) -> Errors:
-    """The spec of a claim, or of a template of claims."""
+    """Check the spec of a claim, or of a template of claims (upstream: `ValidatePersistentVolumeClaimSpec`)."""
     modes = claim_spec.get("accessModes") or []
     errors = [] if modes else [required(path.child("accessModes"), "at least 1 access mode is required")]
     errors += label_selectors.validate(claim_spec.get("selector"), path.child("selector"))
@@ -117,18 +117,18 @@ def _data_source(source: Obj, path: Path) -> Errors:
 
 
 def claim(obj: Obj, ctx: Context) -> Errors:
-    """A PersistentVolumeClaim."""
+    """Check a PersistentVolumeClaim (upstream: `ValidatePersistentVolumeClaim`)."""
     return spec(obj["spec"], _SPEC)
 
 
 def class_of(obj: Obj) -> str:
-    """The class that a claim or a volume names, by the annotation of old or by the field; "" for none."""
+    """Return the class that a claim or a volume names, by the deprecated annotation or by the field; "" for none."""
     annotations = obj["metadata"].get("annotations") or {}
     return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
 
 
 def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """A claim's spec stays, but for its volume and, once it is bound, its size."""
+    """Check that a claim's spec stays, apart from its volume and, once it is bound, its size."""
     found, before = deepcopy(obj["spec"]), deepcopy(old["spec"])
     if not before.get("volumeName"):
         before["volumeName"] = found.get("volumeName", "")
@@ -154,7 +154,7 @@ def _without_null(claim_spec: Obj) -> Obj:
 
 
 def _class_annotation(obj: Obj, old: Obj, found: Obj, before: Obj) -> Errors:
-    """The class may move from the annotation of old to the field."""
+    """Check that the class stays, or moves from the deprecated annotation to the field."""
     new_text, old_text = ((o["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION) for o in (obj, old))
     name, name_before = found.get("storageClassName"), before.get("storageClassName")
     if old_text is not None and name_before is None and name == old_text and new_text in (None, old_text):
@@ -185,7 +185,7 @@ def _storage(claim_spec: Obj) -> str:
 
 
 def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """The status of a claim: capacities and what becomes of a resize."""
+    """Check the status of a claim: capacities and the state of a resize."""
     status = obj.get("status") or {}
     errors = [
         error
@@ -208,7 +208,7 @@ def _basic(text: str, path: Path) -> Errors:
 
 
 def volume(obj: Obj, ctx: Context) -> Errors:
-    """A PersistentVolume."""
+    """Check a PersistentVolume (upstream: `ValidatePersistentVolume`)."""
     found = obj["spec"]
     modes = found.get("accessModes") or []
     errors = [] if modes else [required(_SPEC.child("accessModes"))]
@@ -281,7 +281,7 @@ def _secret(ref: Obj, path: Path) -> Errors:
 
 
 def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """Where a volume's data lies stays; a secret for its expansion can be added."""
+    """Check that the place of a volume's data stays; a secret for its expansion can be added."""
     errors: Errors = []
     found, before = obj["spec"], old["spec"]
     source, stored = ({name: of[name] for name in _SOURCES if of.get(name) is not None} for of in (found, before))

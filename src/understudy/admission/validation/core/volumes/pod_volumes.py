@@ -1,4 +1,4 @@
-"""Volumes of a pod."""
+"""Validation of the volumes of a pod."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ SourceRule = Callable[[Obj, Path, Options], Errors]
 
 
 def validate(volumes: Sequence[Obj], metadata: Obj, path: Path, opts: Options) -> tuple[dict[str, Obj], Errors]:
-    """(the valid volumes by name, every error)"""
+    """Return the valid volumes by name, and every error (upstream: `ValidateVolumes`)."""
     errors: Errors = []
     valid: dict[str, Obj] = {}
     pod = metadata.get("name", "")
@@ -116,7 +116,7 @@ def _mode(source: Obj, name: str, path: Path) -> Errors:
 
 
 def _files(name: str) -> SourceRule:
-    """A secret or config map; `name` is the field that says which."""
+    """Make the check of a secret or config map; `name` is the field that names it."""
 
     def check(source: Obj, path: Path, opts: Options) -> Errors:
         errors = [] if source.get(name) else [required(path.child(name))]

@@ -1,7 +1,6 @@
-"""Sources of volumes that pods and persistent volumes have in common, most of them a few fields that must be there.
+"""Validation of the volume sources that pods and persistent volumes share, mostly required fields.
 
-`check(kind, source, path)` answers for one source; what is special to pods or persistent volumes is in `volumes` and
-`claims`.
+`check(kind, source, path)` checks one source; `pod_volumes` and `persistent_volumes` add what is special to them.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _DISK_URIS = {
 
 
 def csi_driver(name: str, path: Path) -> Errors:
-    """The name of a CSI driver: a subdomain, upper case allowed, up to 63."""
+    """Check the name of a CSI driver: a subdomain of up to 63 bytes in any case (upstream: `ValidateCSIDriverName`)."""
     errors = [] if name else [required(path)]
     if size(name) > 63:
         errors.append(too_long(path, 63, in_bytes=True))

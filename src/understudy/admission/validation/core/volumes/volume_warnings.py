@@ -1,4 +1,4 @@
-"""What is accepted in volumes and claims, but is deprecated or a mistake: answered as warnings."""
+"""Warnings about volumes and claims that are accepted but deprecated or a mistake."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _RECYCLE = "The Recycle reclaim policy is deprecated. Instead, the recommended a
 
 
 def volume(obj: Obj, ctx: Context) -> None:
-    """A persistent volume."""
+    """Warn of mistakes in a persistent volume."""
     for text in _of_volume(obj):
         ctx.warn(text)
 
@@ -43,7 +43,7 @@ def _of_volume(obj: Obj) -> Iterator[str]:
 
 
 def claim(obj: Obj, ctx: Context) -> None:
-    """A persistent volume claim."""
+    """Warn of mistakes in a persistent volume claim."""
     if CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {}):
         text = 'deprecated since v1.8; use "storageClassName" attribute instead'
         ctx.warn(f"metadata.annotations[{CLASS_ANNOTATION}]: {text}")
@@ -52,7 +52,7 @@ def claim(obj: Obj, ctx: Context) -> None:
 
 
 def claim_spec(spec: Obj, path: Path) -> Iterator[str]:
-    """The spec of a claim or of a template of claims."""
+    """Warn of mistakes in the spec of a claim or of a template of claims."""
     for kind in ("requests", "limits"):
         text = ((spec.get("resources") or {}).get(kind) or {}).get("storage")
         if text and parse(text).scaled(-3) % 1000:
