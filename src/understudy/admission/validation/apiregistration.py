@@ -1,4 +1,4 @@
-"""API services."""
+"""Validation of API services."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPEC = Path("spec")
 
 
 def metadata(obj: Obj, ctx: Context) -> Errors:
-    """An APIService is named after the version that it serves."""
+    """Check that an APIService is named after the version that it serves."""
     spec = obj["spec"]
     expected = f"{spec.get('version', '')}.{spec.get('group', '')}"
 
@@ -28,7 +28,7 @@ def metadata(obj: Obj, ctx: Context) -> Errors:
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
-    """An APIService."""
+    """Check an APIService (upstream: `ValidateAPIService`)."""
     spec = obj["spec"]
     group, version = spec.get("group", ""), spec.get("version", "")
     errors: Errors = []
@@ -63,6 +63,7 @@ def _backend(spec: Obj) -> Errors:
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check the conditions of an APIService (upstream: `ValidateAPIServiceStatusUpdate`)."""
     errors: Errors = []
     for i, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
         where = Path("status", "conditions").index(i).child("status")

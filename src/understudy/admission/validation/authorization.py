@@ -1,4 +1,4 @@
-"""What subject access reviews may ask: of a resource or of a path, and for whom."""
+"""Validation of subject access reviews, about a resource or a path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RESOURCE, PATH = "resourceAttributes", "nonResourceAttributes"
 
 
 def validate(review: Obj, kind: str) -> Errors:
-    """A review of any of the kinds; its metadata holds nothing of the server's but managed fields."""
+    """Check a review of any of the kinds. Its metadata holds nothing that the server sets but managed fields."""
     spec = review.get("spec") or {}
     errors = _attributes(spec)
     if kind != SELF and not spec.get("user") and not spec.get("groups"):
@@ -27,7 +27,7 @@ def validate(review: Obj, kind: str) -> Errors:
 
 
 def drop_selectors(review: Obj) -> None:
-    """Takes out what 1.31 does not look at: its gate AuthorizeWithSelectors is off."""
+    """Remove the fields that 1.31 ignores, where the gate AuthorizeWithSelectors is off."""
     spec = review.get("spec") or {}
     if found := spec.get(RESOURCE):
         kept = {name: value for name, value in found.items() if name not in _SELECTORS}
@@ -35,7 +35,7 @@ def drop_selectors(review: Obj) -> None:
 
 
 def evaluation_error(review: Obj) -> str:
-    """What of a valid review's selectors cannot be understood and is left out of account; "" for nothing."""
+    """Return why a part of a valid review's selectors is ignored; "" for nothing."""
     resource = (review.get("spec") or {}).get(RESOURCE) or {}
     return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name) for name in _SELECTORS)))
 
@@ -59,7 +59,7 @@ def _parses(parse: Callable[[str], object], text: str) -> bool:
 
 
 def _is_one_value(item: Obj) -> bool:
-    """A requirement of a field that a field selector can be made of."""
+    """Report whether a field selector can be made of a requirement."""
     return item.get("operator") in ("In", "NotIn") and len(item.get("values") or ()) == 1
 
 
@@ -106,7 +106,7 @@ def _local(found: Obj, spec: Obj) -> Errors:
 
 
 def _selectors(resource: Obj) -> Errors:
-    """Operators that this server does not know may stand in a review: other authorizers may know them."""
+    """Check selectors. Unknown operators may stand in a review: other authorizers may know them."""
     path = SPEC.child(RESOURCE)
     errors = _selector(resource.get("fieldSelector"), path.child("fieldSelector"), _field_requirement)
     return errors + _selector(resource.get("labelSelector"), path.child("labelSelector"), _label_requirement)

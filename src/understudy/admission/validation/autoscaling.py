@@ -1,4 +1,4 @@
-"""Horizontal pod autoscalers, in the form of autoscaling/v2."""
+"""Validation of horizontal pod autoscalers, in the form of autoscaling/v2."""
 
 from __future__ import annotations
 
@@ -30,15 +30,18 @@ _POLICIES = ("Percent", "Pods")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check an autoscaler (upstream: `ValidateHorizontalPodAutoscaler`)."""
     return _spec(obj["spec"], 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] else 1)
 
 
 def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed autoscaler, which may keep zero replicas."""
     zero = ctx.gates[features.HPA_SCALE_TO_ZERO] or old["spec"].get("minReplicas") == 0
     return _spec(obj["spec"], 0 if zero else 1)
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check the counts in an autoscaler's status."""
     return counters(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"))
 
 
@@ -122,7 +125,7 @@ def _metric(metric: Obj, path: Path) -> Errors:
 
 
 class Target(NamedTuple):
-    """How a source's target must be given: one of `either`, and no two of them where `only` has a text."""
+    """The rule for a source's target: one of `either`, and no two of them where `only` has a text."""
 
     either: tuple[str, str]
     missing: str

@@ -1,4 +1,4 @@
-"""Certificate signing requests, their approval and what a signer answers."""
+"""Validation of certificate signing requests, of their approval, and of the certificates that signers issue."""
 
 from __future__ import annotations
 
@@ -76,11 +76,12 @@ _DECIDED = (APPROVED, DENIED)
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a request (upstream: `ValidateCertificateSigningRequestCreate`)."""
     return _whole(obj, None)
 
 
 def update(*, approves: bool = False, signs: bool = False) -> Update:
-    """The validation of an update, by who may do what: approve (or deny), set the certificate."""
+    """Make the rule for updates by the right to approve (or deny) and the right to set the certificate."""
 
     def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors = METADATA.created(obj, ctx)
@@ -93,7 +94,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
 
 
 def _whole(obj: Obj, old: Obj | None) -> Errors:
-    """What is wrong with `obj`. Much of what `old` had wrong already may stay."""
+    """Check `obj` as a whole. Much of what is wrong in `old` already may stay."""
     spec, before = obj["spec"], old["spec"] if old else {}
     errors = _request(spec.get("request"))
     errors += _usages(spec.get("usages") or [], before.get("usages") or [])
@@ -116,7 +117,7 @@ def _bytes(value: str | None) -> bytes:
 
 
 def parsed(request: bytes) -> x509.Request:
-    """Raises ValueError for what is no certificate request."""
+    """Parse a certificate request. Raises ValueError."""
     block = next(pem.blocks(request), None)
     if block is None or block.type != "CERTIFICATE REQUEST":
         raise ValueError("PEM block type must be CERTIFICATE REQUEST")
@@ -146,7 +147,7 @@ def _usages(usages: Sequence[str], before: Sequence[str]) -> Errors:
 
 
 def _signer(name: str) -> Errors:
-    """DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
+    """Check a signer's name, DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
     if not name:
         return [required(_SIGNER)]
     if name.count("/") != 1:
@@ -162,7 +163,7 @@ def _signer(name: str) -> Errors:
 
 
 def _labels(segment: str, rule: Callable[[str], list[str]]) -> Errors:
-    """What is wrong with the first of the labels with dots between them that is wrong."""
+    """Return what is wrong with the first wrong label of a name with dots."""
     for label in segment.split("."):
         if texts := rule(label):
             return [invalid(_SIGNER, segment, f"validating label {go_quote(label)}: {text}") for text in texts]
@@ -200,7 +201,7 @@ def _certificate(obj: Obj | None) -> bytes:
 
 
 def _wrong_certificate(obj: Obj, old: Obj | None) -> str:
-    """What is wrong with the certificate, "" for a good one or one that need not be."""
+    """Return what is wrong with the certificate; "" for a good one or one that need not be good."""
     new, before = _certificate(obj), _certificate(old)
     return "" if (old and new == before) or _unfit(before) else _unfit(new)
 
@@ -233,7 +234,7 @@ def _removed(obj: Obj, old: Obj) -> Errors:
 
 
 def _decided(obj: Obj, old: Obj) -> Errors:
-    """Approved or denied by somebody who may not."""
+    """Refuse an approval or denial by somebody who may do neither."""
     errors: Errors = []
     for kind in _DECIDED:
         new, before = _of_type(obj, kind), _of_type(old, kind)

@@ -1,4 +1,4 @@
-"""Leases."""
+"""Validation of leases."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ _STRATEGIES = ("OldestEmulationVersion",)
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a lease (upstream: `ValidateLease`)."""
     spec = obj.get("spec") or {}
     seconds, strategy = spec.get("leaseDurationSeconds"), spec.get("strategy")
     errors: Errors = []

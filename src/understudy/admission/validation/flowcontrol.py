@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels. Those that every server needs cannot be changed."""
+"""Validation of flow schemas and priority levels. Those that every server needs cannot be changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _POSITIVE, _NOT_NEGATIVE = "must be positive", "must be a non-negative integer"
 
 
 def schema(mandatory: Mapping[str, Obj]) -> Check:
-    """The validation of a flow schema. `mandatory`: the specs of those that are as they are, by name."""
+    """Make the rule for flow schemas. `mandatory`: the specs that cannot be changed, by name."""
 
     def validate(obj: Obj, ctx: Context) -> Errors:
         name, spec = obj["metadata"].get("name", ""), obj["spec"]
@@ -42,14 +42,14 @@ def schema(mandatory: Mapping[str, Obj]) -> Check:
 
 
 def _without_empty(value: object) -> object:
-    """For comparing: a list that is empty is none, and so is what is false."""
+    """Remove empty lists and false values, which compare as absent."""
     if isinstance(value, dict):
         return {key: _without_empty(item) for key, item in value.items() if item not in (None, [], False)}
     return [_without_empty(item) for item in value] if isinstance(value, list) else value
 
 
 def conditions(obj: Obj, ctx: Context) -> Errors:
-    """The status of either kind."""
+    """Check the status of a flow schema or priority level."""
     errors: Errors = []
     found = [condition.get("type", "") for condition in (obj.get("status") or {}).get("conditions") or ()]
     for i, kind in enumerate(found):
@@ -126,7 +126,7 @@ def _named(subject: Obj | None, kind: str, path: Path) -> Errors:
 
 
 def _alone(values: Sequence[str], what: str, path: Path) -> Errors:
-    """ "*" means all, and stands for itself."""
+    """Check that "*", which means all, stands for itself."""
     if "*" not in values or len(values) == 1:
         return []
     return [invalid(path, Typed(values, "[]string"), f"if '*' is present, must not specify other {what}")]
@@ -171,7 +171,7 @@ def _urls(rule: Obj, path: Path) -> Errors:
 
 
 def _wrong_url(url: str) -> str:
-    """What is wrong with a path, "" for a good one."""
+    """Return what is wrong with a path, "" for a good one."""
     checks = (
         (not url, "must not be empty"),
         (not url.startswith("/"), "must start with slash"),
@@ -183,7 +183,7 @@ def _wrong_url(url: str) -> str:
 
 
 def level(mandatory: Mapping[str, Obj]) -> Check:
-    """The validation of a priority level. `mandatory` as for flow schemas; but what `exempt` lends may change."""
+    """Make the rule for priority levels. `mandatory`: specs that cannot be changed, by name."""
 
     def validate(obj: Obj, ctx: Context) -> Errors:
         name, spec = obj["metadata"].get("name", ""), obj["spec"]
@@ -225,7 +225,7 @@ def _level(name: str, spec: Obj) -> Errors:
 
 
 def _shares(found: Obj, path: Path) -> Errors:
-    """What a level has and lends."""
+    """Check the shares that a level has and lends."""
     return _number(found, "nominalConcurrencyShares", path) + _lent(found, path)
 
 

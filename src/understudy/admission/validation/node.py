@@ -1,4 +1,4 @@
-"""Runtime classes."""
+"""Validation of runtime classes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from understudy.machinery.validation.field import Errors, Path, duplicate, inval
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a runtime class (upstream: `ValidateRuntimeClass`)."""
     errors = label(obj.get("handler", ""), Path("handler"))
     overhead, placed = obj.get("overhead"), obj.get("scheduling")
     if overhead is not None:
@@ -39,5 +40,6 @@ def _tolerations(items: list[Obj], path: Path, release: Version) -> Errors:
 
 
 def same_handler(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a runtime class keeps its handler."""
     handler = obj.get("handler", "")
     return [] if handler == old.get("handler", "") else [invalid(Path("handler"), handler, IMMUTABLE)]

@@ -1,4 +1,4 @@
-"""Pod disruption budgets."""
+"""Validation of pod disruption budgets."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a budget (upstream: `ValidatePodDisruptionBudget`)."""
     spec = obj.get("spec") or {}
     limits = {n: spec[n] for n in ("minAvailable", "maxUnavailable") if spec.get(n) is not None}
     errors: Errors = []
@@ -29,6 +30,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check the conditions and counts in a budget's status."""
     status = obj.get("status") or {}
     errors = conditions.validate(status.get("conditions") or [], STATUS.child("conditions"))
     numbers = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")

@@ -1,4 +1,4 @@
-"""Roles and the bindings that give them to somebody."""
+"""Validation of roles and of the bindings that grant them."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _RESOURCE_FIELDS = {
 
 
 def role(obj: Obj, ctx: Context) -> Errors:
+    """Check a Role (upstream: `ValidateRole`)."""
     return _rules(obj, ctx, namespaced=True)
 
 
 def cluster_role(obj: Obj, ctx: Context) -> Errors:
+    """Check a ClusterRole (upstream: `ValidateClusterRole`)."""
     errors, found = _rules(obj, ctx, namespaced=False), obj.get("aggregationRule")
     if found is None:
         return errors
@@ -61,7 +63,7 @@ def _rule(rule: Obj, namespaced: bool, path: Path) -> Errors:
 
 
 def binding(kinds: Sequence[str]) -> Check:
-    """The validation of bindings to roles of some kinds."""
+    """Make the rule for bindings to roles of some kinds."""
 
     def validate(obj: Obj, ctx: Context) -> Errors:
         ref, path = obj.get("roleRef") or {}, Path("roleRef")
@@ -100,6 +102,7 @@ def _subject(subject: Obj, namespaced: bool, path: Path) -> Errors:
 
 
 def same_role(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a binding keeps its role."""
     if obj.get("roleRef") == old.get("roleRef"):
         return []
     bad_value = Typed(obj.get("roleRef") or {}, "k8s.io/kubernetes/pkg/apis/rbac.RoleRef")

@@ -1,4 +1,4 @@
-"""Priority classes."""
+"""Validation of priority classes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ _GROUP, _RESOURCE = "scheduling.k8s.io", "priorityclasses"
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a priority class (upstream: `ValidatePriorityClass`)."""
     name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
     found: Errors = []
     if name.startswith(SYSTEM_PREFIX):
@@ -43,6 +44,7 @@ def _not_system(name: str, value: int, default: bool) -> str:
 
 
 def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a priority class keeps its value and preemption policy."""
     found: Errors = []
     if obj.get("value", 0) != old.get("value", 0):
         found.append(forbidden(Path("value"), "may not be changed in an update."))

@@ -1,4 +1,4 @@
-"""Kinds of storage.k8s.io."""
+"""Validation of the kinds of storage.k8s.io."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ _SPEC, _STATUS = Path("spec"), Path("status")
 
 
 def storage_class(obj: Obj, ctx: Context) -> Errors:
+    """Check a storage class (upstream: `ValidateStorageClass`)."""
     name, where = obj.get("provisioner", ""), Path("provisioner")
     errors = qualified_lower(name, where) if name else [required(where)]
     errors += _parameters(obj.get("parameters") or {}, Path("parameters"))
@@ -38,6 +39,7 @@ def storage_class(obj: Obj, ctx: Context) -> Errors:
 
 
 def qualified_lower(value: str, path: Path) -> Errors:
+    """Check a qualified name in any case."""
     return qualified(go_lower(value), path)
 
 
@@ -75,6 +77,7 @@ def _expression(values: list[str], key: str, path: Path) -> Errors:
 
 
 def storage_class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a storage class keeps its parameters."""
     errors = [
         forbidden(Path(name), f"updates to {name} are forbidden.")
         for name in ("parameters", "provisioner", "reclaimPolicy")
@@ -88,6 +91,7 @@ def _same(obj: Obj, old: Obj, path: Path, *names: str) -> Errors:
 
 
 def driver(obj: Obj, ctx: Context) -> Errors:
+    """Check a CSIDriver (upstream: `ValidateCSIDriver`)."""
     spec = obj["spec"]
     needed = {"attachRequired": "attachedRequired", "podInfoOnMount": "podInfoOnMount"}
     needed["storageCapacity"] = "storageCapacity"
@@ -122,6 +126,7 @@ def _tokens(requests: list[Obj], path: Path) -> Errors:
 
 
 def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a CSIDriver keeps what cannot change."""
     spec, before = obj["spec"], old["spec"]
     errors: Errors = []
     if spec.get("attachRequired") != before.get("attachRequired"):
@@ -134,6 +139,7 @@ def driver_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def csi_node(obj: Obj, ctx: Context) -> Errors:
+    """Check a CSINode (upstream: `ValidateCSINode`)."""
     errors: Errors = []
     seen: set[str] = set()
     for i, found in enumerate(obj["spec"].get("drivers") or ()):
@@ -162,6 +168,7 @@ def _topology_keys(keys: list[str], path: Path) -> Errors:
 
 
 def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that the drivers of a CSINode keep their data."""
     before = {found.get("name"): found for found in old["spec"].get("drivers") or ()}
     errors: Errors = []
     for found in obj["spec"].get("drivers") or ():
@@ -172,6 +179,7 @@ def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def capacity(obj: Obj, ctx: Context) -> Errors:
+    """Check a CSIStorageCapacity (upstream: `ValidateCSIStorageCapacity`)."""
     errors = label_selectors.validate(obj.get("nodeTopology"), Path("nodeTopology"))
     name, amount = obj.get("storageClassName", ""), obj.get("capacity")
     errors += invalid_texts(dns_subdomain_texts(name), name, Path("storageClassName"))
@@ -181,6 +189,7 @@ def capacity(obj: Obj, ctx: Context) -> Errors:
 
 
 def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a CSIStorageCapacity keeps its topology and class."""
     errors: Errors = []
     found = obj.get("nodeTopology")
     if found != old.get("nodeTopology"):
@@ -190,7 +199,7 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def attachment(obj: Obj, ctx: Context) -> Errors:
-    """A new attachment: names are checked more strictly than in stored ones."""
+    """Check a new attachment, whose names obey stricter rules than stored ones."""
     spec = obj["spec"]
     errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"))
     volume = (spec.get("source") or {}).get("persistentVolumeName")
@@ -200,6 +209,7 @@ def attachment(obj: Obj, ctx: Context) -> Errors:
 
 
 def stored_attachment(obj: Obj, ctx: Context) -> Errors:
+    """Check an attachment (upstream: `ValidateVolumeAttachment`)."""
     spec, status = obj["spec"], obj.get("status") or {}
     errors = [] if spec.get("attacher") else [required(_SPEC.child("attacher"))]
     errors += _source(spec.get("source") or {}, _SPEC.child("source"))
@@ -227,6 +237,7 @@ def _source(source: Obj, path: Path) -> Errors:
 
 
 def attachment_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that an attachment keeps its spec."""
     if obj["spec"] == old["spec"]:
         return []
     bad_value = Typed(obj["spec"], f"{_STORAGE}.VolumeAttachmentSpec")

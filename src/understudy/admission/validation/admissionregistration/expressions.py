@@ -1,4 +1,4 @@
-"""CEL in admission policies and in the conditions of webhooks."""
+"""Validation of CEL in admission policies and in the conditions of webhooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expressions:
-    """What expressions may name: `params`, and a policy's own variables (None: it has none)."""
+    """The variables of expressions: `params`, and a policy's own (None: it has none)."""
 
     release: Version
     params: bool = False
@@ -31,7 +31,7 @@ class Expressions:
         authorizer: bool = True,
         shown: str | None = None,
     ) -> Errors:
-        """What is wrong with an expression; `shown` is what the error says that it is."""
+        """Check an expression; the error shows `shown` instead of it, if given."""
         compiled = self._compile(expression, returns, authorizer)
         if compiled.error is None:
             return []
@@ -40,7 +40,7 @@ class Expressions:
         return [invalid(path, expression if shown is None else shown, compiled.error)]
 
     def with_variable(self, name: str, expression: str) -> Expressions:
-        """Those after a variable, whatever it is called."""
+        """Return the environment after a variable, whatever its name."""
         from understudy.admission.cel.checker.policy_environments import variable_type
 
         found = self._compile(expression, (), True).type

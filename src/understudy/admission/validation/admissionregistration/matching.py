@@ -1,4 +1,4 @@
-"""Which requests a webhook or a policy is about: operations, resources, selectors and CEL conditions."""
+"""Validation of the requests that a webhook or policy is about: operations, resources, selectors, CEL conditions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OPERATION = "k8s.io/kubernetes/pkg/apis/admissionregistration.OperationType"
 
 
 def resources(match: Obj | None, path: Path) -> Errors:
-    """Which requests a policy or a binding is about."""
+    """Check the resources of a policy or binding (upstream: `validateMatchResources`)."""
     if match is None:
         return []
     errors = choice(match.get("matchPolicy"), POLICIES["matchPolicy"], path.child("matchPolicy"))
@@ -34,7 +34,7 @@ def resources(match: Obj | None, path: Path) -> Errors:
 
 
 def _named(item: Obj, path: Path) -> Errors:
-    """A rule that may name objects."""
+    """Check a rule that may name objects."""
     names, where = item.get("resourceNames") or [], path.child("resourceNames")
     errors: Errors = []
     for i, name in enumerate(names):
@@ -45,7 +45,7 @@ def _named(item: Obj, path: Path) -> Errors:
 
 
 def rule(rule: Obj, path: Path) -> Errors:
-    """Operations on resources."""
+    """Check operations on resources (upstream: `validateRuleWithOperations`)."""
     operations, where = rule.get("operations") or [], path.child("operations")
     errors = [] if operations else [required(where)]
     if len(operations) > 1 and "*" in operations:
@@ -93,7 +93,7 @@ def _resources(names: Sequence[str], path: Path) -> Errors:
 
 
 def conditions(items: Sequence[Obj], path: Path, expressions: Expressions) -> Errors:
-    """The match conditions of a webhook or a policy: named CEL expressions."""
+    """Check the match conditions of a webhook or policy: named CEL expressions."""
     errors = [too_many(path, len(items), MOST_CONDITIONS)] if len(items) > MOST_CONDITIONS else []
     names: set[str] = set()
     for i, condition in enumerate(items):

@@ -1,4 +1,4 @@
-"""Validating admission policies and their bindings."""
+"""Validation of validating admission policies and their bindings."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
 def policy(obj: Obj, ctx: Context) -> Errors:
-    """A new or changed ValidatingAdmissionPolicy; its status is another matter."""
+    """Check a new or changed ValidatingAdmissionPolicy without its status."""
     spec, release = obj["spec"], ctx.release
     where = _SPEC.child("matchConstraints")
     errors = choice(spec.get("failurePolicy", ""), matching.POLICIES["failurePolicy"], _SPEC.child("failurePolicy"))
@@ -76,7 +76,7 @@ def _api_version(text: str, path: Path) -> Errors:
 
 
 def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expressions, Errors]:
-    """What is wrong with a variable; and the expressions that may name it."""
+    """Return what is wrong with a variable, and the environment for the expressions after it."""
     name, expression, errors = variable.get("name", ""), variable.get("expression", ""), []
     if expressions.composed is None:
         expressions = replace(expressions, composed=())
@@ -91,7 +91,7 @@ def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expr
 
 
 def _decisions(obj: Obj, expressions: Expressions) -> Errors:
-    """What a policy says of a request: validations and audit annotations."""
+    """Check the validations and audit annotations of a policy."""
     validations, annotations = (obj["spec"].get(name) or [] for name in ("validations", "auditAnnotations"))
     if not validations and not annotations:
         text = "validations or auditAnnotations must contain at least one item"
@@ -143,7 +143,7 @@ def _annotation(annotation: Obj, name: str, path: Path, expressions: Expressions
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """What the type checker warned of, and conditions."""
+    """Check the warnings of the type checker, and conditions."""
     found, path = obj.get("status") or {}, Path("status")
     warnings = (found.get("typeChecking") or {}).get("expressionWarnings") or ()
     errors: Errors = []
@@ -155,7 +155,7 @@ def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def binding(obj: Obj, ctx: Context) -> Errors:
-    """A ValidatingAdmissionPolicyBinding."""
+    """Check a ValidatingAdmissionPolicyBinding."""
     spec = obj["spec"]
     name, path = spec.get("policyName", ""), _SPEC.child("policyName")
     errors = invalid_texts(subdomain_name(name, False), name, path) if name else [required(path)]

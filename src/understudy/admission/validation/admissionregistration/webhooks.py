@@ -1,4 +1,4 @@
-"""Configurations of admission webhooks."""
+"""Validation of configurations of admission webhooks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _FORM = "; desired format: https://host[/path]"
 
 
 def configuration(obj: Obj, ctx: Context) -> Errors:
-    """A MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
+    """Check a MutatingWebhookConfiguration or ValidatingWebhookConfiguration."""
     errors: Errors = []
     names: set[str] = set()
     for i, hook in enumerate(obj.get("webhooks") or ()):
@@ -65,7 +65,7 @@ def _hook(hook: Obj, path: Path, release: Version) -> Errors:
 
 
 def reviews(versions: Sequence[str], path: Path) -> Errors:
-    """The versions of reviews that a webhook reads."""
+    """Check the versions of reviews that a webhook reads."""
     if not versions:
         return [required(path, f"must specify one of {', '.join(REVIEWS)}")]
     errors: Errors = []
@@ -81,7 +81,7 @@ def reviews(versions: Sequence[str], path: Path) -> Errors:
 
 
 def client(config: Obj, path: Path) -> Errors:
-    """Where a webhook is: a URL or a service."""
+    """Check the address of a webhook: a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [required(path, "exactly one of url or service is required")]
@@ -103,7 +103,7 @@ def _url(text: str, path: Path) -> Errors:
 
 
 def _service(service: Obj, path: Path) -> Errors:
-    """Upstream swaps name and namespace where it checks them: the error is about the other one."""
+    """Check a service. Upstream swaps name and namespace in the check: the error is about the other one."""
     errors: Errors = []
     for given, requirement in (("namespace", "name"), ("name", "namespace")):
         if not service.get(given):

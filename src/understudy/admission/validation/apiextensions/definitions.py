@@ -1,6 +1,6 @@
-"""Custom resource definitions: names, group, scope, conversion, approval. What is in versions: `definition_versions`.
+"""Validation of custom resource definitions: names, group, scope, conversion, approval. `versions` checks versions.
 
-What is the same in all versions stands above them in the internal form, and that is where errors say that it is.
+What is the same in all versions stands above them in the internal form, and errors show it there.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SHARED = {
 
 
 def metadata(obj: Obj, ctx: Context) -> Errors:
-    """A definition is named after the resource that it defines."""
+    """Check that a definition is named after the resource that it defines."""
     spec = obj["spec"]
     expected = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
 
@@ -86,7 +86,7 @@ def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
 
 
 def internal(spec: Obj) -> Obj:
-    """The internal form of a spec: what all versions have in common stands above them."""
+    """Return the internal form of a spec: what all versions share stands above them."""
     versions: list[Obj] = spec.get("versions") or []
     if not versions:
         return spec
@@ -191,7 +191,7 @@ def _authorities(spec: Obj) -> bytes:
 
 
 def _bundle(spec: Obj, old: Obj | None) -> Errors:
-    """Once the resource is served the conversion's certificates have to be good, unless they were bad before."""
+    """Check the conversion's certificates once the resource is served, unless they were bad before."""
     if old is None:
         return []
     bundle, before = _authorities(spec), _authorities(old["spec"])
@@ -203,7 +203,7 @@ def _bundle(spec: Obj, old: Obj | None) -> Errors:
 
 
 def _unchanged(spec: Obj, old: Obj) -> Errors:
-    """What cannot change: some of it only once the resource is served."""
+    """Check the fields that cannot change, some of them only once the resource is served."""
     before = old["spec"]
     fixed: list[tuple[str, ...]] = [("group",), ("names", "plural")]
     if _established(old):
@@ -233,7 +233,7 @@ def _stored(obj: Obj) -> Errors:
 
 
 def _approval(obj: Obj, old: Obj | None) -> Errors:
-    """Groups of Kubernetes itself need an approval."""
+    """Check that a group of Kubernetes itself has an approval."""
     found = approval(obj)
     if found is None or found["reason"] in ("ApprovedAnnotation", "UnapprovedAnnotation"):
         return []
@@ -246,7 +246,7 @@ def _approval(obj: Obj, old: Obj | None) -> Errors:
 
 
 def approval(obj: Obj) -> Obj | None:
-    """The condition that tells whether a definition in a group of Kubernetes is approved; None elsewhere."""
+    """Return the condition about the approval of a definition in a group of Kubernetes; None for other groups."""
     if not re.fullmatch(r"(.*\.)?(k8s|kubernetes)\.io", obj["spec"].get("group", ""), re.DOTALL):
         return None
     return _approval_condition(obj)

@@ -1,4 +1,4 @@
-"""Defaults in the schemas of custom resources: each fits its own schema, and has no fields that this does not know."""
+"""Validation of defaults in the schemas of custom resources: each fits its schema and has known fields only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _META = ("apiVersion", "kind", "metadata")
 
 
 def validate(schema: Obj, path: Path, *, root: bool = True) -> Errors:
-    """Of a whole schema, which is structural."""
+    """Check the defaults of a whole structural schema."""
     errors, default = [], schema.get("default")
     if default is not None:
         where = path.child("default")
@@ -28,14 +28,14 @@ def validate(schema: Obj, path: Path, *, root: bool = True) -> Errors:
 
 
 def _embedded(default: Any, schema: Obj, path: Path, root: bool) -> Errors:
-    """A whole object says what it is."""
+    """Check the type and metadata of a default that is a whole object."""
     if not (root or schema.get("x-kubernetes-embedded-resource")) or not isinstance(default, dict):
         return []
     return [required(path.child(name), "must not be empty") for name in ("apiVersion", "kind") if not default.get(name)]
 
 
 def _pruned(value: Any, schema: Obj | None) -> Any:
-    """A value without the fields that its schema does not know."""
+    """Return a value without the fields that its schema does not know."""
     schema = schema or {}
     if isinstance(value, list):
         return [_pruned(item, schema.get("items")) for item in value]

@@ -1,6 +1,6 @@
 """Formats of texts in the schemas of custom resources, as go-openapi's strfmt reads them.
 
-Hosts, e-mail, durations, MAC addresses, colours in RGB, books and cards are not read: any text is one.
+Hosts, e-mail, durations, MAC addresses, colours in RGB, books and cards are not checked: any text is one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _NAMED = ("byte", "date", "datetime", "uri", "uuid")  # that CEL has, too
 
 
 def fits(text: str, name: str) -> bool:
-    """Whether a text has a format; dashes in its name do not count."""
+    """Report whether a text has a format; dashes in its name do not count."""
     name = name.replace("-", "")
     if name in _PATTERNS:
         return re.fullmatch(_PATTERNS[name], text, re.IGNORECASE | re.ASCII) is not None

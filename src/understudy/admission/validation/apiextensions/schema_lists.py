@@ -1,4 +1,4 @@
-"""How lists and maps of custom resources are merged: x-kubernetes-list-type, -list-map-keys and -map-type."""
+"""Validation of x-kubernetes-list-type, -list-map-keys and -map-type: how lists and maps are merged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 
 
 def validate(schema: Obj, path: Path) -> Errors:
-    """Of one schema, without those inside of it."""
+    """Check one schema, without those inside of it."""
     errors = _typed(schema, "x-kubernetes-map-type", "object", ("atomic", "granular"), path)
     errors += _typed(schema, "x-kubernetes-list-type", "array", ("atomic", "set", "map"), path, _set_items)
     return errors + _map_keys(schema, path) + _key_properties(schema, path)
@@ -26,7 +26,7 @@ def _typed(
     path: Path,
     more: Callable[[Obj, Path], Errors] = lambda schema, path: [],
 ) -> Errors:
-    """An extension that goes with one type; `more` is asked where the type is right."""
+    """Check an extension that goes with one type; where the type is right, `more` checks the rest."""
     found, given = schema.get(name), schema.get("type", "")
     if found is None:
         return []
@@ -39,7 +39,7 @@ def _typed(
 
 
 def _set_items(schema: Obj, path: Path) -> Errors:
-    """Items of a set are one piece."""
+    """Check that the items of a set are scalars or atomic."""
     items = schema.get("items")
     if schema.get("x-kubernetes-list-type") != "set" or not isinstance(items, dict):
         return []
@@ -90,7 +90,7 @@ def _keys(keys: list[str], items: Obj, path: Path, where: Path) -> Errors:
 
 
 def _key_properties(schema: Obj, path: Path) -> Errors:
-    """Items of sets and maps are not null, and the keys of maps are always there."""
+    """Check that items of sets and maps are not null, and that keys of maps are required or have defaults."""
     kind, items = schema.get("x-kubernetes-list-type"), schema.get("items")
     if kind not in ("set", "map") or not isinstance(items, dict):
         return []

@@ -12,11 +12,11 @@ _END = "unexpected end of JSON path"
 
 
 class SchemaPathError(ValueError):
-    """What is wrong with a path."""
+    """A path is wrong. str(e) says how."""
 
 
 def at_path(schema: Obj, path: str, *, brackets: bool) -> Obj:
-    """The schema of the field that a path leads to. Raises SchemaPathError."""
+    """Return the schema of the field that a path leads to. Raises SchemaPathError."""
     tokens = iter(_TOKEN.findall(path))
     for token in tokens:
         if token == ".":

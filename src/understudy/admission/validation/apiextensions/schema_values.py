@@ -1,4 +1,4 @@
-"""Values against the schemas of custom resources, with the texts of go-openapi."""
+"""Validation of values against the schemas of custom resources, with the texts of go-openapi."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _kind(value: Any) -> str:
 
 
 def _is_whole(number: float) -> bool:
-    """As go-openapi has it: up to 2**53, and a trifle more than a whole number is one."""
+    """Report whether a number is an integer to go-openapi: up to 2**53, and within a trifle of a whole number."""
     if not abs(number) < 2**53:
         return False
     whole = math.trunc(number)
@@ -56,7 +56,7 @@ def _is_multiple(value: float, step: float) -> bool:
 
 
 class _Validator:
-    """`path`: of the whole value; places inside of it are texts such as `.a.b[0]`."""
+    """The validation of one value at `path`; places inside of it are texts such as `.a.b[0]`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ class _Validator:
         return self._path.child(inside) if inside else self._path
 
     def check(self, value: Any, schema: Obj, place: str) -> Iterator[FieldError]:
-        """What is wrong with the value at a place."""
+        """Yield what is wrong with the value at a place."""
         kind = _kind(value)
         if value is None:
             if schema.get("type") and not schema.get("nullable"):
@@ -117,7 +117,7 @@ class _Validator:
         return invalid(self._path, "", text)
 
     def _text(self, value: str, schema: Obj, place: str) -> Iterator[FieldError]:
-        """Only the first thing that is wrong is told, and the format."""
+        """Yield the first rule that a text breaks, and its wrong format."""
         most, least, pattern = (schema.get(name) for name in ("maxLength", "minLength", "pattern"))
         if most is not None and len(value) > most:
             yield too_long(self._at(place), most)
@@ -133,7 +133,7 @@ class _Validator:
         return invalid(self._at(place), value, f"{place} in body {text}")
 
     def _numeric(self, value: float, schema: Obj, place: str) -> Iterator[FieldError]:
-        """Where the value is an integer all that it is compared with is made one."""
+        """Check a number. For an integer all that it is compared with is made an integer."""
         step, least, most = (
             None if schema.get(name) is None else type(value)(schema[name])
             for name in ("multipleOf", "minimum", "maximum")

@@ -1,4 +1,4 @@
-"""Schemas of custom resources: what may stand in them. Whether they are structural: `structural_schemas`."""
+"""Validation of the schemas of custom resources. `structural_schemas` checks whether they are structural."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BEFORE_TYPE = ("id", "$schema", "$ref")
 
 
 def validate(schema: Obj, path: Path, has_status: bool) -> Errors:
-    """The whole schema of a version; `path` is that of what holds it."""
+    """Check the whole schema of a version; `path` is the path of the field that holds it."""
     where = path.child("openAPIV3Schema")
     errors = _root(schema, where) if has_status else []
     if schema.get("nullable"):
@@ -63,7 +63,7 @@ def validate(schema: Obj, path: Path, has_status: bool) -> Errors:
 
 
 def _root(schema: Obj, path: Path) -> Errors:
-    """Only the first thing that is wrong is told."""
+    """Check the root of a schema, and report only the first error."""
     early = any(schema.get(name) for name in _BEFORE_TYPE)
     kind = schema.get("type")
     if kind and kind != "object" and not early:
@@ -77,7 +77,7 @@ def _root(schema: Obj, path: Path) -> Errors:
 
 
 def within(schema: Obj) -> Iterator[Obj]:
-    """A schema and all that are inside of it."""
+    """Yield a schema and all schemas inside of it."""
     yield schema
     for part in _parts(schema):
         yield from within(part)
@@ -101,28 +101,28 @@ def has_defaults(schema: Obj) -> bool:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a schema is: at the root, inside of metadata; `no_defaults` says why none may stand there."""
+    """The place of a schema: at the root, inside of metadata; `no_defaults` says why no default may stand there."""
 
     root: bool = False
     meta: bool = False
     no_defaults: str = ""
 
     def of_meta(self, name: str) -> _Place:
-        """The place of what every object has."""
+        """Return the place of a field that every object has."""
         why = f"in top-level {name}" if self.root else self.no_defaults
         return _Place(meta=True, no_defaults=why)
 
     def of_others(self) -> _Place:
-        """The place of additional properties."""
+        """Return the place of additional properties."""
         why = "inside additionalProperties applying to object metadata" if self.meta else self.no_defaults
         return _Place(meta=self.meta, no_defaults=why)
 
 
 class _Checker:
-    """Everything but structure, of a schema and those inside of it."""
+    """The check of everything but structure, of a schema and those inside of it."""
 
     def check(self, schema: Obj | None, path: Path, place: _Place) -> Errors:
-        """A schema and those inside of it; None has nothing wrong."""
+        """Check a schema and those inside of it; None has nothing wrong."""
         if schema is None:
             return []
         inner = replace(place, root=False)
@@ -174,7 +174,7 @@ class _Checker:
 
 
 def _own(schema: Obj, path: Path, place: _Place) -> Errors:
-    """What custom resources do not support."""
+    """Check that a schema has nothing that custom resources do not support."""
     kind = schema.get("type", "")
     errors = [not_supported(path.child("type"), kind, TYPES)] if kind and kind not in TYPES else []
     if schema.get("default") is not None and place.no_defaults:
@@ -193,7 +193,7 @@ def _own(schema: Obj, path: Path, place: _Place) -> Errors:
 
 
 def _rule(rule: Obj, schema: Obj, path: Path) -> Errors:
-    """A rule of x-kubernetes-validations, but for its CEL."""
+    """Check a rule of x-kubernetes-validations apart from its CEL."""
     text, given, told = (rule.get(name, "") for name in ("rule", "message", "messageExpression"))
     errors: Errors = []
     if not text.strip():

@@ -1,4 +1,4 @@
-"""Whether the schema of a custom resource is structural: each field has a type, told once and outside of logic.
+"""Validation that the schema of a custom resource is structural: each field has a type, once and outside of logic.
 
 https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema
 """
@@ -41,7 +41,7 @@ _METADATA = ("type", "default", "example", "externalDocs")
 
 
 def unfit(schema: Obj) -> str:
-    """Why a schema cannot be read as a structural one at all, "" where it can."""
+    """Return why a schema cannot be read as a structural one at all; "" if it can."""
     for name, field in _UNSUPPORTED.items():
         if schema.get(name) or (name == "additionalItems" and schema.get(name) is not None):
             return f"OpenAPIV3Schema '{field}' is not supported"
@@ -106,7 +106,7 @@ def _type(schema: Obj, level: str, path: Path) -> Errors:
 
 
 def _meta(schema: Obj, level: str, path: Path) -> Errors:
-    """Of a whole object: its kind, version and metadata."""
+    """Check kind, version and metadata of a schema that describes a whole object."""
     properties, embedded = schema.get("properties") or {}, bool(schema.get("x-kubernetes-embedded-resource"))
     whole, errors = level == _ROOT or embedded, []
     for name, kind in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
@@ -125,7 +125,7 @@ def _meta(schema: Obj, level: str, path: Path) -> Errors:
 
 
 def said(schema: Obj) -> set[str]:
-    """The fields that are not what they are when nothing is said; a schema without anything in it is something."""
+    """Return the fields with another value than their zero. An empty schema counts as a value."""
     return {
         name
         for name, value in schema.items()
@@ -140,7 +140,7 @@ def _says_more(metadata: Obj) -> bool:
 
 
 def _logic(schema: Obj, path: Path, *, outside: bool = False) -> Errors:
-    """allOf, anyOf, oneOf, not, and the pattern. `outside`: where `x-kubernetes-int-or-string` may be spelt out."""
+    """Check allOf, anyOf, oneOf, not and the pattern. `outside` may spell out `x-kubernetes-int-or-string`."""
     clauses, errors = {name: schema.get(name) or [] for name in ("anyOf", "allOf", "oneOf")}, []
     spelt = outside and clauses["anyOf"] == _INT_OR_STRING
     for name, parts in clauses.items():
@@ -183,7 +183,7 @@ def _clause(schema: Obj, path: Path) -> Errors:
 
 
 def _complete(logic: Obj, schema: Obj, path: Path, where: Path) -> Errors:
-    """That what the clauses of `logic`, at `where`, are about is in the schema, at `path`, too."""
+    """Check that the schema at `path` describes all fields that the clauses of `logic` at `where` are about."""
     errors: Errors = []
     if logic.get("not") is not None:
         errors += _complete_clause(logic["not"], schema, path, where.child("not"))

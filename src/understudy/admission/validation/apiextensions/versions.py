@@ -1,6 +1,6 @@
-"""What a version of a custom resource definition says: schema, subresources, columns, selectable fields.
+"""Validation of a version of a custom resource definition: schema, subresources, columns, selectable fields.
 
-The definition itself says it where it is the same for all versions.
+What is the same in all versions stands in the definition itself.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _NO_SCHEMA = {
 
 
 def schema_of(part: Obj, name: str) -> Obj | None:
-    """What a version has under "schema", or a spec under "validation"."""
+    """Return the schema of a version (under "schema") or of a spec (under "validation")."""
     found: Obj | None = (part.get(name) or {}).get("openAPIV3Schema")
     return found
 
 
 def has_status(part: Obj) -> bool:
-    """Whether a version, or the spec for all of them, has a status subresource."""
+    """Report whether a version, or the spec for all of them, has a status subresource."""
     return (part.get("subresources") or {}).get("status") is not None
 
 
 def validate(version: Obj, spec: Obj, path: Path) -> Errors:
-    """A version without what it has in common with the others: that is in the spec (see `definitions.internal`)."""
+    """Check a version without what it shares with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += invalid_texts(
@@ -62,7 +62,7 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
 
 
 def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
-    """What a version, or the spec for all of them, says of schema, subresources, columns and selectable fields."""
+    """Check schema, subresources, columns and selectable fields of a version, or of the spec for all of them."""
     found = schema_of(part, schema)
     errors: Errors = []
     if found is not None:

@@ -1,4 +1,4 @@
-"""What workloads have in common: selectors and the templates they choose, numbers in statuses, rolling updates."""
+"""Checks that workloads share: selectors and pod templates, numbers in statuses, rolling updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def selector_shown(selector: Obj | None) -> Any:
 
 
 def selector(found: Obj | None, kind: str) -> Errors:
-    """The selector of a workload: needed, and choosing something."""
+    """Check the selector of a workload, which must select something."""
     path = SPEC.child("selector")
     if found is None:
         return [required(path)]
@@ -38,7 +38,7 @@ def selector(found: Obj | None, kind: str) -> Errors:
 
 
 def unreadable(value: Obj | None) -> bool:
-    """Whether no selector can be made of it."""
+    """Report whether a selector is invalid."""
     return bool(label_selectors.validate(value, SPEC.child("selector")))
 
 
@@ -50,14 +50,14 @@ def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def mismatch(template: Obj | None, path: Path) -> Errors:
-    """The error for a template whose labels are not what the selector asks for."""
+    """Return the error of a template whose labels do not match the selector."""
     labels = at(template, "metadata", "labels")
     bad_value = Typed(labels, "map[string]string")
     return [invalid(path.child("metadata", "labels"), bad_value, "`selector` does not match template `labels`")]
 
 
 def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:
-    """Pods of a workload that never ends never end either."""
+    """Check that pods of a workload that never ends are always restarted."""
     spec = (template or {}).get("spec") or {}
     errors: Errors = []
     if spec.get("restartPolicy") != "Always":
@@ -69,7 +69,7 @@ def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:
 
 
 def template(found: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMPLATE) -> Errors:
-    """A pod template; `old` is the stored one."""
+    """Check a pod template; `old` is the stored one."""
     return pod_spec.template(found, path, options(ctx.release, ctx.gates, (old or {}).get("spec")))
 
 
@@ -83,7 +83,7 @@ def warn_create(workload: Obj, ctx: Context) -> None:
 
 
 def warn_update(workload: Obj, old: Obj, ctx: Context) -> None:
-    """Only those who change the spec are warned."""
+    """Warn of mistakes in a workload's template if the update changes the spec."""
     if workload["metadata"].get("generation") != old["metadata"].get("generation"):
         warn_create(workload, ctx)
 
@@ -97,14 +97,14 @@ def int_or_string(value: int | str) -> Any:
 
 
 def count_or_percent(value: int | str, path: Path) -> Errors:
-    """A number of pods, or their share: "25%"."""
+    """Check a number of pods, or a share of them such as "25%" (upstream: `ValidatePositiveIntOrPercent`)."""
     if isinstance(value, str):
         return invalid_texts(percent_texts(value), int_or_string(value), path)
     return nonnegative(value, path)
 
 
 def amount(value: int | str) -> int:
-    """The number in a count or percentage, 0 for what is neither."""
+    """Return the number in a count or percentage, 0 for any other text."""
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
@@ -118,12 +118,12 @@ def not_more_than_all(value: int | str, path: Path) -> Errors:
 
 
 def counters(status: Obj, names: Iterable[str]) -> Errors:
-    """Numbers in a status."""
+    """Check that numbers in a status are not negative."""
     return [error for name in names for error in nonnegative(status.get(name), STATUS.child(name))]
 
 
 def at_most(status: Obj, names: Iterable[str], most: str, text: str) -> Errors:
-    """Counts that cannot be greater than another count."""
+    """Check that counts are not greater than another count."""
     limit = status.get(most, 0)
     numbers = {name: status.get(name, 0) for name in names}
     return [invalid(STATUS.child(name), number, text) for name, number in numbers.items() if number > limit]

@@ -1,4 +1,4 @@
-"""The statuses of workloads: counts, and which of them cannot exceed which."""
+"""Validation of the statuses of workloads: counts, and which of them cannot exceed which."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from understudy.machinery.validation.field import Errors
 
 
 class Counts(NamedTuple):
-    """`numbers` are not negative; `parts` are no more than `replicas`; `ready` ends the text about available ones.
+    """The counts in a status. `numbers` are not negative; `parts` are no more than `replicas`.
 
-    metadata_last  what is wrong with metadata is told after what is wrong with the counts
+    `ready` ends the text about available ones. `metadata_last`: errors of metadata stand after those of the counts.
     """
 
     numbers: tuple[str, ...]
@@ -74,7 +74,7 @@ STATEFUL_SET = Counts(
 
 
 def checked(counts: Counts) -> Callable[[Obj, Obj, Context], Errors]:
-    """The validation of status updates."""
+    """Make the rule for status updates."""
 
     def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         status, before = obj.get("status") or {}, old.get("status") or {}

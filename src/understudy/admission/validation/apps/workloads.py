@@ -1,4 +1,4 @@
-"""Deployments, replica sets, replication controllers, daemon sets, stateful sets, controller revisions.
+"""Validation of deployments, replica sets, replication controllers, daemon sets, stateful sets, controller revisions.
 
 Updates of replica sets, daemon sets and replication controllers report what is wrong with them twice, as upstream does:
 it validates the new object and then, as an update, the same object again.
@@ -86,7 +86,7 @@ def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """What is wrong with a spec, told of the object as if it was new, and of its change."""
+    """Report the errors of a spec with those of new metadata, and again with those of changed metadata."""
     return [*CORE.created(obj, ctx), *errors, *CORE.updated(obj, old, ctx), *errors]
 
 
@@ -108,7 +108,7 @@ def _replica_set(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
 
 
 def _chosen_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
-    """Selector and template of deployments and replica sets."""
+    """Check selector and template of a deployment or replica set."""
     chosen = spec.get("selector")
     errors = common.selector(chosen, "deployment")
     if common.unreadable(chosen):
@@ -250,7 +250,7 @@ def _rolling_stateful(rolling: Obj, path: Path) -> Errors:
 
 
 def _stateful_template(spec: Obj) -> Errors:
-    """Less is checked than elsewhere: the volumes of the pods come from the claim templates, too."""
+    """Check the template of a stateful set, whose volumes also come from claim templates."""
     chosen, found = spec.get("selector"), spec.get("template") or {}
     if common.unreadable(chosen):
         return [invalid(SPEC.child("selector"), common.selector_shown(chosen), "")]
@@ -265,7 +265,7 @@ def _stateful_template(spec: Obj) -> Errors:
 
 
 def revision(obj: Obj, ctx: Context) -> Errors:
-    """A controller revision."""
+    """Check a controller revision (upstream: `ValidateControllerRevision`)."""
     errors, data = _revision_number(obj), obj.get("data")
     if data is None:
         return [*errors, required(Path("data"), "data is mandatory")]

@@ -1,4 +1,4 @@
-"""Schedules of cron jobs: five fields, or a descriptor such as @daily. Texts as of the parser that upstream uses."""
+"""Schedules of cron jobs: five fields, or a descriptor such as @daily. Texts are those of upstream's parser."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from understudy.machinery.golang.text import go_quote
 
 
 class ScheduleError(ValueError):
-    """Its text says what is wrong."""
+    """A schedule is wrong. str(e) is the parser's text."""
 
 
 class Field(NamedTuple):
@@ -32,7 +32,7 @@ _ZONE = re.compile("(CRON_)?TZ=([^ ]*) ")
 
 
 def check(schedule: str) -> None:
-    """Raises ScheduleError for what is no schedule."""
+    """Parse a schedule. Raises ScheduleError."""
     zone = _ZONE.match(schedule)
     if zone:
         if not is_zone(zone[2]):
@@ -51,7 +51,7 @@ def check(schedule: str) -> None:
 
 
 def is_zone(name: str) -> bool:
-    """Whether a time zone has that name."""
+    """Report whether a time zone has that name."""
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # here: few requests need the time zones
 
     if name in ("", "UTC", "Local"):

@@ -1,4 +1,4 @@
-"""Cron jobs. How schedules are written: `cron`."""
+"""Validation of cron jobs."""
 
 from __future__ import annotations
 

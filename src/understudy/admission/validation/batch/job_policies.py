@@ -1,4 +1,4 @@
-"""What decides whether a job has failed or succeeded: its policies, and the indexes they speak of."""
+"""Validation of the policies by which a job fails or succeeds, and of lists of indexes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STATUSES = ("False", "True", "Unknown")
 
 
 class IndexesError(ValueError):
-    """Its text says what is wrong with a list of indexes."""
+    """A list of indexes is wrong. str(e) says how."""
 
 
 def without_value(path: Path, detail: str) -> FieldError:
@@ -47,7 +47,7 @@ def _named(value: str, allowed: Sequence[str], path: Path) -> Errors:
 
 
 def failure(spec: Obj, path: Path) -> Errors:
-    """`podFailurePolicy`"""
+    """Check `podFailurePolicy` (upstream: `validatePodFailurePolicy`)."""
     rules, where = spec["podFailurePolicy"].get("rules") or [], path.child("rules")
     errors = [too_many(where, len(rules), MOST_RULES)] if len(rules) > MOST_RULES else []
     pod = (spec.get("template") or {}).get("spec") or {}
@@ -107,7 +107,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str]) -> Errors:
 
 
 def success(spec: Obj, path: Path) -> Errors:
-    """`successPolicy` of an indexed job."""
+    """Check `successPolicy` of an indexed job (upstream: `validateSuccessPolicy`)."""
     rules, where = spec["successPolicy"].get("rules") or [], path.child("rules")
     errors: Errors = []
     if not rules:
@@ -149,7 +149,7 @@ def _success_rule(rule: Obj, completions: int, path: Path) -> Errors:
 
 
 def count_indexes(text: str, completions: int) -> int:
-    """How many indexes "0,2-4" names. Raises IndexesError."""
+    """Count the indexes in a list such as "0,2-4". Raises IndexesError."""
     total, last = 0, None
     for part in text.split(",") if text else ():
         start, end = interval(part, completions)
@@ -160,7 +160,7 @@ def count_indexes(text: str, completions: int) -> int:
 
 
 def interval(text: str, completions: int) -> tuple[int, int]:
-    """First and last index of "3" or "2-4". Raises IndexesError."""
+    """Return the first and last index of "3" or "2-4". Raises IndexesError."""
     parts = text.split("-")
     if len(parts) > 2:
         rule = "violates the requirement that an index interval can have at most two parts separated by '-'"
@@ -180,7 +180,7 @@ def _index(text: str, completions: int) -> int:
 
 
 def overlap(completed: str, failed: str, completions: int) -> int | None:
-    """The first index in both lists; parts that cannot be read are left to others to complain about."""
+    """Return the first index in both lists. Parts that cannot be read are left to other checks."""
     lists = [_readable(text, completions) for text in (completed, failed)]
     common = [max(a, c) for a, b in lists[0] for c, d in lists[1] if a <= d and c <= b]
     return min(common, default=None)

@@ -1,4 +1,4 @@
-"""The status of a job: what its controller, whoever that is, may not write.
+"""Validation of a job's status: what no controller may write.
 
 A rule about some fields applies when one of them changes, so that an object that once broke it can still be updated.
 """
@@ -23,7 +23,7 @@ _CONDITIONS = STATUS.child("conditions")
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """A status and what its conditions come to."""
+    """A status and its conditions."""
 
     spec: Obj
     found: Obj
@@ -45,7 +45,7 @@ def _of(job: Obj) -> _Status:
 
 
 def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
-    """An update of the status."""
+    """Check an update of the status (upstream: `ValidateJobUpdateStatus`)."""
     new, before = _of(job), _of(old)
     errors = [
         error
@@ -91,7 +91,7 @@ def _alone(one: str, other: str, text: str) -> Callable[[_Status], Errors]:
 
 
 def _time(value: str) -> Printed:
-    """As Go shows a time."""
+    """Return a time as Go's String method prints it."""
     return Printed(f"{value[:10]} {value[11:19]} +0000 UTC")
 
 

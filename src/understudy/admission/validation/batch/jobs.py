@@ -1,4 +1,4 @@
-"""Jobs."""
+"""Validation of jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def create(job: Obj, ctx: Context) -> Errors:
 
 
 def update(job: Obj, old: Obj, ctx: Context) -> Errors:
-    """What is wrong with a job is reported twice, as for other workloads: validated as a job, then as an update."""
+    """Check a changed job. What is wrong is reported twice, as upstream validates it as a job, then as an update."""
     spec, before = job["spec"], old["spec"]
     errors = _whole_spec(spec, before, ctx)
     completions = spec.get("completions")
@@ -74,7 +74,7 @@ def _immutable(spec: Obj, old: Obj, name: str, kind: str) -> Errors:
 
 
 def _same_template(job: Obj, old: Obj) -> Errors:
-    """The template cannot change, except for where the pods of a suspended job will run once it starts."""
+    """Check that the template stays, apart from where the pods of a suspended job will run once it starts."""
     template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
     if old["spec"].get("suspend") and not at(old, "status", "startTime"):
         _take_scheduling(before, template)
@@ -85,7 +85,7 @@ def _same_template(job: Obj, old: Obj) -> Errors:
 
 
 def _cleaned(value: Any) -> Any:
-    """Without what is empty: absent, null and empty are the same here."""
+    """Remove what is empty: absent, null and empty are the same here."""
     if isinstance(value, dict):
         pairs = {k: _cleaned(v) for k, v in value.items()}
         return {k: v for k, v in pairs.items() if v not in (None, {}, [])}
@@ -115,7 +115,7 @@ def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:
 
 
 def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
-    """Selector and labels that the server made: clients may have written others over them."""
+    """Check the selector and labels that the server generates and clients may have overwritten."""
     spec, metadata = job["spec"], job["metadata"]
     chosen = spec.get("selector")
     if spec.get("manualSelector") or chosen is None:
@@ -151,7 +151,7 @@ def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
 
 
 def validate_spec(spec: Obj, old: Obj | None, path: Path, ctx: Context) -> Errors:
-    """A JobSpec, of a job or in a cron job."""
+    """Check a JobSpec, of a job or in a cron job (upstream: `ValidateJobSpec`)."""
     errors = [error for name in _NUMBERS for error in nonnegative(spec.get(name), path.child(name))]
     if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
         errors.append(required(path.child("backoffLimitPerIndex"), "when maxFailedIndexes is specified"))
@@ -230,7 +230,7 @@ def _restarts(spec: Obj, path: Path) -> Errors:
 
 
 def warn(spec: Obj, path: Path, ctx: Context) -> None:
-    """A JobSpec."""
+    """Warn of mistakes in a JobSpec (upstream: `WarningsForJobSpec`)."""
     many = (spec.get("completions") or 0) > MANY and (spec.get("parallelism") or 0) > MOST_WHEN_MANY
     if spec.get("completionMode") == "Indexed" and many:
         ctx.warn(

@@ -1,4 +1,4 @@
-"""Validation of events in the form of core/v1. Events of events.k8s.io, and newer ones of core/v1, obey stricter rules."""
+"""Validation of events in the form of core/v1. Events of events.k8s.io and new ones of core/v1 have stricter rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ingresses and their classes."""
+"""Validation of ingresses and their classes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 
 def validate(obj: Obj, ctx: Context) -> Errors:
-    """What is checked of a new ingress and of a changed one."""
+    """Check a new or changed ingress (upstream: `validateIngress`)."""
     spec = obj["spec"]
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     errors: Errors = []

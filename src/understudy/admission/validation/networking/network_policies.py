@@ -1,4 +1,4 @@
-"""Network policies."""
+"""Validation of network policies."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _OMITTED_VALUE = "<value omitted>"
 
 
 def validate(config: Obj, path: Path, limits: Limits) -> Errors:
-    """Check a configuration (upstream: `validateDeviceConfiguration`): `{"opaque": {"driver": …, "parameters": {…}}}`."""
+    """Check a configuration (upstream: `validateDeviceConfiguration`), `{"opaque": {"driver": …, "parameters": …}}`."""
     opaque = config.get("opaque")
     if opaque is None:
         return [required(path.child("opaque"))]

@@ -31,7 +31,7 @@ class Options:
 
 
 def options(release: Version, gates: Gates, old: Obj | None = None, *, is_pod: bool = False) -> Options:
-    """Return the options for a pod spec (upstream: `GetValidationOptionsFromPodSpecAndMeta`); `old`: the stored spec."""
+    """Return the options for a pod spec that replaces `old` (upstream: `GetValidationOptionsFromPodSpecAndMeta`)."""
     old = old or {}
     return Options(
         release,

@@ -50,7 +50,7 @@ def create(pod: Obj, ctx: Context) -> Errors:
 
 
 def whole(pod: Obj, opts: Options) -> Errors:
-    """Check annotations and spec of a pod, on create and on each update, and what only pods (not templates) must meet."""
+    """Check annotations and spec of a pod, on create and on each update, and what pods but no templates must meet."""
     pod_spec, metadata = pod["spec"], pod["metadata"]
     errors = pod_annotations.validate(metadata.get("annotations") or {}, pod_spec, _META.child("annotations"))
     errors += spec(pod_spec, metadata, _SPEC, opts)
