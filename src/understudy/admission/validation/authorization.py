@@ -95,10 +95,10 @@ def _metadata(metadata: Obj, *, local: bool) -> Errors:
     return [invalid(Path("metadata"), bad_value, text)] if given else []
 
 
-def _local(found: Obj, spec: Obj) -> Errors:
+def _local(metadata: Obj, spec: Obj) -> Errors:
     errors: Errors = []
     namespace = (spec.get(RESOURCE) or {}).get("namespace", "")
-    if spec.get(RESOURCE) is not None and namespace != found.get("namespace", ""):
+    if spec.get(RESOURCE) is not None and namespace != metadata.get("namespace", ""):
         errors.append(invalid(SPEC.child(RESOURCE, "namespace"), namespace, "must match metadata.namespace"))
     if spec.get(PATH) is not None:
         errors.append(invalid(SPEC.child(PATH), _shown(spec[PATH]), "disallowed on this kind of request"))

@@ -51,10 +51,10 @@ def _without_empty(value: object) -> object:
 def conditions(obj: Obj, ctx: Context) -> Errors:
     """Check the status of a flow schema or priority level."""
     errors: Errors = []
-    found = [condition.get("type", "") for condition in (obj.get("status") or {}).get("conditions") or ()]
-    for i, kind in enumerate(found):
+    types = [condition.get("type", "") for condition in (obj.get("status") or {}).get("conditions") or ()]
+    for i, kind in enumerate(types):
         path = _STATUS.child("conditions").index(i).child("type")
-        if kind in found[:i]:
+        if kind in types[:i]:
             errors.append(duplicate(path, kind))
         if not kind:
             errors.append(required(path, "must not be empty"))
@@ -224,18 +224,18 @@ def _level(name: str, spec: Obj) -> Errors:
     return errors + _limited(limited, _SPEC.child("limited"))
 
 
-def _shares(found: Obj, path: Path) -> Errors:
+def _shares(shares: Obj, path: Path) -> Errors:
     """Check the shares that a level has and lends."""
-    return _number(found, "nominalConcurrencyShares", path) + _lent(found, path)
+    return _number(shares, "nominalConcurrencyShares", path) + _lent(shares, path)
 
 
-def _number(found: Obj, name: str, path: Path, text: str = _NOT_NEGATIVE) -> Errors:
-    number = found.get(name)
+def _number(parent: Obj, name: str, path: Path, text: str = _NOT_NEGATIVE) -> Errors:
+    number = parent.get(name)
     return [invalid(path.child(name), number, text)] if number is not None and number < 0 else []
 
 
-def _lent(found: Obj, path: Path) -> Errors:
-    percent = found.get("lendablePercent")
+def _lent(shares: Obj, path: Path) -> Errors:
+    percent = shares.get("lendablePercent")
     if percent is None or 0 <= percent <= 100:
         return []
     return [invalid(path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive")]

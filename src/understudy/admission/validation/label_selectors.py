@@ -50,13 +50,13 @@ def empty(selector: Obj | None) -> bool:
     return not selector or not (selector.get("matchLabels") or selector.get("matchExpressions"))
 
 
-def matches(selector: Obj | None, found: dict[str, str]) -> bool:
+def matches(selector: Obj | None, values: dict[str, str]) -> bool:
     """Report whether labels meet a valid selector. No selector selects nothing, an empty one everything."""
     if selector is None:
         return False
-    if any(found.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+    if any(values.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
         return False
-    return all(_meets(item, found.get(item.get("key", ""))) for item in selector.get("matchExpressions") or ())
+    return all(_meets(item, values.get(item.get("key", ""))) for item in selector.get("matchExpressions") or ())
 
 
 def _meets(item: Obj, value: str | None) -> bool:

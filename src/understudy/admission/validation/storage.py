@@ -142,19 +142,19 @@ def csi_node(obj: Obj, ctx: Context) -> Errors:
     """Check a CSINode (upstream: `ValidateCSINode`)."""
     errors: Errors = []
     seen: set[str] = set()
-    for i, found in enumerate(obj["spec"].get("drivers") or ()):
-        path, name = _SPEC.child("drivers").index(i), found.get("name", "")
+    for i, entry in enumerate(obj["spec"].get("drivers") or ()):
+        path, name = _SPEC.child("drivers").index(i), entry.get("name", "")
         errors += csi_driver(name, path.child("name"))
-        node = found.get("nodeID", "")
+        node = entry.get("nodeID", "")
         if not node:
             errors.append(required(path.child("nodeID")))
         if size(node) > NODE_ID_LENGTH:
             errors.append(invalid(path.child("nodeID"), node, f"must be {NODE_ID_LENGTH} characters or less"))
-        errors += nonnegative((found.get("allocatable") or {}).get("count"), path.child("allocatable", "count"))
+        errors += nonnegative((entry.get("allocatable") or {}).get("count"), path.child("allocatable", "count"))
         if name in seen:
             errors.append(duplicate(path.child("name"), name))
         seen.add(name)
-        errors += _topology_keys(found.get("topologyKeys") or [], path)
+        errors += _topology_keys(entry.get("topologyKeys") or [], path)
     return errors
 
 
@@ -169,11 +169,11 @@ def _topology_keys(keys: list[str], path: Path) -> Errors:
 
 def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that the drivers of a CSINode keep their data."""
-    before = {found.get("name"): found for found in old["spec"].get("drivers") or ()}
+    before = {entry.get("name"): entry for entry in old["spec"].get("drivers") or ()}
     errors: Errors = []
-    for found in obj["spec"].get("drivers") or ():
-        if before.get(found.get("name"), found) != found:
-            bad_value = Typed(found, f"{_STORAGE}.CSINodeDriver")
+    for entry in obj["spec"].get("drivers") or ():
+        if before.get(entry.get("name"), entry) != entry:
+            bad_value = Typed(entry, f"{_STORAGE}.CSINodeDriver")
             errors.append(invalid(Path("CSINodeDriver"), bad_value, IMMUTABLE))
     return errors
 
@@ -191,9 +191,9 @@ def capacity(obj: Obj, ctx: Context) -> Errors:
 def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that a CSIStorageCapacity keeps its topology and class."""
     errors: Errors = []
-    found = obj.get("nodeTopology")
-    if found != old.get("nodeTopology"):
-        bad_value = Typed(found, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
+    topology = obj.get("nodeTopology")
+    if topology != old.get("nodeTopology"):
+        bad_value = Typed(topology, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
         errors.append(invalid(Path("nodeTopology"), bad_value, IMMUTABLE))
     return errors + _same(obj, old, Path(), "storageClassName")
 

@@ -208,8 +208,8 @@ def _unchanged(spec: Obj, old: Obj) -> Errors:
     fixed: list[tuple[str, ...]] = [("group",), ("names", "plural")]
     if _established(old):
         fixed = [("scope",), ("names", "kind"), *fixed]
-    found = ((names, _at(spec, names), _at(before, names)) for names in fixed)
-    return [invalid(_SPEC.child(*names), new, IMMUTABLE) for names, new, known in found if new != known]
+    changes = ((names, _at(spec, names), _at(before, names)) for names in fixed)
+    return [invalid(_SPEC.child(*names), new, IMMUTABLE) for names, new, known in changes if new != known]
 
 
 def _at(obj: Any, names: tuple[str, ...]) -> Any:
@@ -234,15 +234,15 @@ def _stored(obj: Obj) -> Errors:
 
 def _approval(obj: Obj, old: Obj | None) -> Errors:
     """Check that a group of Kubernetes itself has an approval."""
-    found = approval(obj)
-    if found is None or found["reason"] in ("ApprovedAnnotation", "UnapprovedAnnotation"):
+    condition = approval(obj)
+    if condition is None or condition["reason"] in ("ApprovedAnnotation", "UnapprovedAnnotation"):
         return []
-    if old is not None and _approval_condition(old)["reason"] == found["reason"]:
+    if old is not None and _approval_condition(old)["reason"] == condition["reason"]:
         return []
     path = Path("metadata", "annotations").key(APPROVAL)
-    if found["reason"] == "MissingAnnotation":
-        return [required(path, found["message"])]
-    return [invalid(path, obj["metadata"]["annotations"][APPROVAL], found["message"])]
+    if condition["reason"] == "MissingAnnotation":
+        return [required(path, condition["message"])]
+    return [invalid(path, obj["metadata"]["annotations"][APPROVAL], condition["message"])]
 
 
 def approval(obj: Obj) -> Obj | None:

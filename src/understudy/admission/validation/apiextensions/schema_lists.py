@@ -78,10 +78,10 @@ def _keys(keys: list[str], items: Obj, path: Path, where: Path) -> Errors:
     errors: Errors = []
     bad_value = Typed(keys, "[]string")
     for i, key in enumerate(keys):
-        found = (items.get("properties") or {}).get(key)
-        if found is None:
+        key_schema = (items.get("properties") or {}).get(key)
+        if key_schema is None:
             errors.append(invalid(where, bad_value, "entries must all be names of item properties"))
-        elif found.get("type") in ("array", "object"):
+        elif key_schema.get("type") in ("array", "object"):
             text = "must be a scalar type if parent array's x-kubernetes-list-type is map"
             errors.append(invalid(path.child("properties").key(key).child("type"), "object", text))
         if key in keys[:i]:
@@ -101,11 +101,11 @@ def _key_properties(schema: Obj, path: Path) -> Errors:
     keys = (schema.get("x-kubernetes-list-map-keys") or []) if kind == "map" else []
     this = "this property is in x-kubernetes-list-map-keys, so it"
     for key in keys:
-        found, where = (items.get("properties") or {}).get(key), path.child("properties").key(key)
-        if found is None:
+        key_schema, where = (items.get("properties") or {}).get(key), path.child("properties").key(key)
+        if key_schema is None:
             continue
-        if key not in (items.get("required") or ()) and found.get("default") is None:
+        if key not in (items.get("required") or ()) and key_schema.get("default") is None:
             errors.append(required(where.child("default"), f"{this} must have a default or be a required property"))
-        if found.get("nullable"):
+        if key_schema.get("nullable"):
             errors.append(forbidden(where.child("nullable"), f"{this} cannot be nullable"))
     return errors

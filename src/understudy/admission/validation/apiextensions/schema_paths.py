@@ -44,7 +44,7 @@ def _next(tokens: Iterator[str]) -> str:
 
 def _child(schema: Obj, name: str) -> Obj:
     properties, others = schema.get("properties"), schema.get("additionalProperties")
-    found = properties.get(name) if properties else others
-    if not isinstance(found, dict):
+    field = properties.get(name) if properties else others
+    if not isinstance(field, dict):
         raise SchemaPathError("does not refer to a valid field")
-    return found
+    return field

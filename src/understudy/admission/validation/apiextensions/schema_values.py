@@ -103,8 +103,8 @@ class _Validator:
             yield from checked["anyOf"][0]
         fitting = sum(not wrong for wrong in checked["oneOf"])
         if checked["oneOf"] and fitting != 1:
-            found = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
-            yield self._about(f'"{place}" must validate one and only one schema (oneOf). {found}')
+            outcome = f"Found {fitting} valid alternatives" if fitting else "Found none valid"
+            yield self._about(f'"{place}" must validate one and only one schema (oneOf). {outcome}')
             yield from [] if fitting else checked["oneOf"][0]
         yield from (error for wrong in checked["allOf"] for error in wrong)
         if any(checked["allOf"]):
@@ -172,9 +172,9 @@ class _Validator:
         yield from self._size(value, schema, "Properties", place)
         properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
         for name, item in value.items():
-            found = properties.get(name, others)
-            if isinstance(found, dict):
-                yield from self.check(item, found, f"{place}.{name}" if place or name not in properties else name)
+            item_schema = properties.get(name, others)
+            if isinstance(item_schema, dict):
+                yield from self.check(item, item_schema, f"{place}.{name}" if place or name not in properties else name)
         yield from (required(self._at(f"{place}.{name}")) for name in schema.get("required") or () if name not in value)
 
 

@@ -63,17 +63,21 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
 
 def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
     """Check schema, subresources, columns and selectable fields of a version, or of the spec for all of them."""
-    found = schema_of(part, schema)
+    whole_schema = schema_of(part, schema)
     errors: Errors = []
-    if found is not None:
-        errors += schemas.validate(found, path.child(schema), has_status)
+    if whole_schema is not None:
+        errors += schemas.validate(whole_schema, path.child(schema), has_status)
     errors += _subresources(part.get("subresources") or {}, path.child("subresources"))
     for i, column in enumerate(part.get("additionalPrinterColumns") or ()):
         errors += _column(column, path.child("additionalPrinterColumns").index(i))
     if part.get("selectableFields"):
         where = path.child("selectableFields")
         text = f"selectableFields may only be set when {_NO_SCHEMA[schema]}"
-        errors += [invalid(where, "", text)] if found is None else _selectable(part["selectableFields"], found, where)
+        errors += (
+            [invalid(where, "", text)]
+            if whole_schema is None
+            else _selectable(part["selectableFields"], whole_schema, where)
+        )
     return errors
 
 

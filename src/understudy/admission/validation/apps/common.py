@@ -26,14 +26,14 @@ def selector_shown(selector: Obj | None) -> Any:
     return None if selector is None else Typed(selector, _SELECTOR)
 
 
-def selector(found: Obj | None, kind: str) -> Errors:
+def selector(value: Obj | None, kind: str) -> Errors:
     """Check the selector of a workload, which must select something."""
     path = SPEC.child("selector")
-    if found is None:
+    if value is None:
         return [required(path)]
-    errors = label_selectors.validate(found, path)
-    if label_selectors.empty(found):
-        errors.append(invalid(path, selector_shown(found), f"empty selector is invalid for {kind}"))
+    errors = label_selectors.validate(value, path)
+    if label_selectors.empty(value):
+        errors.append(invalid(path, selector_shown(value), f"empty selector is invalid for {kind}"))
     return errors
 
 
@@ -68,9 +68,9 @@ def always_restarts(template: Obj | None, path: Path, kind: str) -> Errors:
     return errors
 
 
-def template(found: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMPLATE) -> Errors:
+def template(value: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMPLATE) -> Errors:
     """Check a pod template; `old` is the stored one."""
-    return pod_spec.template(found, path, options(ctx.release, ctx.gates, (old or {}).get("spec")))
+    return pod_spec.template(value, path, options(ctx.release, ctx.gates, (old or {}).get("spec")))
 
 
 def template_of(workload: Obj | None) -> Obj | None:

@@ -93,13 +93,13 @@ def _cleaned(value: Any) -> Any:
 
 
 def _take_scheduling(before: Obj, template: Obj) -> None:
-    spec, found = before.setdefault("spec", {}), template.get("spec") or {}
+    spec, pod_spec = before.setdefault("spec", {}), template.get("spec") or {}
     for name in ("nodeSelector", "tolerations", "schedulingGates"):
-        spec[name] = found.get(name)
+        spec[name] = pod_spec.get(name)
     metadata = before.setdefault("metadata", {})
     for name in ("annotations", "labels"):
         metadata[name] = at(template, "metadata", name)
-    spec["affinity"] = {**(spec.get("affinity") or {}), "nodeAffinity": at(found, "affinity", "nodeAffinity")}
+    spec["affinity"] = {**(spec.get("affinity") or {}), "nodeAffinity": at(pod_spec, "affinity", "nodeAffinity")}
 
 
 def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:
@@ -206,11 +206,11 @@ def _policies(spec: Obj, path: Path) -> Errors:
     errors: Errors = []
     if spec.get("podFailurePolicy") is not None:
         errors += job_policies.failure(spec, path.child("podFailurePolicy"))
-    found, where = spec.get("successPolicy"), path.child("successPolicy")
-    if found is not None and spec.get("completionMode") == "Indexed":
+    policy, where = spec.get("successPolicy"), path.child("successPolicy")
+    if policy is not None and spec.get("completionMode") == "Indexed":
         errors += job_policies.success(spec, where)
-    elif found is not None:
-        errors.append(invalid(where, Typed(found, f"{_BATCH}.SuccessPolicy"), _INDEXED_ONLY))
+    elif policy is not None:
+        errors.append(invalid(where, Typed(policy, f"{_BATCH}.SuccessPolicy"), _INDEXED_ONLY))
     replacement = spec.get("podReplacementPolicy")
     if replacement is not None:
         allowed = ["Failed"] if spec.get("podFailurePolicy") is not None else ["Failed", "TerminatingOrFailed"]

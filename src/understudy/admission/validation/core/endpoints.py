@@ -28,14 +28,14 @@ _MAX_ADDRESSES, _MAX_PORTS, _MAX_ENDPOINTS = 100, 20000, 1000
 
 def special(value: str, path: Path) -> Errors:
     """Refuse addresses that mean something else on every machine (upstream: `ValidateNonSpecialIP`)."""
-    found = parse_ip(value)
-    if found is None:
+    ip_address = parse_ip(value)
+    if ip_address is None:
         return [invalid(path, value, "must be a valid IP address")]
     checks = (
-        (found.is_unspecified, f"may not be unspecified ({value})"),
-        (found.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
-        (found.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
-        (_link_multicast(str(found)), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
+        (ip_address.is_unspecified, f"may not be unspecified ({value})"),
+        (ip_address.is_loopback, "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+        (ip_address.is_link_local, "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+        (_link_multicast(str(ip_address)), "may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)"),
     )
     return [invalid(path, value, text) for wrong, text in checks if wrong]
 

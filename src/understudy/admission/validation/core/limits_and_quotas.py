@@ -76,19 +76,19 @@ def _amounts(item: Obj, kind: str, path: Path) -> Errors:
         default, request = values.get("default"), values.get("defaultRequest")
         if not resources.overcommits(resource) and default and request and parse(default) != parse(request):
             text = f"default value {default} must equal to defaultRequest value {request} in {resource}"
-            shown = resources.as_quantity(request)
-            errors.append(invalid(path.child("defaultRequest").key(resource), shown, text))
+            bad_value = resources.as_quantity(request)
+            errors.append(invalid(path.child("defaultRequest").key(resource), bad_value, text))
     return errors
 
 
 def _ordered(values: Mapping[str, str], resource: str, path: Path) -> Errors:
     errors: Errors = []
-    for less, more, where, shown in _ORDER:
+    for less, more, where, name in _ORDER:
         if less in values and more in values and parse(values[more]) < parse(values[less]):
             called = "default limit" if (less, more) == ("defaultRequest", "default") else _CALLED.get(more, more)
             text = f"{_CALLED.get(less, less)} value {values[less]} is greater than {called} value {values[more]}"
-            printed = resources.as_quantity(values[shown])
-            errors.append(invalid(path.child(where).key(resource), printed, text))
+            bad_value = resources.as_quantity(values[name])
+            errors.append(invalid(path.child(where).key(resource), bad_value, text))
     return errors
 
 
@@ -96,14 +96,14 @@ def _ratio(values: Mapping[str, str], path: Path) -> Errors:
     ratio = values.get("maxLimitRequestRatio")
     if ratio is None:
         return []
-    shown = resources.as_quantity(ratio)
+    bad_value = resources.as_quantity(ratio)
     errors: Errors = []
     if parse(ratio) < 1:
-        errors.append(invalid(path, shown, f"ratio {ratio} is less than 1"))
+        errors.append(invalid(path, bad_value, f"ratio {ratio} is less than 1"))
     if "min" in values and "max" in values and parse(values["min"]).value:
         most = parse(values["max"]).as_float() / parse(values["min"]).as_float()
         if parse(ratio).as_float() > most:
-            errors.append(invalid(path, shown, f"ratio {ratio} is greater than max/min = {most:f}"))
+            errors.append(invalid(path, bad_value, f"ratio {ratio} is greater than max/min = {most:f}"))
     return errors
 
 
@@ -154,15 +154,15 @@ def _is_quota(name: str) -> bool:
 
 def _scopes(spec: Obj, path: Path) -> Errors:
     scopes: Sequence[str] = spec.get("scopes") or []
-    shown = Typed(scopes, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    bad_value = Typed(scopes, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
     errors: Errors = []
     for scope in scopes:
         if scope not in _SCOPES:
-            errors.append(invalid(path, shown, "unsupported scope"))
+            errors.append(invalid(path, bad_value, "unsupported scope"))
         for name in sorted(spec.get("hard") or ()):
             if _is_quota(name) and name not in _SCOPES.get(scope, (name,)):
-                errors.append(invalid(path, shown, "unsupported scope applied to resource"))
-    return errors + [invalid(path, shown, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(scopes)]
+                errors.append(invalid(path, bad_value, "unsupported scope applied to resource"))
+    return errors + [invalid(path, bad_value, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(scopes)]
 
 
 def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
@@ -191,8 +191,8 @@ def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
     if set(scopes) == set(before):
         return []
-    shown = Typed(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
-    return [invalid(Path("spec", "scopes"), shown, IMMUTABLE)]
+    bad_value = Typed(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    return [invalid(Path("spec", "scopes"), bad_value, IMMUTABLE)]
 
 
 def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -233,14 +233,14 @@ def _kept(spec: Obj, before: Obj, name: str) -> Errors:
 def update_status(service: Obj, old: Obj, ctx: Context) -> Errors:
     """Check the addresses of a service's load balancer (upstream: `ValidateServiceStatusUpdate`)."""
     status, path = service.get("status") or {}, Path("status", "loadBalancer", "ingress")
-    found = (status.get("loadBalancer") or {}).get("ingress") or []
+    ingresses = (status.get("loadBalancer") or {}).get("ingress") or []
     if (
-        found
+        ingresses
         and service["spec"].get("type") != "LoadBalancer"
         and not ctx.gates[features.ALLOW_SERVICE_LB_STATUS_ON_NON_LB]
     ):
         return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
-    return [error for i, item in enumerate(found) for error in _ingress(item, path.index(i), ctx)]
+    return [error for i, item in enumerate(ingresses) for error in _ingress(item, path.index(i), ctx)]
 
 
 def _ingress(item: Obj, path: Path, ctx: Context) -> Errors:

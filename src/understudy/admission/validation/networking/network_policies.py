@@ -36,8 +36,8 @@ def create(obj: Obj, ctx: Context) -> Errors:
     return errors + indexed(types, where, lambda value, path: choice(value, _TYPES, path))
 
 
-def _port(found: Obj, path: Path) -> Errors:
-    protocol, port, end = (found.get(name) for name in ("protocol", "port", "endPort"))
+def _port(entry: Obj, path: Path) -> Errors:
+    protocol, port, end = (entry.get(name) for name in ("protocol", "port", "endPort"))
     where, where_end = path.child("port"), path.child("endPort")
     errors = [] if protocol is None else choice(protocol, _PROTOCOLS, path.child("protocol"))
     if isinstance(port, int):

@@ -109,19 +109,19 @@ def _ref_name(name: str, path: Path) -> Errors:
 
 def field_ref(ref: Obj, supported: Sequence[str], path: Path) -> Errors:
     """Check an ObjectFieldSelector: a field of the pod, or one label or annotation."""
-    version, wanted = ref.get("apiVersion", ""), ref.get("fieldPath", "")
+    version, field = ref.get("apiVersion", ""), ref.get("fieldPath", "")
     if not version:
         return [required(path.child("apiVersion"))]
-    if not wanted:
+    if not field:
         return [required(path.child("fieldPath"))]
-    match = re.fullmatch(r"(.+?)\['(.*)'\]", wanted, re.S)
-    why = _inconvertible(version, wanted, match[1] if match else "")
+    match = re.fullmatch(r"(.+?)\['(.*)'\]", field, re.S)
+    why = _inconvertible(version, field, match[1] if match else "")
     if why:
-        return [invalid(path.child("fieldPath"), wanted, f"error converting fieldPath: {why}")]
+        return [invalid(path.child("fieldPath"), field, f"error converting fieldPath: {why}")]
     if match:
         return qualified(go_lower(match[2]) if match[1] == "metadata.annotations" else match[2], path)
-    wanted = "spec.nodeName" if wanted == "spec.host" else wanted
-    return [] if wanted in supported else [not_supported(path.child("fieldPath"), wanted, supported)]
+    field = "spec.nodeName" if field == "spec.host" else field
+    return [] if field in supported else [not_supported(path.child("fieldPath"), field, supported)]
 
 
 def _inconvertible(version: str, label: str, subscripted: str) -> str:

@@ -89,9 +89,9 @@ def _probe(probe: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
 
 def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
     """Check the hooks of a container; `path` is the path of its lifecycle."""
-    found = container.get("lifecycle") or {}
+    hooks = container.get("lifecycle") or {}
     errors: Errors = []
     for name in ("postStart", "preStop"):
-        if found.get(name) is not None:
-            errors += _handler(found[name], grace, path.child(name), opts)
+        if hooks.get(name) is not None:
+            errors += _handler(hooks[name], grace, path.child(name), opts)
     return errors

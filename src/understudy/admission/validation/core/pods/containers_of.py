@@ -19,7 +19,7 @@ def affinity_terms(spec: Obj) -> Iterable[Obj]:
     """Yield every term of pod affinity and anti-affinity, required ones and preferred ones."""
     affinity = spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
-        found = affinity.get(kind) or {}
-        yield from found.get("requiredDuringSchedulingIgnoredDuringExecution") or []
-        for weighted in found.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
+        terms_of_kind = affinity.get(kind) or {}
+        yield from terms_of_kind.get("requiredDuringSchedulingIgnoredDuringExecution") or []
+        for weighted in terms_of_kind.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
             yield weighted.setdefault("podAffinityTerm", {})

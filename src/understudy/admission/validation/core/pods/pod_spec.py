@@ -150,14 +150,14 @@ def _claim_source(claim: Obj, path: Path) -> Errors:
 
 
 def _pod_resources(pod_spec: Obj, pod: containers.Surroundings, path: Path) -> Errors:
-    wanted = pod_spec["resources"]
+    pod_resources = pod_spec["resources"]
     errors: Errors = []
-    if wanted.get("claims"):
+    if pod_resources.get("claims"):
         errors.append(forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
-    errors += resources.requirements(wanted, pod.claims, path, name_rule=resources.pod_name)
+    errors += resources.requirements(pod_resources, pod.claims, path, name_rule=resources.pod_name)
     for i, container in enumerate(pod_spec.get("containers") or ()):
         for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
-            most = (wanted.get("limits") or {}).get(name)
+            most = (pod_resources.get("limits") or {}).get(name)
             if most is not None and parse(most) < parse(limit):
                 here = path.child("containers").index(i).key(name).child("limits")
                 errors.append(invalid(here, limit, f"must be less than or equal to pod limits of {most}"))

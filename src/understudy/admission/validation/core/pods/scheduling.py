@@ -41,11 +41,11 @@ def affinity(affinity_spec: Obj | None, path: Path) -> Errors:
     return errors
 
 
-def _node_affinity(found: Obj, path: Path) -> Errors:
+def _node_affinity(rules: Obj, path: Path) -> Errors:
     errors: Errors = []
-    if found.get(_REQUIRED) is not None:
-        errors += nodeselector.validate(found[_REQUIRED], path.child(_REQUIRED), any_values=True)
-    for i, term in enumerate(found.get(_PREFERRED) or ()):
+    if rules.get(_REQUIRED) is not None:
+        errors += nodeselector.validate(rules[_REQUIRED], path.child(_REQUIRED), any_values=True)
+    for i, term in enumerate(rules.get(_PREFERRED) or ()):
         here = path.child(_PREFERRED).index(i)
         errors += _weight(term, here)
         errors += nodeselector.validate_term(term.get("preference") or {}, here.child("preference"), True)
@@ -57,11 +57,11 @@ def _weight(term: Obj, path: Path) -> Errors:
     return [] if 0 < weight <= 100 else [invalid(path.child("weight"), weight, _WEIGHT)]
 
 
-def _pod_affinity(found: Obj, path: Path) -> Errors:
+def _pod_affinity(rules: Obj, path: Path) -> Errors:
     errors: Errors = []
-    for i, term in enumerate(found.get(_REQUIRED) or ()):
+    for i, term in enumerate(rules.get(_REQUIRED) or ()):
         errors += _pod_term(term, path.child(_REQUIRED).index(i))
-    for i, weighted in enumerate(found.get(_PREFERRED) or ()):
+    for i, weighted in enumerate(rules.get(_PREFERRED) or ()):
         here = path.child(_PREFERRED).index(i)
         errors += _weight(weighted, here)
         errors += _pod_term(weighted.get("podAffinityTerm") or {}, here.child("podAffinityTerm"))

@@ -80,10 +80,10 @@ def _restarts(status: Obj, before: Obj, spec: Obj) -> Errors:
     return errors
 
 
-def claims(statuses: Sequence[Obj], wanted: Sequence[Obj]) -> Errors:
+def claims(statuses: Sequence[Obj], pod_claims: Sequence[Obj]) -> Errors:
     """Check `resourceClaimStatuses`: each is of one of the pod's claims."""
     errors: Errors = []
-    names = {claim.get("name", "") for claim in wanted}
+    names = {claim.get("name", "") for claim in pod_claims}
     seen: set[str] = set()
     for i, status in enumerate(statuses):
         name, claim = status.get("name", ""), status.get("resourceClaimName")

@@ -52,12 +52,12 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += pod_spec.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
     errors += pod_annotations.update(_annotations(pod), _annotations(old), spec, _ANNOTATIONS)
     for kind in ("containers", "initContainers"):
-        found, stop = _images(spec.get(kind) or (), before.get(kind) or (), _SPEC.child(kind))
-        errors += found
+        wrong, stop = _images(spec.get(kind) or (), before.get(kind) or (), _SPEC.child(kind))
+        errors += wrong
         if stop:
             return errors
-    found, stop = _deadline(spec, before)
-    errors += found
+    wrong, stop = _deadline(spec, before)
+    errors += wrong
     if stop:
         return errors
     errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], ctx.release)
@@ -178,8 +178,8 @@ def _rebuilt(part: Obj) -> Obj:
 def _narrowed(munged: Obj, before: Obj) -> Errors:
     """Check that a pod behind gates may only run on fewer nodes. Sets back the allowed changes in `munged`."""
     errors: Errors = []
-    wanted, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
-    if any(wanted.get(key) != value for key, value in stored.items()):
+    selector, stored = munged.get("nodeSelector") or {}, before.get("nodeSelector") or {}
+    if any(selector.get(key) != value for key, value in stored.items()):
         text = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         bad_value = Typed.of_field(munged, "nodeSelector", "map[string]string")
         errors.append(invalid(_SPEC.child("nodeSelector"), bad_value, text))

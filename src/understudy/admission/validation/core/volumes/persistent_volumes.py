@@ -129,18 +129,18 @@ def class_of(obj: Obj) -> str:
 
 def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that a claim's spec stays, apart from its volume and, once it is bound, its size."""
-    found, before = deepcopy(obj["spec"]), deepcopy(old["spec"])
+    new, before = deepcopy(obj["spec"]), deepcopy(old["spec"])
     if not before.get("volumeName"):
-        before["volumeName"] = found.get("volumeName", "")
-        found.setdefault("volumeName", "")
-    errors = _class_annotation(obj, old, found, before)
+        before["volumeName"] = new.get("volumeName", "")
+        new.setdefault("volumeName", "")
+    errors = _class_annotation(obj, old, new, before)
     bound = (obj.get("status") or {}).get("phase") == "Bound"
-    if bound and (found.get("resources") or {}).get("requests"):
-        found["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"]
-    if bound and found.get("volumeAttributesClassName") is not None:
-        found["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
-    if _without_null(found) != _without_null(before):
-        change = Difference(_IMMUTABLE_SPEC, before, found, f"{_CORE}.PersistentVolumeClaimSpec")
+    if bound and (new.get("resources") or {}).get("requests"):
+        new["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"]
+    if bound and new.get("volumeAttributesClassName") is not None:
+        new["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
+    if _without_null(new) != _without_null(before):
+        change = Difference(_IMMUTABLE_SPEC, before, new, f"{_CORE}.PersistentVolumeClaimSpec")
         errors.append(forbidden(_SPEC, change))
     errors += _smaller(obj, old, ctx)
     mode, mode_before = obj["spec"].get("volumeMode"), old["spec"].get("volumeMode")
@@ -153,19 +153,19 @@ def _without_null(claim_spec: Obj) -> Obj:
     return {key: value for key, value in claim_spec.items() if value is not None}
 
 
-def _class_annotation(obj: Obj, old: Obj, found: Obj, before: Obj) -> Errors:
+def _class_annotation(obj: Obj, old: Obj, new: Obj, before: Obj) -> Errors:
     """Check that the class stays, or moves from the deprecated annotation to the field."""
     new_text, old_text = ((o["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION) for o in (obj, old))
-    name, name_before = found.get("storageClassName"), before.get("storageClassName")
+    name, name_before = new.get("storageClassName"), before.get("storageClassName")
     if old_text is not None and name_before is None and name == old_text and new_text in (None, old_text):
-        found["storageClassName"] = None
+        new["storageClassName"] = None
         return []
     errors: Errors = []
     if (new_text or "") != (old_text or ""):
         path = Path("metadata", "annotations", CLASS_ANNOTATION)
         errors.append(invalid(path, new_text or "", objectmeta.IMMUTABLE))
     if name is not None and name_before is None and old_text in (None, name):
-        found["storageClassName"] = None
+        new["storageClassName"] = None
     return errors
 
 
@@ -209,26 +209,26 @@ def _basic(text: str, path: Path) -> Errors:
 
 def volume(obj: Obj, ctx: Context) -> Errors:
     """Check a PersistentVolume (upstream: `ValidatePersistentVolume`)."""
-    found = obj["spec"]
-    modes = found.get("accessModes") or []
+    volume_spec = obj["spec"]
+    modes = volume_spec.get("accessModes") or []
     errors = [] if modes else [required(_SPEC.child("accessModes"))]
     errors += _modes(modes, _SPEC.child("accessModes"))
-    errors += _capacity(found.get("capacity") or {}, _SPEC.child("capacity"))
-    policy = found.get("persistentVolumeReclaimPolicy")
+    errors += _capacity(volume_spec.get("capacity") or {}, _SPEC.child("capacity"))
+    policy = volume_spec.get("persistentVolumeReclaimPolicy")
     if policy:
         errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
-    errors += _node_affinity(found.get("nodeAffinity"), _SPEC.child("nodeAffinity"))
-    errors += _volume_sources(found, ctx)
+    errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"))
+    errors += _volume_sources(volume_spec, ctx)
     if (
-        (found.get("hostPath") or {}).get("path", "").strip("/.") == ""
-        and found.get("hostPath")
+        (volume_spec.get("hostPath") or {}).get("path", "").strip("/.") == ""
+        and volume_spec.get("hostPath")
         and policy == "Recycle"
     ):
         text = "may not be 'recycle' for a hostPath mount of '/'"
         errors.append(forbidden(_SPEC.child("persistentVolumeReclaimPolicy"), text))
-    errors += _class(found.get("storageClassName"), _SPEC.child("storageClassName"))
-    if found.get("volumeMode") is not None:
-        errors += choice(found["volumeMode"], VOLUME_MODES, _SPEC.child("volumeMode"))
+    errors += _class(volume_spec.get("storageClassName"), _SPEC.child("storageClassName"))
+    if volume_spec.get("volumeMode") is not None:
+        errors += choice(volume_spec["volumeMode"], VOLUME_MODES, _SPEC.child("volumeMode"))
     return errors
 
 
@@ -283,8 +283,8 @@ def _secret(ref: Obj, path: Path) -> Errors:
 def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that the place of a volume's data stays; a secret for its expansion can be added."""
     errors: Errors = []
-    found, before = obj["spec"], old["spec"]
-    source, stored = ({name: of[name] for name in _SOURCES if of.get(name) is not None} for of in (found, before))
+    new, before = obj["spec"], old["spec"]
+    source, stored = ({name: of[name] for name in _SOURCES if of.get(name) is not None} for of in (new, before))
     if "csi" in source and not stored.get("csi", {}).get("controllerExpandSecretRef"):
         source["csi"] = copy(source["csi"])
         source["csi"].pop("controllerExpandSecretRef", None)
@@ -292,9 +292,9 @@ def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
         text = "spec.persistentvolumesource is immutable after creation\n"
         change = Difference(text, stored, source, f"{_CORE}.PersistentVolumeSource")
         errors.append(forbidden(_SPEC.child("persistentvolumesource"), change))
-    if found.get("volumeMode") != before.get("volumeMode"):
-        errors.append(invalid(Path("volumeMode"), found.get("volumeMode"), objectmeta.IMMUTABLE))
-    affinity, was = found.get("nodeAffinity"), before.get("nodeAffinity")
+    if new.get("volumeMode") != before.get("volumeMode"):
+        errors.append(invalid(Path("volumeMode"), new.get("volumeMode"), objectmeta.IMMUTABLE))
+    affinity, was = new.get("nodeAffinity"), before.get("nodeAffinity")
     if was is not None and not nodeselector.equal_ignoring_beta_labels(affinity, was):
         bad_value = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
         text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"

@@ -63,12 +63,12 @@ def validate(volumes: Sequence[Obj], metadata: Obj, path: Path, opts: Options) -
     generated = {f"{pod}-{v.get('name', '')}" for v in volumes if pod and v.get("ephemeral") is not None}
     for i, volume in enumerate(volumes):
         here, name = path.index(i), volume.get("name", "")
-        found = _sources(volume, pod, here, opts)
-        found += label(name, here.child("name")) if name else [required(here.child("name"))]
+        wrong = _sources(volume, pod, here, opts)
+        wrong += label(name, here.child("name")) if name else [required(here.child("name"))]
         if name in valid:
-            found.append(duplicate(here.child("name"), name))
-        if found:
-            errors += found
+            wrong.append(duplicate(here.child("name"), name))
+        if wrong:
+            errors += wrong
         else:
             valid[name] = volume
         claim = (volume.get("persistentVolumeClaim") or {}).get("claimName")
