@@ -1,1 +1,3 @@
-"""What Kubernetes calls apimachinery: types, errors, texts, serializers and patches. Knows no server, kind or store."""
+"""The ground floor, Kubernetes' apimachinery: types, errors, selectors, quantities, texts, serializers, patches,
+releases.
+"""

@@ -1,6 +1,7 @@
-"""Errors that are answered as a metav1.Status, one constructor per reason, with the real server's texts.
+"""API errors: exceptions that become a metav1.Status, one constructor per reason, with the real server's texts.
 
-`StatusError` is raised anywhere below the HTTP edge; `dispatch` renders it in one place.
+Upstream: `k8s.io/apimachinery/pkg/api/errors`. A `StatusError` is raised anywhere below the HTTP edge and rendered in
+one place.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 
 class StatusError(Exception):
-    """code: HTTP status; reason, message, details as in metav1.Status ("" and None are left out);
-    `retry_after` in seconds becomes the header; `continue_token` goes into the Status' metadata."""
+    """An error that is answered as a metav1.Status (upstream: `apierrors.StatusError`).
+
+    `code` is the HTTP status; `reason`, `message` and `details` are those of metav1.Status ("" and None are left out);
+    `retry_after`, in seconds, becomes the `Retry-After` header; `continue_token` goes into the metadata of the Status.
+    """
 
     def __init__(
         self,
@@ -39,7 +43,7 @@ class StatusError(Exception):
         self.continue_token = continue_token
 
     def status(self) -> Obj:
-        """The metav1.Status."""
+        """Return the metav1.Status."""
         body: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
         if self.continue_token:
             body["metadata"] = {"continue": self.continue_token}
@@ -64,21 +68,25 @@ def _details(group: str, kind: str, name: str = "", **more: Any) -> Obj:
 
 
 def group_resource_text(group: str, resource: str) -> str:
-    """resourceclaims.resource.k8s.io; pods for the core group."""
+    """Return `resourceclaims.resource.k8s.io`, or `pods` for the core group (upstream: `GroupResource.String`)."""
     return f"{resource}.{group}" if group else resource
 
 
 def not_found(group: str, resource: str, name: str) -> StatusError:
+    """Return a 404 for an object that does not exist (upstream: `NewNotFound`)."""
     message = f"{group_resource_text(group, resource)} {go_quote(name)} not found"
     return StatusError(404, "NotFound", message, _details(group, resource, name))
 
 
 def already_exists(group: str, resource: str, name: str) -> StatusError:
+    """Return a 409 for a name that is taken (upstream: `NewAlreadyExists`)."""
     message = f"{group_resource_text(group, resource)} {go_quote(name)} already exists"
     return StatusError(409, "AlreadyExists", message, _details(group, resource, name))
 
 
 def generate_name_conflict(group: str, resource: str, name: str, retries: int = 1) -> StatusError:
+    """Return a 409 for a generated name that is taken (upstream: `NewGenerateNameConflict`). `retries` is in
+    seconds."""
     message = (
         f"{group_resource_text(group, resource)} {go_quote(name)} already exists, "
         "the server was not able to generate a unique name for the object"
@@ -88,13 +96,14 @@ def generate_name_conflict(group: str, resource: str, name: str, retries: int = 
     )
 
 
-def uid_precondition_text(wanted: str, have: str) -> str:
-    """What a conflict says of an object that is not the one that was meant."""
-    return f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {have}"
+def uid_precondition_text(expected: str, actual: str) -> str:
+    """Return the text of a conflict for an object whose uid is not the one in the request's precondition."""
+    return f"Precondition failed: UID in precondition: {expected}, UID in object meta: {actual}"
 
 
-def conflict(group: str, resource: str, name: str, why: str) -> StatusError:
-    message = f"Operation cannot be fulfilled on {group_resource_text(group, resource)} {go_quote(name)}: {why}"
+def conflict(group: str, resource: str, name: str, detail: str) -> StatusError:
+    """Return a 409 for an object that another request has changed (upstream: `NewConflict`). `message` says how."""
+    message = f"Operation cannot be fulfilled on {group_resource_text(group, resource)} {go_quote(name)}: {detail}"
     return StatusError(409, "Conflict", message, _details(group, resource, name))
 
 
@@ -102,33 +111,42 @@ OPTIMISTIC_LOCK_ERROR = "the object has been modified; please apply your changes
 
 
 def optimistic_lock_conflict(group: str, resource: str, name: str) -> StatusError:
-    """The optimistic lock failed."""
+    """Return a 409 for a write with an old resourceVersion (upstream: `OptimisticLockErrorMsg`)."""
     return conflict(group, resource, name, OPTIMISTIC_LOCK_ERROR)
 
 
 def apply_conflict(message: str, causes: list[Obj]) -> StatusError:
+    """Return a 409 for fields that other field managers own (upstream: `NewApplyConflict`). `causes` are StatusCauses,
+    one per field."""
     return StatusError(409, "Conflict", message, {"causes": causes})
 
 
-def forbidden(group: str, resource: str, name: str, why: str) -> StatusError:
-    what = (
+def forbidden(group: str, resource: str, name: str, detail: str) -> StatusError:
+    """Return a 403 (upstream: `NewForbidden`). `name` and `resource` may be empty; then the message leaves them out."""
+    subject = (
         f"{group_resource_text(group, resource)} {go_quote(name)} is"
         if name
         else f"{group_resource_text(group, resource)} is"
     )
     if not resource:
-        what = "is"
-    message = f"{what} forbidden: {why}".removeprefix("is ")
+        subject = "is"
+    message = f"{subject} forbidden: {detail}".removeprefix("is ")
     return StatusError(403, "Forbidden", message, _details(group, resource, name))
 
 
-def admission_forbidden(group: str, resource: str, metadata: Obj, why: str) -> StatusError:
-    """403 by admission. What has no name yet is called by what its name is to begin with."""
-    return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), why)
+def admission_forbidden(group: str, resource: str, metadata: Obj, message: str) -> StatusError:
+    """Return a 403 of an admission plugin (upstream: `admission.NewForbidden`).
+
+    An object without a name is called by its `generateName`, and `Unknown` if it has neither.
+    """
+    return forbidden(group, resource, str(metadata.get("name") or metadata.get("generateName") or "Unknown"), message)
 
 
 def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], release: Version) -> StatusError:
-    """Return 422 with one cause per error, in the words of a release. Equal texts are said once in the message."""
+    """Return a 422 with one cause per field error (upstream: `NewInvalid`), in the words of a release.
+
+    The message has equal texts only once.
+    """
     texts = list(dict.fromkeys(error.text(release) for error in errors))
     causes = [{"reason": e.type.reason, "message": e.body(release), "field": e.field} for e in errors]
     message = f"{group_resource_text(group, kind)} {go_quote(name)} is invalid"
@@ -141,54 +159,63 @@ def invalid(group: str, kind: str, name: str, errors: Sequence[FieldError], rele
 
 
 def bad_request(message: str) -> StatusError:
+    """Return a 400 (upstream: `NewBadRequest`)."""
     return StatusError(400, "BadRequest", message)
 
 
 def unauthorized() -> StatusError:
+    """Return a 401 (upstream: `NewUnauthorized`)."""
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
 def method_not_allowed() -> StatusError:
-    """The router's answer, which has no details."""
+    """Return the router's 405, which has no details."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def watch_not_supported(resource: str) -> StatusError:
+    """Return a 405 for a watch of a resource that cannot be watched. Its details hold the resource as `kind`."""
     message = f"watch is not supported on resources of kind {go_quote(resource)}"
     return StatusError(405, "MethodNotAllowed", message, {"kind": resource})
 
 
 def unsupported_media_type(accepted: Sequence[str]) -> StatusError:
+    """Return a 415 that lists the accepted media types of request bodies."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return StatusError(415, "UnsupportedMediaType", message)
 
 
 def not_acceptable(accepted: Sequence[str]) -> StatusError:
+    """Return a 406 that lists the media types that can be answered."""
     message = f"only the following media types are accepted: {', '.join(accepted)}"
     return StatusError(406, "NotAcceptable", message)
 
 
 def no_such_resource() -> StatusError:
-    """A resource, version or path below a known group that is not served."""
+    """Return a 404 for a resource, version or path of a known API group that is not served."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def unprocessable() -> StatusError:
-    """A JSON patch that does not apply."""
+    """Return a 422 without a cause, as for a JSON patch that does not apply."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})
 
 
 def expired(message: str, continue_token: str = "") -> StatusError:
+    """Return a 410 for a resourceVersion or continue token that is too old (upstream: `NewResourceExpired`)."""
     return StatusError(410, "Expired", message, continue_token=continue_token)
 
 
 def timeout(message: str, retry_after: int, **details: Any) -> StatusError:
+    """Return a 504 (upstream: `NewTimeoutError`). `retry_after` is in seconds, 0 for no hint; `details` are added to
+    the Status."""
     if retry_after:
         details["retryAfterSeconds"] = retry_after
     return StatusError(504, "Timeout", message, details, retry_after=retry_after or None)
 
 
 def too_many_requests(message: str, retry_after: int, causes: list[Obj] | None = None) -> StatusError:
+    """Return a 429 (upstream: `NewTooManyRequests`). `retry_after` is in seconds, 0 for no hint."""
     details: Obj = {"causes": causes} if causes else {}
     if retry_after:
         details["retryAfterSeconds"] = retry_after
@@ -196,14 +223,16 @@ def too_many_requests(message: str, retry_after: int, causes: list[Obj] | None =
 
 
 def request_too_large(message: str) -> StatusError:
+    """Return a 413 (upstream: `NewRequestEntityTooLargeError`)."""
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
 def unknown_error(message: str, code: int = 500) -> StatusError:
-    """A Go error that carries no status: 500 without reason and details."""
+    """Return a 500 without reason and details, as for a Go error that carries no Status."""
     return StatusError(code, "", message)
 
 
 def internal_error(message: str) -> StatusError:
+    """Return a 500 with reason InternalError (upstream: `NewInternalError`). The message is repeated as a cause."""
     details = {"causes": [{"message": message}]}
     return StatusError(500, "InternalError", f"Internal error occurred: {message}", details)

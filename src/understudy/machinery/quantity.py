@@ -1,8 +1,9 @@
 """Quantities ("500m", "1Gi"): parsing, canonical text, comparison and arithmetic.
 
-The rules are those of k8s.io/apimachinery/pkg/api/resource: a number with a suffix, kept exactly, written with the
-largest suffix of its own family that leaves no fraction. Some texts are kept as they came ("+5", "1e3"), some values
-lose their suffix when it has no name ("1000000000000000000000000" becomes "1"): clients see both, so we do the same.
+Upstream: `k8s.io/apimachinery/pkg/api/resource`. A quantity is a number with a suffix. It is kept exactly and written
+with the largest suffix of its own family that leaves no fraction. Two oddities are seen by clients and so are kept:
+some texts stay as they were sent ("+5", "1e3"), and a value that no suffix of its family can express loses its suffix
+("1000000000000000000000000" becomes "1").
 """
 
 from __future__ import annotations
@@ -23,24 +24,28 @@ _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL_SUFFIX = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _BINARY_SUFFIX = {exponent: suffix for suffix, exponent in _BINARY.items()} | {0: ""}
 
-# Sign, leading zeros, integer digits, fraction, suffix. Looser than the error's text: "e3" is a number, too.
+# Sign, leading zeros, integer digits, fraction, suffix. It accepts more than the error's text says: "e3" is a number.
 _PARTS = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _EXPONENT = re.compile(r"[eE]([+-]?[0-9]+)", re.ASCII)
 
 _DIGITS = 18  # as many decimal digits always fit into 64 bits
 _NANO = -9
 _MAX_INT64 = 2**63 - 1
-_MAX_DIGITS = 4000  # Python refuses to read longer numbers
+_MAX_DIGITS = 4000  # Python refuses to parse longer numbers
 
 
 class QuantityError(ValueError):
-    """str(e) is the text that the real server answers."""
+    """A text that is not a quantity; `str(error)` is the text that the real server answers."""
 
 
 @total_ordering
 class Quantity:
-    """value * 10**exponent, written in `format`; `text` is how it came, if that is kept. `big` says that Go holds it
-    as a big decimal instead of a 64-bit integer (`as_int64` refuses those). Immutable; equal means the same amount."""
+    """An amount: value * 10**exponent, written in `format` (upstream: `resource.Quantity`). Immutable; two are equal if
+    the amounts are.
+
+    `text` is the text it was parsed from, if Go would keep that, else "". `big` is true where Go holds a big decimal
+    (`inf.Dec`) instead of a 64-bit integer; `as_int64` returns None for those.
+    """
 
     __slots__ = ("big", "exponent", "format", "text", "value")
 
@@ -69,7 +74,7 @@ class Quantity:
         return hash(_factored(self.value, self.exponent, 10))
 
     def canonical(self) -> str:
-        """The text without regard to how the quantity was written."""
+        """Return the canonical text, regardless of the text it was parsed from (upstream: `CanonicalizeBytes`)."""
         if not self.value:
             return "0"
         if self.format == BINARY_SI and not -1024 < self < 1024 and self == (whole := self.scaled(0)):
@@ -82,27 +87,31 @@ class Quantity:
         return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"
 
     def scaled(self, exponent: int) -> int:
-        """In units of 10**exponent, rounded away from zero: scaled(0) is Value, scaled(-3) MilliValue."""
+        """Return the amount in units of 10**exponent, rounded away from zero: `scaled(0)` is upstream's `Value`,
+        `scaled(-3)` is `MilliValue`."""
         return _rescaled(self.value, self.exponent, exponent)
 
     def as_int64(self) -> int | None:
-        """The integer, None if it was written with a fraction, does not fit or is a big decimal (AsInt64)."""
+        """Return the integer, or None if it was written with a fraction, does not fit or is a big decimal (upstream:
+        `AsInt64`)."""
         if self.big or self.exponent < 0:
             return None
         whole = self.scaled(0)
         return whole if -_MAX_INT64 <= whole <= _MAX_INT64 else None
 
     def as_float(self) -> float:
+        """Return the amount as a float (upstream: `AsApproximateFloat64`); 0.0 for exponents beyond 300."""
         return float(self.value) * 10.0**self.exponent if abs(self.exponent) < 300 else 0.0
 
     def round_up(self, exponent: int) -> Quantity:
-        """Rounded away from zero to a multiple of 10**exponent; the text is kept if nothing was to be rounded."""
+        """Return the quantity rounded away from zero to a multiple of 10**exponent (upstream: `RoundUp`). The original
+        text is kept if nothing had to be rounded."""
         if self.exponent >= exponent:
             return Quantity(self.value, self.exponent, self.format, "" if self.big else self.text, big=self.big)
         return Quantity(self.scaled(exponent), exponent, self.format, big=self.big)
 
     def __add__(self, other: Quantity) -> Quantity:
-        """The sum, in the format of `self` unless that is zero."""
+        """Return the sum, in the format of `self` unless that is zero."""
         low = min(self.exponent, other.exponent)
         total = self.value * _power(self.exponent - low) + other.value * _power(other.exponent - low)
         format_ = self.format if self.value else other.format
@@ -116,7 +125,10 @@ class Quantity:
 
 
 def compare(a: Quantity, b: Quantity) -> int:
-    """-1, 0 or 1. Exponents may be absurd ("1e2147483647"): sizes are compared before zeros are written out."""
+    """Return -1, 0 or 1 as `a` is less than, equal to or greater than `b` (upstream: `Quantity.Cmp`).
+
+    Exponents may be absurd ("1e2147483647"), so the numbers of digits are compared before zeros are written out.
+    """
     if (a.value > 0) != (b.value > 0) or not a.value or not b.value:
         return (a.value > b.value) - (a.value < b.value)
     size_a, size_b = (len(str(abs(q.value))) + q.exponent for q in (a, b))
@@ -128,12 +140,12 @@ def compare(a: Quantity, b: Quantity) -> int:
 
 
 def _power(exponent: int) -> int:
-    """10**exponent of what is not negative; capped, for "1e2147483647" would fill the memory."""
+    """Return 10**exponent for an exponent that is not negative, capped: "1e2147483647" would fill the memory."""
     return int(10 ** min(exponent, _MAX_DIGITS))
 
 
 def _factored(value: int, exponent: int, base: int) -> tuple[int, int]:
-    """`value` without its factors of `base`, `exponent` with them."""
+    """Divide `value` by `base` as often as it goes, and add the number of times to `exponent`."""
     while value and value % base == 0:
         value //= base
         exponent += 1
@@ -141,7 +153,7 @@ def _factored(value: int, exponent: int, base: int) -> tuple[int, int]:
 
 
 def _rescaled(value: int, exponent: int, to: int) -> int:
-    """value * 10**exponent in units of 10**to, rounded away from zero."""
+    """Convert value * 10**exponent to units of 10**to, rounded away from zero."""
     if exponent >= to:
         return value * _power(exponent - to)
     if to - exponent > len(str(value)):
@@ -151,7 +163,7 @@ def _rescaled(value: int, exponent: int, to: int) -> int:
 
 
 def _suffix(text: str) -> tuple[int, int, str]:
-    """(base, exponent, format) of a suffix."""
+    """Return (base, exponent, format) of a suffix."""
     if text in _DECIMAL:
         return 10, _DECIMAL[text], DECIMAL_SI
     if text in _BINARY:
@@ -159,13 +171,13 @@ def _suffix(text: str) -> tuple[int, int, str]:
     match = _EXPONENT.fullmatch(text)
     try:
         exponent = parse_int(match[1] if match else "")
-    except ValueError as wrong:
-        raise QuantityError(WRONG_SUFFIX) from wrong
+    except ValueError as error:
+        raise QuantityError(WRONG_SUFFIX) from error
     return 10, (exponent + 2**31) % 2**32 - 2**31, DECIMAL_EXPONENT  # Go keeps 32 bits
 
 
 def parse(text: str) -> Quantity:
-    """The quantity that `text` says. Raises QuantityError."""
+    """Parse a quantity (upstream: `ParseQuantity`). Raises QuantityError."""
     if text == "0":
         return Quantity(0, 0, DECIMAL_SI, text)
     match = _PARTS.fullmatch(text) if text else None
@@ -198,16 +210,17 @@ def parse(text: str) -> Quantity:
 
 
 def _big(value: int, exponent: int, format_: str) -> Quantity:
-    """What is too long or too small for 64 bits: nothing below 1n, nothing binary above what 64 bits hold."""
+    """Return a quantity that does not fit into 64 bits: rounded up to 1n, and a binary one capped at the largest 64-bit
+    integer."""
     if exponent < _NANO:
         value, exponent = _rescaled(value, exponent, _NANO), _NANO
-    found = Quantity(value, exponent, format_, big=True)
+    quantity = Quantity(value, exponent, format_, big=True)
     if format_ == BINARY_SI:
         if abs(value) > _MAX_INT64 * _power(-exponent):
             return Quantity(_MAX_INT64 if value > 0 else -_MAX_INT64, 0, format_, big=True)
         if 0 < abs(value) < _power(-exponent):
-            found.format = DECIMAL_SI
-    return found
+            quantity.format = DECIMAL_SI
+    return quantity
 
 
 @lru_cache(4096)
@@ -218,21 +231,28 @@ def round_up_milli(text: str) -> str:
 
 
 class RewrittenQuantity(str):
-    """A canonical quantity that was sent as another Go value than the one which is then read from the store. They are
-    the same amount, but not deeply equal: see `patch.deep`."""
+    """A canonical quantity whose text is read back as another Go value than the text that was sent.
+
+    Both are the same amount, but `reflect.DeepEqual` tells them apart ("1024Mi" and "1Gi"), which decides who owns an
+    atomic list: see `patch.apply.go_equality`.
+    """
 
     __slots__ = ()
 
 
 @lru_cache(4096)
 def canonical_text(text: str, pointer: bool = False) -> str:
-    """How `text` is answered once it was stored. `pointer`: whether it stands behind one; then the stored value keeps a
-    note of having been printed. Raises QuantityError."""
+    """Return the text under which a quantity is stored and answered. Raises QuantityError.
+
+    It is a RewrittenQuantity if Go would tell the stored value from the one sent. `pointer`: whether the field is a
+    pointer; then the stored value also remembers that it was printed.
+    """
     sent = parse(text.strip())
     stored = str(sent)
     same = bool(sent.text) if pointer else _go_fields(sent) == _go_fields(parse(stored))
     return stored if same else RewrittenQuantity(stored)
 
 
-def _go_fields(found: Quantity) -> tuple[int, int, str, str, bool]:
-    return found.value, found.exponent, found.format, found.text, found.big
+def _go_fields(quantity: Quantity) -> tuple[int, int, str, str, bool]:
+    """Return the fields of a Quantity, as Go's deep equality compares them."""
+    return quantity.value, quantity.exponent, quantity.format, quantity.text, quantity.big

@@ -1,6 +1,7 @@
-"""Label and field selectors: parsing, with the real server's texts, and matching.
+"""Label and field selectors: parsing, with the real server's error texts, and matching.
 
-https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors
+https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors (upstream:
+`k8s.io/apimachinery/pkg/labels` and `pkg/fields`).
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ _SYMBOLS = {"=", "==", "!=", "!", "(", ")", ",", ">", "<", ""}
 
 
 class SelectorError(ValueError):
-    """str(e) is the text that the server answers."""
+    """A text that is not a selector; `str(error)` is the text that the real server answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """operator: in, notin, exists, !, gt, lt."""
+    """One condition of a label selector (upstream: `labels.Requirement`). `operator` is in, notin, exists, !, gt or
+    lt."""
 
     key: str
     operator: str
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
+        """Report whether labels meet the requirement. `notin` is met by labels without the key."""
         value = labels.get(self.key)
         match self.operator:
             case "exists":
@@ -51,7 +54,7 @@ class Requirement:
 
 
 def _integer(text: str) -> int | None:
-    """None for what is no int64."""
+    """Return the integer that a text says, None if it is not an int64."""
     try:
         return parse_int(text)
     except ValueError:
@@ -59,21 +62,25 @@ def _integer(text: str) -> int | None:
 
 
 class _Parser:
-    """A selector's words, read one after the other; "" is the end."""
+    """A recursive descent parser of label selectors (upstream: `labels.Parser`). It reads tokens one after the other;
+    "" is the end."""
 
     def __init__(self, text: str) -> None:
         self.words = _WORDS.findall(text)
         self.at = 0
 
     def peek(self) -> str:
+        """Return the next token without consuming it."""
         return self.words[self.at] if self.at < len(self.words) else ""
 
     def take(self) -> str:
+        """Consume and return the next token."""
         word = self.peek()
         self.at += 1
         return word
 
     def parse(self) -> list[Requirement]:
+        """Parse the requirements, separated by commas. Raises SelectorError."""
         out: list[Requirement] = []
         while True:
             word = self.peek()
@@ -95,6 +102,7 @@ class _Parser:
                 raise SelectorError(f"found '{word}', expected: identifier after ','")
 
     def requirement(self) -> Requirement:
+        """Parse one requirement (upstream: `parseRequirement`)."""
         word = self.take()
         absent = word == "!"
         if absent:
@@ -109,10 +117,11 @@ class _Parser:
         operator = self.take()
         if operator not in _OPERATORS:
             raise SelectorError(f"found '{operator}', expected: {_OPERATOR_NAMES}")
-        values = self.values() if operator in ("in", "notin") else self.value()
+        values = self.values() if operator in ("in", "notin") else self.exact_value()
         return _requirement(word, operator, sorted(values))
 
-    def value(self) -> set[str]:
+    def exact_value(self) -> set[str]:
+        """Parse the value of =, ==, !=, > or < (upstream: `parseExactValue`); a missing value is ""."""
         if self.peek() in ("", ","):
             return {""}
         word = self.take()
@@ -121,6 +130,7 @@ class _Parser:
         return {word}
 
     def values(self) -> set[str]:
+        """Parse the values of `in` and `notin` with their parentheses (upstream: `parseValues`)."""
         word = self.take()
         if word != "(":
             raise SelectorError(f"found '{word}' expected: '('")
@@ -137,6 +147,8 @@ class _Parser:
         return values
 
     def identifiers(self) -> set[str]:
+        """Parse the values between the parentheses (upstream: `parseIdentifiersList`); two commas have "" between
+        them."""
         values: set[str] = set()
         while True:
             word = self.take()
@@ -192,12 +204,15 @@ def _requirement(key: str, operator: str, values: list[str]) -> Requirement:
 
 @lru_cache(maxsize=1024)
 def parse_labels(text: str) -> tuple[Requirement, ...]:
-    """The requirements of a label selector, all of which an object has to meet. Raises SelectorError."""
+    """Parse a label selector into requirements, all of which an object has to meet. Raises SelectorError."""
     return tuple(_Parser(text).parse())
 
 
 @dataclass(frozen=True, slots=True)
 class FieldTerm:
+    """One condition of a field selector: `label=value`, or `label!=value` if `equal` is false (upstream:
+    `fields.Requirement`)."""
+
     label: str
     value: str
     equal: bool
@@ -205,18 +220,22 @@ class FieldTerm:
 
 @lru_cache(maxsize=1024)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
-    """The terms of a field selector; one of an empty label and an empty value selects everything. Raises
-    SelectorError."""
+    """Parse a field selector into terms, all of which an object has to meet. Raises SelectorError.
+
+    A term with an empty label and an empty value selects everything and is left out.
+    """
     out = []
     for part in sorted(re.findall(r"(?:\\.|\\$|[^,\\])+", text, re.S)):
-        found = re.search(r"!=|==|=", part)
-        if not found:
+        operator = re.search(r"!=|==|=", part)
+        if not operator:
             raise SelectorError(f"invalid selector: '{text}'; can't understand '{part}'")
-        out.append(FieldTerm(part[: found.start()], _unescaped(part[found.end() :]), found.group() != "!="))
+        out.append(FieldTerm(part[: operator.start()], _unescaped(part[operator.end() :]), operator.group() != "!="))
     return tuple(term for term in out if term.label or term.value)
 
 
 def _unescaped(text: str) -> str:
+    """Return the value of a field selector's term without backslashes (upstream: `fields.UnescapeValue`). Raises
+    SelectorError."""
     if "\\" not in text:
         if "=" in text:
             raise SelectorError("invalid field selector: unescaped character in value: 61")
@@ -238,7 +257,10 @@ def _unescaped(text: str) -> str:
 
 
 class Selector:
-    """What a list, a watch or a deletion of a collection asks for. `values` answers each field label of the kind."""
+    """The selector of a list, a watch or a deletion of a collection: label requirements and field terms.
+
+    `values` maps each field label that the kind supports to a function that reads it from an object.
+    """
 
     __slots__ = ("_fields", "_labels", "_values")
 
@@ -254,22 +276,25 @@ class Selector:
 
     @property
     def everything(self) -> bool:
+        """Report whether every object matches (upstream: `Everything`)."""
         return not self._labels and not self._fields
 
     @property
     def name(self) -> str:
-        """The one name that is asked for, "" for any."""
+        """Return the name that the field selector asks for, "" for any."""
         return self._required("metadata.name")
 
     @property
     def namespace(self) -> str:
-        """The one namespace that is asked for, "" for any."""
+        """Return the namespace that the field selector asks for, "" for any."""
         return self._required("metadata.namespace")
 
     def _required(self, label: str) -> str:
         return next((t.value for t in self._fields if t.label == label and t.equal), "")
 
     def matches(self, obj: Obj) -> bool:
+        """Report whether an object meets all requirements and terms. KeyError for a field label that the kind does not
+        have."""
         if self._labels:
             labels = obj["metadata"].get("labels") or {}
             if not all(r.matches(labels) for r in self._labels):

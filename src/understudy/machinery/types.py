@@ -1,51 +1,57 @@
-"""Names that every module shares. Imports nothing."""
+"""Names and small helpers that every module shares. Imports nothing of this package."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-# A decoded API object: JSON values only. What is stored is never edited in place.
+# A decoded API object: JSON values only. A stored object is never edited in place.
 Obj = dict[str, Any]
 
 
 class GroupVersionKind(NamedTuple):
+    """An API group, version and kind (upstream: `schema.GroupVersionKind`). The core group is ""."""
+
     group: str
     version: str
     kind: str
 
     @property
     def api_version(self) -> str:
+        """Return `resource.k8s.io/v1beta1`, or `v1` for the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class GroupVersionResource(NamedTuple):
+    """An API group, version and resource (upstream: `schema.GroupVersionResource`). The core group is ""."""
+
     group: str
     version: str
     resource: str
 
 
 def split_api_version(api_version: str) -> tuple[str, str]:
-    """("resource.k8s.io", "v1beta1") of "resource.k8s.io/v1beta1", ("", "v1") of "v1"."""
+    """Split "resource.k8s.io/v1beta1" into ("resource.k8s.io", "v1beta1"), and "v1" into ("", "v1")."""
     group, slash, version = api_version.partition("/")
     return (group, version) if slash else ("", group)
 
 
 def set_empty(obj: Obj, defaults: dict[str, Any]) -> None:
-    """Sets what is absent, empty or zero."""
+    """Set each field of `defaults` in `obj`, in place, if it is absent, null, "" or zero there. False is a value and
+    stays."""
     for key, value in defaults.items():
         if obj.get(key) in (None, "", 0) and obj.get(key) is not False:
             obj[key] = value
 
 
 def set_absent(obj: Obj, key: str, value: Any) -> None:
-    """Sets what is absent or null; an empty value that was given stays."""
+    """Set a field of `obj`, in place, if it is absent or null there; an empty value that was sent stays."""
     if obj.get(key) is None:
         obj[key] = value
 
 
 def at(obj: Any, *path: str, default: Any = None) -> Any:
-    """The value at `path`, `default` where a field on the way (or the value) is absent or null."""
+    """Return the value at `path` in an object, or `default` if a field on the way (or the value) is absent or null."""
     for key in path:
         if not isinstance(obj, dict):
             return default

@@ -116,7 +116,7 @@ def test_what_a_patch_puts_there_keeps_its_spelling() -> None:
     """Its own tests compare with that, and errors show it."""
     result = run(OBJECT, op("add", "/s", "x<y"), op("test", "/s", "x<y"))
     assert result["s"] == "x<y"
-    patch = json_patch.as_written(rb'[{"op": "add", "path": "/o/f", "value": [1.50, "\u0041", 1e400]}]')
+    patch = json_patch.parse_as_written(rb'[{"op": "add", "path": "/o/f", "value": [1.50, "\u0041", 1e400]}]')
     assert encode(json_patch.apply(patch, OBJECT)["o"]["f"]) == rb'[1.50,"\u0041",1e400]'
 
 

@@ -219,7 +219,7 @@ def test_what_is_left_of_the_patch_is_what_errors_print() -> None:
         b'{"metadata":{"labels":{"$retainKeys":["a"],"a":"1"},"$setElementOrder/finalizers":["f"],"x":[1,null,true,1.5]}}'
     )
     strategic.apply(patch, {"metadata": {"labels": {}, "finalizers": ["f"]}}, POD)
-    assert patch.left() == "map[metadata:map[labels:map[a:1] x:[1 <nil> true 1.5]]]"
+    assert patch.printed() == "map[metadata:map[labels:map[a:1] x:[1 <nil> true 1.5]]]"
 
 
 def test_any_patch_sorts_the_keys_of_opaque_values() -> None:

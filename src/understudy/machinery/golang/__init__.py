@@ -1,1 +1,3 @@
-"""Texts as Go's libraries read and write them: JSON, YAML, times, URLs, patterns, certificates."""
+"""Texts as Go's libraries read and write them: JSON, YAML, times, URLs, regular expressions, certificates, printed
+values.
+"""

@@ -1,4 +1,4 @@
-"""Decoded JSON as Go prints and compares it when it holds it as map[string]interface{}: for the texts of errors."""
+"""Decoded JSON as Go's `fmt` prints it when it is held in a `map[string]interface{}`: for the texts of errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES = {
 
 
 def print_value(value: Any) -> str:
-    """`value` as %v and %+v write it: map[metadata:map[labels:map[a:1]]]."""
+    """Return a value as %v and %+v print it: `map[metadata:map[labels:map[a:1]]]`."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{print_value(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -28,7 +28,7 @@ def print_value(value: Any) -> str:
 
 
 def print_string(value: Any) -> str:
-    """`value` as %s writes it: with its type where it is no string."""
+    """Return a value as %s prints it: with its type if it is not a string."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{print_string(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):
@@ -39,16 +39,16 @@ def print_string(value: Any) -> str:
 
 
 def base_type(value: Any) -> type[Any]:
-    """dict, list, str, int, float, bool or NoneType."""
+    """Return dict, list, str, int, float, bool or NoneType, also for an instance of a subclass (raw values)."""
     kind = type(value)
     return kind if kind in _TYPES else next((base for base in _TYPES if isinstance(value, base)), kind)
 
 
 def type_name(value: Any) -> str:
-    """The Go type of a decoded value."""
+    """Return the Go type of a decoded value, as %T prints it."""
     return _TYPES.get(base_type(value), "%!s(<nil>)")
 
 
 def same_scalar(left: Any, right: Any) -> bool:
-    """Whether two scalars are of the same type and equal."""
+    """Report whether two scalars have the same type and are equal; in Python alone, 1 and True are equal as well."""
     return type(left) is type(right) and bool(left == right)

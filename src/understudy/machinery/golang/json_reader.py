@@ -1,8 +1,8 @@
-"""JSON read exactly as Go reads it: a tree that keeps the order, duplicates and spelling of a body.
+"""JSON read exactly as Go reads it: a tree that keeps the order, the duplicates and the spelling of a body.
 
-This is the slow, exact reader that `decode` falls back to when an error has to be worded or raw bytes have to be kept.
+This is the slow reader that `serializer.json` falls back to when an error needs its text or raw bytes have to be kept.
 It accepts what encoding/json accepts, and refuses the rest with its texts (`invalid character 'x' looking for beginning
-of value`). It knows nothing of types.
+of value`). It does not know types.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 class DecodeError(ValueError):
-    """A body that cannot be decoded; str(e) is Go's text."""
+    """A body that cannot be decoded; `str(error)` is Go's text."""
 
 
 class Node:
-    """One JSON value. kind: object, array, string, number, bool or null, as Go's errors name them. value: a list of
-    (key, Node), a list of Node, a str, the number's literal, a bool or None. text[start:end] is how it was written."""
+    """One JSON value of a body.
+
+    `kind` is object, array, string, number, bool or null, as Go's errors name it. `value` is a list of (key, Node), a
+    list of Node, a str, the literal of the number, a bool or None. `text[start:end]` of the body is how it was written.
+    """
 
     __slots__ = ("end", "kind", "start", "value")
 
@@ -41,12 +44,12 @@ class Node:
 
 
 def to_text(body: bytes) -> str:
-    """`body` as text; bytes that are not UTF-8 become lone surrogates, to be told from what is."""
+    """Decode a body; bytes that are not UTF-8 become lone surrogates, so that they can be told from characters."""
     return body.decode("utf-8", "surrogateescape")
 
 
 def to_bytes(text: str) -> bytes:
-    """The opposite of `to_text`."""
+    """Encode a text that `to_text` has decoded: lone surrogates become the original bytes."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -58,7 +61,7 @@ def _unescape(match: re.Match[str]) -> str:
 
 
 def unquote(literal: str) -> str:
-    """The string that a literal says; what is not Unicode becomes U+FFFD."""
+    """Return the string that a JSON literal says; escapes that are not Unicode become U+FFFD."""
     text = literal[1:-1]
     if "\\" in text:
         text = _ESCAPE.sub(_unescape, text)
@@ -66,9 +69,9 @@ def unquote(literal: str) -> str:
 
 
 def parse(text: str) -> Node:
-    """The tree of a body. Raises DecodeError with the text of Go's first syntax error."""
+    """Parse a body into a tree. Raises DecodeError with the text of Go's first syntax error."""
     open_: list[Node] = []  # the containers around `at`, outermost first
-    keys: list[str] = []  # of each of them the key whose value is awaited
+    keys: list[str] = []  # for each of them the key whose value comes next
     at = _skip(text, 0)
     while True:
         if text[at : at + 1] in ("{", "["):
@@ -86,7 +89,7 @@ def parse(text: str) -> Node:
         else:
             node = _scalar(text, at)
             at = node.end
-        while open_:  # hand the complete value to its container, which may be complete with it
+        while open_:  # add the complete value to its container, which may now be complete as well
             outer = open_[-1]
             outer.value.append((keys[-1], node) if outer.kind == "object" else node)
             at = _skip(text, at)
@@ -115,7 +118,7 @@ def _skip(text: str, at: int) -> int:
 
 
 def _key(text: str, at: int) -> tuple[str, int]:
-    """The key at `at` and where its value begins."""
+    """Return the key at `at`, and where its value begins."""
     if text[at : at + 1] != '"':
         raise _unexpected(text, at, "looking for beginning of object key string")
     match = _STRING.match(text, at) or _bad_string(text, at)
@@ -126,6 +129,7 @@ def _key(text: str, at: int) -> tuple[str, int]:
 
 
 def _scalar(text: str, at: int) -> Node:
+    """Parse the string, number, boolean or null at `at`. Raises DecodeError."""
     first = text[at : at + 1]
     if first == '"':
         match = _STRING.match(text, at) or _bad_string(text, at)
@@ -152,7 +156,7 @@ def _scalar(text: str, at: int) -> Node:
 
 
 def _bad_string(text: str, at: int) -> NoReturn:
-    """Says what is wrong with the string at `at`."""
+    """Raise the error about the malformed string at `at`."""
     at += 1
     while at < len(text):
         if text[at] < " ":
@@ -175,10 +179,12 @@ _ESCAPED = frozenset('"\\/bfnrtu')
 
 
 def _unexpected(text: str, at: int, where: str) -> DecodeError:
-    """The error about the byte at `at`: Go speaks of bytes, as if each were a character. At the end of the text it
-    tries a space, which is wrong in the middle of a token only."""
+    """Return the error about the byte at `at`: Go prints bytes, as if each were a character.
+
+    At the end of the text Go's scanner tries a space, which is wrong in the middle of a token only.
+    """
     if at >= len(text) and not (where.startswith("in ") or where.endswith("literal")):
         return DecodeError("unexpected end of JSON input")
     char = chr(to_bytes(text[at])[0]) if at < len(text) else " "
-    shown = {"'": "\\'", '"': '"'}.get(char) or go_quote(char)[1:-1]
-    return DecodeError(f"invalid character '{shown}' {where}")
+    quoted = {"'": "\\'", '"': '"'}.get(char) or go_quote(char)[1:-1]
+    return DecodeError(f"invalid character '{quoted}' {where}")

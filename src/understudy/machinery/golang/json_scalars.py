@@ -1,4 +1,4 @@
-"""JSON scalars as Go reads them: numbers into types of so many bits, base64, interface{}."""
+"""JSON scalars as Go decodes them: numbers into integer types of so many bits, base64, and `interface{}`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _BASE64 = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456
 
 
 def python_value(node: Node) -> Any:
-    """The value of a node as Python has it; the last of duplicate keys wins."""
+    """Return the value of a node as Python has it; the last of duplicate keys wins. Raises OverflowError for a number
+    beyond float64."""
     if node.kind == "object":
         return {key: python_value(item) for key, item in node.value}
     if node.kind == "array":
@@ -24,7 +25,8 @@ def python_value(node: Node) -> Any:
 
 
 def interface_number(literal: str) -> Any:
-    """A number for interface{}: an int64 if it is one, else a float64. Raises OverflowError."""
+    """Return the number that Go decodes into an `interface{}`: an int64 if the literal is one, else a float64. Raises
+    OverflowError."""
     if "." not in literal and _INTEGER.fullmatch(literal) and len(literal) < 21:
         value = int(literal)
         if -(2**63) <= value < 2**63:
@@ -36,7 +38,8 @@ def interface_number(literal: str) -> Any:
 
 
 def lenient_value(node: Node) -> Any:
-    """The value of raw JSON, for those who read it."""
+    """Return the value of raw JSON for code that only reads it: an empty object or list where Python cannot hold the
+    value."""
     try:
         return python_value(node)
     except (OverflowError, RecursionError):
@@ -44,7 +47,7 @@ def lenient_value(node: Node) -> Any:
 
 
 def sized_integer(literal: str, kind: str) -> int | None:
-    """The integer that a literal says, None if `kind` cannot hold it."""
+    """Return the integer that a literal says, or None if the Go type `kind` (int32, uint8, …) cannot hold it."""
     if not _INTEGER.fullmatch(literal) or len(literal) > 21:
         return None
     value = int(literal)
@@ -55,9 +58,10 @@ def sized_integer(literal: str, kind: str) -> int | None:
 
 
 def base64_error_offset(text: str) -> int | None:
-    """Where Go finds the first byte that is not base64, None if all is well. Line breaks are skipped."""
+    """Return the offset of the first byte that is not base64 (Go: `CorruptInputError`), or None if all is well. Line
+    breaks are skipped."""
     data = text.encode()
-    at = pending = 0  # pending: how many characters of a group of four were seen
+    at = pending = 0  # pending: the number of characters read of the current group of four
     while at < len(data):
         char = chr(data[at])
         at += 1

@@ -1,8 +1,8 @@
-"""JSON out, as Go's encoder writes it, and values that are written just as they came.
+"""JSON as Go's encoder writes it, and values that keep the bytes they were sent with.
 
 A RawExtension (the opaque parameters of a device's configuration) keeps its bytes: order, number spelling, duplicates.
 Here such a value is a `RawObject`: a dict to read, with the bytes beside it. Two of them are equal if their bytes are,
-as in Go. JSON that is not an object is kept alike (`with_source`); null is None.
+as in Go. JSON that is not an object is kept in the same way (`RawArray`, `RawString`, `RawNumber`); null is None.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Raw:
-    """What has bytes of its own: `source` as they came, spaces included."""
+    """A JSON value with the bytes that it is written with (Go: `json.RawMessage`): `source`, spaces included."""
 
     source: bytes = b"null"
 
@@ -45,7 +45,7 @@ class Raw:
         return hash(self.source)
 
     def compact(self) -> bytes:
-        """`source` without spaces between tokens: Go's encoder drops them."""
+        """Return `source` without spaces between tokens, which Go's encoder drops."""
         if not _SPACE.search(self.source):
             return self.source
         return _SPACE_OR_STRING.sub(lambda match: match[1] or b"", self.source)
@@ -68,7 +68,8 @@ class RawNumber(Raw, float):
 
 
 def with_source(value: Any, source: bytes) -> Any:
-    """`value` with the bytes it was parsed from. null and booleans have one spelling only: they stay what they are."""
+    """Return `value` with the bytes it was parsed from. null and booleans have one spelling only and stay what they
+    are."""
     kept: Raw
     if isinstance(value, dict):
         kept = RawObject(value)
@@ -89,7 +90,7 @@ class GoFloat(float):
 
 
 def go_number(value: float) -> Any:
-    """A float64 such that `encode` writes it as Go does: whole ones without a fraction."""
+    """Return a float64 in the Python type that `encode` writes as Go does: whole numbers without a fraction."""
     if abs(value) >= 1e21 or 0 < abs(value) < 1e-3:
         return GoFloat(value)
     if value != int(value):
@@ -114,7 +115,10 @@ def encode_sorted(value: Any) -> bytes:
 
 
 def rewrite_raw(value: Any, spell: Callable[[Any], bytes]) -> Any:
-    """`value` with its raw parts in other bytes: what patches make of them, be they changed or not."""
+    """Return `value` with new bytes in its raw parts, made by `spell`. A patch rewrites all of them, changed or not.
+
+    Parts without raw values are shared with `value`, which stays as it is.
+    """
     if isinstance(value, Raw):
         return with_source(value, spell(value))
     if isinstance(value, dict):
@@ -137,7 +141,7 @@ def _with(value: dict[str, Any], name: str, new: Any) -> dict[str, Any]:
 
 
 def _float_text(value: float) -> str:
-    """As Go writes float64 in JSON: with an exponent below 1e-6 and from 1e21 on."""
+    """Return a float64 as Go writes it in JSON: with an exponent below 1e-6 and from 1e21 on."""
     if not value:
         return "-0"
     if 1e-6 <= abs(value) < 1e21:
@@ -146,7 +150,7 @@ def _float_text(value: float) -> str:
 
 
 def _default(value: Any) -> Any:
-    """What orjson does not write itself: subclasses of JSON's types."""
+    """Encode what orjson does not write itself: subclasses of JSON's types. Raises TypeError."""
     if isinstance(value, Raw):
         return orjson.Fragment(value.compact())
     if isinstance(value, float):
@@ -159,8 +163,10 @@ def _default(value: Any) -> Any:
 
 
 def encode(obj: Any) -> bytes:
-    """JSON as the server writes it, without the newline at its end: compact, raw values as they are, and <, >, & and
-    the line separators U+2028 and U+2029 escaped."""
+    """Encode JSON as the server writes it, without the newline at its end.
+
+    It is compact, raw values keep their bytes, and <, >, & and the line separators U+2028 and U+2029 are escaped.
+    """
     try:
         out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS)
     except (TypeError, RecursionError):
@@ -169,7 +175,7 @@ def encode(obj: Any) -> bytes:
 
 
 def indent(out: bytes) -> bytes:
-    """What `encode` has written, for people: over several lines."""
+    """Return JSON that `encode` has written over several lines, as for `?pretty`."""
     return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
 
 
@@ -181,7 +187,7 @@ def _escaped(out: bytes) -> bytes:
 
 
 def _encode_oddities(obj: Any) -> bytes:
-    """What orjson refuses: lone surrogates, integers beyond 64 bits, very deep nesting. Without recursion."""
+    """Encode what orjson refuses: lone surrogates, integers beyond 64 bits, very deep nesting. It does not recurse."""
     out: list[bytes] = []
     todo: list[Any] = [obj]
     while todo:

@@ -1,4 +1,4 @@
-"""Regular expressions as Go has them: RE2, through google-re2, with Go's words for what is wrong with a pattern."""
+"""Regular expressions as Go has them: RE2, through google-re2, with the texts of Go's errors."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Any
 
 
 class PatternError(ValueError):
-    """The pattern is not a regular expression; the text is Go's."""
+    """A pattern that is not a regular expression; `str(error)` is Go's text."""
 
 
-# What RE2 says in C++ and what Go says about the same mistake.
+# The texts of the same mistakes, of RE2 in C++ and of Go.
 _GO_WORDS = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
@@ -25,7 +25,7 @@ _GO_WORDS = {
 
 @lru_cache(1024)
 def compile_pattern(pattern: str) -> Any:
-    """A compiled pattern of google-re2. Raises `PatternError`."""
+    """Return a compiled pattern of google-re2. Raises PatternError."""
     import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
@@ -37,6 +37,7 @@ def compile_pattern(pattern: str) -> Any:
 
 
 def _in_go_words(message: Any, pattern: str) -> str:
+    """Return Go's text for an error message of the RE2 library."""
     text = message.decode() if isinstance(message, bytes) else str(message)
     if text.startswith(("b'", 'b"')):
         text = text[2:-1]

@@ -1,4 +1,4 @@
-"""Text as Go writes it, quoted strings and printed values as they stand in errors; and integers as it reads them."""
+"""Strings and values as Go quotes and prints them in errors, and integers as it reads them."""
 
 from __future__ import annotations
 
@@ -36,36 +36,39 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def go_quote(text: str) -> str:
-    """`text` as strconv.Quote writes it (%q)."""
+    """Quote a text as `strconv.Quote` does (%q)."""
     return f'"{_TO_ESCAPE.sub(_escaped, text)}"'
 
 
 def aggregate(texts: Sequence[str]) -> str:
-    """Errors as one text (k8s.io/apimachinery/pkg/util/errors, Aggregate)."""
+    """Join the texts of errors into one (`k8s.io/apimachinery/pkg/util/errors`, `Aggregate`)."""
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
-_LONGEST = 20  # digits that 64 bits may have; Python refuses to read thousands
+_LONGEST = 20  # the most digits of a 64-bit integer; Python refuses to parse thousands of them
 
 
 def parse_int(text: str, *, signed: bool = True) -> int:
-    """The integer of 64 bits that strconv.ParseInt reads, or ParseUint. Raises ValueError with their text."""
+    """Parse a 64-bit integer as `strconv.ParseInt` does, or `ParseUint` if it is not `signed`. Raises ValueError with
+    their text."""
     low, high = (-(2**63), 2**63) if signed else (0, 2**64)
-    found = _INTEGER.fullmatch(text)
-    sign, digits = (found[1], found[2].lstrip("0") or "0") if found else ("", "")
+    match = _INTEGER.fullmatch(text)
+    sign, digits = (match[1], match[2].lstrip("0") or "0") if match else ("", "")
     if not digits or (sign and not signed):
-        why = "invalid syntax"
+        problem = "invalid syntax"
     elif len(digits) <= _LONGEST and low <= (number := int(sign + digits)) < high:
         return number
     else:
-        why = "value out of range"
-    raise ValueError(f"strconv.Parse{'Int' if signed else 'Uint'}: parsing {go_quote(text)}: {why}")
+        problem = "value out of range"
+    raise ValueError(f"strconv.Parse{'Int' if signed else 'Uint'}: parsing {go_quote(text)}: {problem}")
 
 
 def go_float(value: float, digits: int = 21) -> str:
-    """`value` in its shortest form, with an exponent below 1e-4 and from 10**digits on: from 1e21 as JSON and YAML have
-    it, from 1e6 as %v prints it."""
+    """Return the shortest text of a float, with an exponent below 1e-4 and from 10**digits on.
+
+    JSON and YAML write one from 1e21 on, %v prints one from 1e6 on.
+    """
     exact = Decimal(repr(value)).normalize()
     exponent = exact.adjusted() if value else 0
     if -4 <= exponent < digits:
@@ -73,18 +76,18 @@ def go_float(value: float, digits: int = 21) -> str:
     return f"{exact.scaleb(-exponent):f}e{exponent:+03d}"
 
 
-_PRINTED = 6  # digits of a float that %v prints without an exponent
+_PRINTED = 6  # the digits of a float that %v prints without an exponent
 
 
 def go_scalar(value: Any) -> str:
-    """A string, a boolean or a number as %v prints it."""
+    """Return a string, a boolean or a number as %v prints it."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return go_float(value, _PRINTED) if isinstance(value, float) else str(value)
 
 
 def go_value(value: Any) -> str:
-    """`value` as a field error prints it: strings quoted, the rest as %v."""
+    """Return a value as a field error prints it: strings quoted, others as %v, null as "null" in quotes."""
     if isinstance(value, str):
         return go_quote(value)
     if value is None:

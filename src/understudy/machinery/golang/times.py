@@ -1,7 +1,7 @@
-"""metav1.Time and MicroTime: read as Go's time.Parse reads RFC 3339, written in UTC.
+"""metav1.Time and MicroTime: read as Go's `time.Parse` reads RFC 3339, written in UTC.
 
-Go is generous in places (one-digit hours, a comma before fractions) and words what it refuses:
-`parsing time "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`.
+Go is generous in places (one-digit hours, a comma before fractions) and has a text for each mistake: `parsing time
+"yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _ZERO = "0001-01-01T00:00:00"
 
 _FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
-# (name, what is read, layout element or literal, least, greatest)
+# (name, pattern, layout element or literal, least, greatest)
 _STEPS = (
     ("year", re.compile(r"(\d{4})", re.ASCII), "2006", 0, 9999),
     ("", re.compile("-"), "-", 0, 0),
@@ -36,11 +36,11 @@ _DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
 class TimeError(ValueError):
-    """str(e) is Go's text."""
+    """A text that is not a time; `str(error)` is Go's text."""
 
 
 def _quote(text: str) -> str:
-    """As package time quotes: bytes outside ASCII are escaped one by one."""
+    """Quote a text as package `time` does: bytes outside ASCII are escaped one by one."""
     out = []
     for byte in text.encode("utf-8", "surrogatepass"):
         char = chr(byte)
@@ -49,7 +49,7 @@ def _quote(text: str) -> str:
 
 
 def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
-    """The parts of a time and the minutes that its zone is ahead of UTC."""
+    """Return the parts of a time, and how many minutes its zone is ahead of UTC. Raises TimeError."""
     rest, parts = text, {}
     steps = (*_STEPS, _FRACTION) if layout == _MICRO_LAYOUT else _STEPS
     for name, pattern, element, least, greatest in steps:
@@ -84,18 +84,22 @@ def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
 
 
 def _utc(parts: dict[str, int], ahead: int) -> str:
-    """The time in UTC, without fraction. The calendar repeats after 400 years: that keeps odd years within datetime."""
+    """Return the time in UTC, without a fraction.
+
+    Years are shifted by 400, after which the calendar repeats, so that the first and the last ones stay within
+    datetime.
+    """
     year = parts["year"]
     shift = -400 if year > 5000 else 400
-    there = datetime(
+    shifted = datetime(
         year + shift, parts["month"], parts["date"], parts["hour"], parts["minute"], parts["second"]
     ) - timedelta(minutes=ahead)
-    return f"{there.year - shift:04d}{there.isoformat()[4:]}"
+    return f"{shifted.year - shift:04d}{shifted.isoformat()[4:]}"
 
 
 @lru_cache(4096)
 def canonical_time(text: str) -> str | None:
-    """`text` to the second, in UTC; None for Go's zero time. Raises TimeError."""
+    """Return `text` to the second, in UTC, or None for Go's zero time. Raises TimeError."""
     if not text:
         raise TimeError(f'parsing time "" as "{_LAYOUT}": cannot parse "" as "2006"')
     at = _utc(*_read(text, _LAYOUT))
@@ -104,7 +108,7 @@ def canonical_time(text: str) -> str | None:
 
 @lru_cache(4096)
 def canonical_micro_time(text: str) -> str | None:
-    """`text` with six digits of a second, in UTC; None for Go's zero time. Raises TimeError."""
+    """Return `text` to the microsecond, in UTC, or None for Go's zero time. Raises TimeError."""
     parts, ahead = _read(text, _MICRO_LAYOUT)
     at, micro = _utc(parts, ahead), parts["fraction"]
     return None if at == _ZERO and not micro else f"{at}.{micro:06d}Z"

@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them."""
+"""URLs as Go's `net/url` parses them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
 def parse_error(text: str, *, relative: bool = False) -> str:
-    """What Go's net/url says of a text that is no URL, "" for one that is; `relative` lets it have no scheme."""
+    """Return the text of Go's error for a text that is not a URL, "" for a URL. `relative`: a URL without a scheme is
+    fine."""
     if not text:
         return "" if relative else "empty url"
     if any(ord(char) < 0x20 or ord(char) == 0x7F for char in text):

@@ -1,7 +1,7 @@
-"""YAML read as the real server reads it: to JSON first, by the rules of sigs.k8s.io/yaml and its YAML 1.1 scalars.
+"""YAML read as the real server reads it: converted to JSON first, as sigs.k8s.io/yaml and go-yaml do with YAML 1.1.
 
 `yes` is true, `010` is 8, timestamps are strings, keys become strings; the JSON has sorted keys, and the last of
-duplicate keys wins. ruamel.yaml finds the structure; what scalars mean, and the words of errors, are Go's.
+duplicate keys wins. ruamel.yaml parses the structure; the meaning of scalars and the texts of errors are Go's.
 """
 
 from __future__ import annotations
@@ -31,15 +31,16 @@ _LONG_TAG = "tag:yaml.org,2002:"
 
 
 def resolve(text: str, tag: str = "") -> tuple[str, Any]:
-    """(tag, value) of a plain scalar, or of one with an explicit tag. Raises DecodeError if that does not fit."""
+    """Return (tag, value) of a plain scalar, or of one with an explicit tag (go-yaml: `resolve`). Raises DecodeError if
+    the tag does not fit."""
     if tag not in _RESOLVABLE:
         return tag, text
-    found, value = ("!!str", text) if tag == "!!str" else _resolve_plain(text)
-    if tag == "!!float" and found == "!!int":
+    resolved, value = ("!!str", text) if tag == "!!str" else _resolve_plain(text)
+    if tag == "!!float" and resolved == "!!int":
         return tag, float(value)
-    if tag not in ("", found, "!!str"):
-        raise DecodeError(f"yaml: cannot decode {found} `{text}` as a {tag}")
-    return found, value
+    if tag not in ("", resolved, "!!str"):
+        raise DecodeError(f"yaml: cannot decode {resolved} `{text}` as a {tag}")
+    return resolved, value
 
 
 def _resolve_plain(text: str) -> tuple[str, Any]:
@@ -68,7 +69,11 @@ def _resolve_plain(text: str) -> tuple[str, Any]:
 
 
 class _Node:
-    """kind: scalar, sequence, mapping or alias. children: items, or keys and values in turn, or the anchored node."""
+    """A node of the document tree (go-yaml: `node`).
+
+    `kind` is scalar, sequence, mapping or alias. `children` are the items, or keys and values in turn, or the anchored
+    node. `busy` is true while the node is converted, to notice an anchor that contains itself.
+    """
 
     __slots__ = ("anchor", "busy", "children", "kind", "line", "plain", "tag", "text")
 
@@ -85,7 +90,8 @@ class _Node:
 
 
 class Document(NamedTuple):
-    """One document of a file: the line on which it begins, its value, and which keys stand twice ("line 5: …")."""
+    """One document of a file: the line on which it begins, its value, and an error line for each key that stands twice
+    ("line 5: …")."""
 
     line: int
     value: Any
@@ -93,8 +99,8 @@ class Document(NamedTuple):
 
 
 def _documents(text: str) -> Iterator[_Node]:
-    """The root of every document. Raises DecodeError with Go's text."""
-    from ruamel.yaml import YAML  # here: it takes long to import, and few requests are YAML
+    """Yield the root of every document. Raises DecodeError with Go's text."""
+    from ruamel.yaml import YAML  # imported here: it takes long, and few requests are YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLStreamError
 
     reader = YAML(typ="safe", pure=True)
@@ -102,12 +108,13 @@ def _documents(text: str) -> Iterator[_Node]:
     try:
         yield from _roots(reader.parse(text))
     except MarkedYAMLError as error:
-        raise DecodeError(_worded(error, text)) from error
-    except (YAMLError, YAMLStreamError) as error:  # the reader's: a character that YAML does not allow
+        raise DecodeError(_in_go_words(error, text)) from error
+    except (YAMLError, YAMLStreamError) as error:  # raised by the reader: a character that YAML does not allow
         raise DecodeError("yaml: control characters are not allowed") from error
 
 
 def _roots(events: Any) -> Iterator[_Node]:
+    """Build the tree of every document from ruamel.yaml's events, and yield its root."""
     anchors: dict[str, _Node] = {}
     open_: list[_Node] = []
     root: _Node | None = None
@@ -142,7 +149,7 @@ _KINDS = {
     "AliasEvent": "alias",
 }
 
-# What ruamel.yaml says (problem and context), and what Go says.
+# Pairs of a pattern for ruamel.yaml's problem and context, and Go's text.
 _PROBLEMS = (
     (r"mapping values are not allowed here", "mapping values are not allowed in this context"),
     (r"expected <block end>.*mapping", "did not find expected key"),
@@ -159,9 +166,12 @@ _PROBLEMS = (
 )
 
 
-def _worded(error: Any, text: str) -> str:
-    """The error in Go's words. Its line is that of the problem: counted from 1 by the scanner, from 0 by the parser;
-    the end of the text is on a line of its own."""
+def _in_go_words(error: Any, text: str) -> str:
+    """Return Go's text for an error of ruamel.yaml.
+
+    The line is that of the problem: counted from 1 by the scanner, from 0 by the parser; the end of the text is on a
+    line of its own.
+    """
     problem = f"{error.problem} {error.context}"
     for pattern, words in _PROBLEMS:
         match = re.search(pattern, problem)
@@ -185,13 +195,14 @@ _MAX_ALIAS_RATIO = ((400_000, 0.99), (4_000_000, 0.10))
 
 
 class _Converter:
-    """Nodes of one document -> JSON values. `duplicates` has the keys that stand twice."""
+    """Converts the nodes of one document to JSON values. `duplicates` gathers the keys that stand twice."""
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
         self._decoded = self._aliased = self._depth = 0
 
     def value(self, node: _Node) -> Any:
+        """Return the JSON value of a node. Raises DecodeError."""
         self._count()
         if node.kind == "alias":
             return self._alias(node)
@@ -202,7 +213,7 @@ class _Converter:
         return self._guarded(node, lambda: self._mapping(node, {}))
 
     def _count(self) -> None:
-        """A few aliases of aliases make a gigabyte: Go limits their share."""
+        """Count a node, and refuse a document with too many aliased ones: a few aliases of aliases make a gigabyte."""
         self._decoded += 1
         self._aliased += self._depth > 0
         if self._decoded > 100 and self._aliased > 1000:
@@ -221,6 +232,7 @@ class _Converter:
         return value
 
     def _guarded(self, node: _Node, make: Any) -> Any:
+        """Call `make` while the node is marked as busy."""
         node.busy = True
         value = make()
         node.busy = False
@@ -236,13 +248,13 @@ class _Converter:
             value = self.value(value_node)
             name = _key(key, value)
             if name in out:
-                shown = go_quote(key) if isinstance(key, str) else _key(key, value)
-                self.duplicates.append(f"line {value_node.line}: key {shown} already set in map")
+                key_text = go_quote(key) if isinstance(key, str) else _key(key, value)
+                self.duplicates.append(f"line {value_node.line}: key {key_text} already set in map")
             out[name] = value
         return out
 
     def _merge(self, node: _Node, out: dict[str, Any]) -> None:
-        """`<<`: the mapping, or those of a sequence, the first of which wins."""
+        """Merge what `<<` refers to: a mapping, or a sequence of mappings, of which the first wins."""
         for each in reversed(node.children) if node.kind == "sequence" else (node,):
             target = each.children[0] if each.kind == "alias" else each
             if target.kind != "mapping":
@@ -262,7 +274,7 @@ def _scalar(node: _Node) -> Any:
 
 
 def _key(key: Any, value: Any) -> str:
-    """A key as a string. Raises DecodeError for what cannot be one."""
+    """Return a key as a string. Raises DecodeError for a value that cannot be a key."""
     if isinstance(key, str):
         return key
     if isinstance(key, bool):
@@ -270,13 +282,13 @@ def _key(key: Any, value: Any) -> str:
     if isinstance(key, (int, float)):
         return go_float(key) if isinstance(key, float) else str(key)
     if key is None:
-        shown = go_quote(value) if isinstance(value, str) else _go_value(value)
-        raise DecodeError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {shown}")
+        value_text = go_quote(value) if isinstance(value, str) else _go_value(value)
+        raise DecodeError(f"unsupported map key of type: %!s(<nil>), key: <nil>, value: {value_text}")
     raise DecodeError(f"yaml: invalid map key: {_go_value(key)}")
 
 
 def _go_value(value: Any) -> str:
-    """As %#v prints a decoded YAML value."""
+    """Return a decoded YAML value as %#v prints it."""
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(map(_go_value, value))}}}"
     if isinstance(value, dict):
@@ -297,23 +309,23 @@ def _convert(root: _Node) -> Document:
         raise DecodeError("yaml: exceeded max depth of 10000") from error
 
 
-_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}  # by the mark that a body begins with
-_WIDTHS = ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))  # (mask, bits, octets) of what begins a character
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}  # by byte order mark
+_WIDTHS = ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))  # (mask, bits, octets) of a leading octet
 
 
 def _text(body: bytes) -> str:
-    """Raises DecodeError for what is neither UTF-8 nor marked as UTF-16."""
-    marked = _UTF_16.get(body[:2])
-    if marked:
-        return body[2:].decode(marked, "replace")
+    """Decode a body. Raises DecodeError if it is neither UTF-8 nor marked as UTF-16."""
+    encoding = _UTF_16.get(body[:2])
+    if encoding:
+        return body[2:].decode(encoding, "replace")
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise DecodeError(f"yaml: {_misspelt(body[error.start : error.start + 4])}") from error
+        raise DecodeError(f"yaml: {_octets_error(body[error.start : error.start + 4])}") from error
 
 
-def _misspelt(octets: bytes) -> str:
-    """What is wrong with a character."""
+def _octets_error(octets: bytes) -> str:
+    """Return go-yaml's text for octets that are not a character."""
     width = next((size for mask, bits, size in _WIDTHS if octets[0] & mask == bits), 0)
     if not width:
         return "invalid leading UTF-8 octet"
@@ -326,11 +338,12 @@ def _misspelt(octets: bytes) -> str:
 
 
 def to_json(body: bytes) -> tuple[bytes, list[str]]:
-    """The JSON of the first document of a body, and the strict error about its duplicate keys, if any."""
+    """Return the JSON of the first document of a body, and the strict error about its duplicate keys, if any. Raises
+    DecodeError."""
     for root in _documents(_text(body)):
         document = _convert(root)
-        twice = "\n  ".join(document.duplicates)
-        return encode(_sorted(document.value)), [f"yaml: unmarshal errors:\n  {twice}"] if twice else []
+        lines = "\n  ".join(document.duplicates)
+        return encode(_sorted(document.value)), [f"yaml: unmarshal errors:\n  {lines}"] if lines else []
     return b"null", []
 
 
@@ -341,13 +354,13 @@ def _sorted(value: Any) -> Any:
         return [_sorted(item) for item in value]
     if isinstance(value, float):
         if value != value or value in (float("inf"), float("-inf")):
-            shown = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
-            raise DecodeError(f"json: unsupported value: {shown}")
+            text = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
+            raise DecodeError(f"json: unsupported value: {text}")
         return go_number(value)
     return value
 
 
 def load_yaml(text: str) -> list[Document]:
-    """Every document of a manifest that is not empty. Raises DecodeError."""
+    """Return every document of a manifest that is not empty. Raises DecodeError."""
     documents = map(_convert, _documents(text))
     return [document for document in documents if document.value is not None]

@@ -1,7 +1,7 @@
-"""YAML written as the real server writes it (sigs.k8s.io/yaml, that is yaml.v2 behind JSON).
+"""YAML as the real server writes it (sigs.k8s.io/yaml, that is yaml.v2 behind JSON).
 
-Block style, keys sorted as a person would ("a2" before "a10"), lists not indented below their key, strings quoted only
-where they would be read as something else, long ones folded at 80 columns.
+Block style, keys in natural order ("a2" before "a10"), lists not indented below their key, strings quoted only where
+they would be read as something else, long ones folded at 80 columns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _ESCAPES = {
 
 
 def dump_yaml(value: Any) -> str:
-    """The document of a JSON value, with the newline at its end."""
+    """Return the YAML document of a JSON value, with the newline at its end."""
     writer = _Writer()
     writer.node(value, -2)
     if writer.column:
@@ -37,8 +37,11 @@ def dump_yaml(value: Any) -> str:
 
 
 class _Writer:
-    """`column` is where the next character goes; `begun` says that a collection may begin there: at the start of a line
-    or behind "- ". Indents are those of the collection that a node stands in."""
+    """The emitter of one document (go-yaml: `emitter`).
+
+    `column` is where the next character goes. `begun` is true where a collection may begin: at the start of a line or
+    behind "- ". Indents are those of the collection that a node stands in.
+    """
 
     def __init__(self) -> None:
         self.out: list[str] = []
@@ -46,22 +49,25 @@ class _Writer:
         self.begun = True
 
     def put(self, text: str, *, begun: bool = False) -> None:
+        """Write a text on the current line."""
         self.out.append(text)
         self.column += len(text)
         self.begun = begun
 
     def newline(self) -> None:
+        """End the current line."""
         self.out.append("\n")
         self.column = 0
         self.begun = True
 
     def line(self, indent: int) -> None:
-        """Goes to `indent`, on a new line unless this one has nothing but indicators yet."""
+        """Go to `indent`, on a new line unless the current one has only indicators yet."""
         if not self.begun or self.column > indent:
             self.newline()
         self.put(" " * (indent - self.column), begun=True)
 
     def node(self, value: Any, indent: int, *, after_key: bool = False) -> None:
+        """Write a value. `after_key`: behind the colon of its key, where lists are not indented further."""
         if isinstance(value, dict) and value:
             self.mapping(value, indent + 2)
         elif isinstance(value, list) and value:
@@ -71,6 +77,7 @@ class _Writer:
             self.scalar(value, max(indent, 0) + 2)
 
     def mapping(self, value: dict[str, Any], indent: int) -> None:
+        """Write the keys and values of a mapping; long keys and those with line breaks get a `?`."""
         for key in sorted(value, key=cmp_to_key(_compare_keys)):
             self.line(indent)
             simple = len(key.encode(errors="replace")) <= _LONGEST_SIMPLE_KEY and not any(c in _BREAKS for c in key)
@@ -88,12 +95,14 @@ class _Writer:
                 self.node(item, indent, after_key=True)
 
     def sequence(self, value: list[Any], indent: int) -> None:
+        """Write the items of a sequence, each behind "- "."""
         for item in value:
             self.line(indent)
             self.put("- ", begun=True)
             self.node(item, indent)
 
     def scalar(self, value: Any, indent: int) -> None:
+        """Write a scalar or an empty collection."""
         if isinstance(value, str):
             self.text(value, indent)
         elif value is None:
@@ -106,6 +115,7 @@ class _Writer:
             self.put(go_float(value) if isinstance(value, float) else str(value))
 
     def text(self, text: str, indent: int, *, key: bool = False) -> None:
+        """Write a string, plain, quoted or as a literal block."""
         multiline = "\n" in text
         special = _UNPRINTABLE.search(text) or re.search(f" [{_BREAKS}]", text)
         if multiline and not (key or special or text.endswith(" ")):
@@ -118,7 +128,7 @@ class _Writer:
             self.words(text, indent, "", folds=not key)
 
     def words(self, text: str, indent: int, quote: str, *, folds: bool) -> None:
-        """Plain or in single quotes: a lone space beyond the width becomes a line break."""
+        """Write a string plain or in single quotes: a single space beyond the width becomes a line break."""
         self.put(quote)
         for i, char in enumerate(text):
             lone = char == " " and 0 < i < len(text) - 1 and text[i - 1] != " " and text[i + 1] != " "
@@ -129,7 +139,7 @@ class _Writer:
         self.put(quote)
 
     def quoted(self, text: str, indent: int, *, folds: bool) -> None:
-        """In double quotes."""
+        """Write a string in double quotes, with escapes."""
         self.put('"')
         for i, char in enumerate(text):
             if char in '"\\' or char in _BREAKS or _UNPRINTABLE.match(char):
@@ -142,7 +152,7 @@ class _Writer:
         self.put('"')
 
     def literal(self, text: str, indent: int) -> None:
-        """A block of lines."""
+        """Write a string as a literal block (`|`)."""
         hint = "2" if text[0] in " \n" else ""
         if not text.endswith("\n"):
             hint += "-"
@@ -156,7 +166,7 @@ class _Writer:
 
 
 def _stays_text(text: str) -> bool:
-    """Whether it would be read as a string without quotes."""
+    """Report whether a text without quotes would be read as a string."""
     return resolve(text)[0] == "!!str" and not _BASE60.fullmatch(text)
 
 
@@ -168,7 +178,8 @@ def _escape(char: str) -> str:
 
 
 def _compare_keys(a: str, b: str) -> int:
-    """Letters after everything else, numbers by their value."""
+    """Compare keys in natural order (go-yaml: `keyList.Less`): letters after everything else, numbers by their
+    value."""
     for i, (left, right) in enumerate(zip(a, b, strict=False)):
         if left == right:
             continue
@@ -181,8 +192,9 @@ def _compare_keys(a: str, b: str) -> int:
 
 
 def _compare_numbers(a: str, b: str, at: int) -> int:
+    """Compare keys whose first difference, at `at`, is not a letter."""
     start = 0
-    if "0" in (a[at], b[at]):  # zeros inside a number count, those before it do not
+    if "0" in (a[at], b[at]):  # zeros within a number count, leading ones do not
         digits = re.search(r"\d*$", a[:at])
         start = int(bool(digits and digits.group().strip("0")))
     ends, values = [], []

@@ -1,1 +1,1 @@
-"""Patches: JSON, merge and strategic merge patches of an object; server-side apply is in `apply`."""
+"""Patches of an object: JSON, merge and strategic merge patches; server-side apply is in `apply`."""

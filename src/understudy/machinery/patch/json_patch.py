@@ -1,14 +1,14 @@
 """JSON patches (RFC 6902) as kube-apiserver applies them, with evanphx/json-patch v4.
 
-Where that departs from the RFC: `replace` of a missing key adds it; a missing key reads as null, in `test`, `copy` and
-`move`; `add` without a value stores null; indices may be negative; `replace` of the whole document by a scalar does
-nothing; whatever stands before the first slash of a path is ignored; `test` compares scalars as they are written, the
-object's in Go's spelling ("a\\u003cb" is not "a<b", 1.0 is not 1). That is nearly all of what a patch library
-decides, so that this does not stand on one.
+It departs from the RFC: `replace` of a missing key adds it; a missing key reads as null in `test`, `copy` and `move`;
+`add` without a value stores null; indices may be negative; `replace` of the whole document by a scalar does nothing;
+text before the first slash of a path is ignored; `test` compares scalars as they are written, those of the object in
+Go's spelling ("a\\u003cb" is not "a<b", 1.0 is not 1). This is nearly everything a patch library decides, so none is
+used.
 
-The result is ordered like the text that the real server prints in errors: objects that a patch has walked through are
-sorted by key, all others keep their order. The real server crashes on `test` without a value of a missing path and on a
-path through a null that the same patch has put there; here that is a patch that does not apply.
+The result has the order of the text that the real server prints in errors: objects that a patch has walked through are
+sorted by key, all others keep their order. The real server crashes on `test` without a value at a missing path, and on
+a path through a null that the same patch has put there; here these patches do not apply.
 """
 
 from __future__ import annotations
@@ -32,8 +32,11 @@ _FIELDS = ("op", "path", "from", "value")
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Decoded operations. `strict_errors` are what strict field validation refuses and the default warns of:
-    `json patch unknown field "[0].foo"`. `tests`: whether an operation tests; then scalars keep their spelling."""
+    """A parsed JSON patch.
+
+    Each of the `strict_errors` (`json patch unknown field "[0].foo"`) is an error with strict field validation and a
+    warning by default. `tests`: whether an operation is a test; then scalars keep their spelling.
+    """
 
     operations: list[Obj]
     strict_errors: list[str]
@@ -41,20 +44,22 @@ class Patch:
 
 
 def parse(body: bytes, validate: bool = True) -> Patch:
-    """`validate` is false for fieldValidation=Ignore. Raises StatusError 400 for what is not a list of operations, 413
-    for more than 10000 of them."""
-    prefix, of, element = "error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"
+    """Parse a JSON patch. `validate` is false for fieldValidation=Ignore.
+
+    Raises StatusError: 400 if it is not a list of operations, 413 for more than 10000 of them.
+    """
+    prefix, go_type, element = "error decoding patch: ", "[]handlers.jsonPatchOp", "handlers.jsonPatchOp"
     if not validate:
-        prefix, of, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
+        prefix, go_type, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
     try:
         value, duplicates = bodies.loads(body, bodies.keep_spelling)
-    except bodies.DecodeError as why:
-        raise bad_request(f"{prefix}{why}") from None
+    except bodies.DecodeError as error:
+        raise bad_request(f"{prefix}{error}") from None
     if value is None:
         value = []
     if not isinstance(value, list):
-        raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(value)} into Go value of type {of}")
-    members = _members(body) if duplicates else map(_kinds, value)
+        raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(value)} into Go value of type {go_type}")
+    members = _operation_fields(body) if duplicates else map(_field_kinds, value)
     for item, fields in zip(value, members, strict=True):
         if item is not None and not isinstance(item, dict):
             raise bad_request(f"{prefix}json: cannot unmarshal {bodies.kind_of(item)} into Go value of type {element}")
@@ -65,28 +70,28 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     operations = [item or {} for item in value]
     strict = _strict_errors(operations, duplicates) if validate else []
     tests = any(operation.get("op") == "test" for operation in operations)
-    return Patch(as_written(body).operations if tests else operations, strict, tests)
+    return Patch(parse_as_written(body).operations if tests else operations, strict, tests)
 
 
-def as_written(body: bytes) -> Patch:
-    """A patch that was parsed already, with the spelling of its strings: for tests, and for the texts of errors."""
+def parse_as_written(body: bytes) -> Patch:
+    """Parse a valid patch again, with the spelling of its strings: for tests, and for the texts of errors."""
     operations = [item or {} for item in bodies.loads_as_written(body) or ()]
     return Patch(operations, [], any(operation.get("op") == "test" for operation in operations))
 
 
-def _kinds(operation: Any) -> list[tuple[str, str]]:
-    """The names of an operation's fields, and what JSON kind their values are."""
+def _field_kinds(operation: Any) -> list[tuple[str, str]]:
+    """Return the names of an operation's fields, each with the JSON kind of its value."""
     return [(name, bodies.kind_of(value)) for name, value in operation.items()] if isinstance(operation, dict) else []
 
 
-def _members(body: bytes) -> Iterator[list[tuple[str, str]]]:
-    """The same of every operation in a body, with fields that stand there more than once."""
+def _operation_fields(body: bytes) -> Iterator[list[tuple[str, str]]]:
+    """Yield the fields of every operation in a body, with those that stand there more than once."""
     for node in parse_json(to_text(body)).value:
         yield [(name, value.kind) for name, value in node.value] if node.kind == "object" else []
 
 
 def _check_types(fields: list[tuple[str, str]]) -> None:
-    """Raises StatusError 400 for the first field that is no string, but should be one."""
+    """Raise StatusError 400 for the first of op, path and from that is not a string."""
     for name, kind in fields:
         if name in _FIELDS[:3] and kind not in ("string", "null"):
             into = f"Go struct field jsonPatchOp.{name} of type string"
@@ -101,38 +106,44 @@ def _strict_errors(operations: list[Obj], duplicates: list[str]) -> list[str]:
 
 
 def apply(patch: Patch, current: Obj) -> Any:
-    """The patched object; `current` stays as it is, and the result may share parts with it. A patch that replaces the
-    whole document may leave a list. Raises StatusError 422 without a cause for a patch that does not apply."""
+    """Return the patched document. `current` stays as it is; the result may share parts with it.
+
+    A patch that replaces the whole document may leave a list. Raises StatusError 422 without a cause if the patch does
+    not apply.
+    """
     document = _Document(current)
     for operation in patch.operations:
         document.run(operation)
-    return _finished(document.root, deep=patch.tests)
+    return _plain(document.root, deep=patch.tests)
 
 
-class _Walked(dict[str, Any]):
-    """An object that the patch has walked through: a copy of its own, sorted in the end."""
+class _PartialDoc(dict[str, Any]):
+    """An object that the patch has walked through (upstream: `partialDoc`): a copy, which is sorted in the end."""
 
 
-class _WalkedList(list[Any]):
-    """The same for a list."""
+class _PartialArray(list[Any]):
+    """A list that the patch has walked through (upstream: `partialArray`): a copy."""
 
 
 _MISSING = object()
 
 
 class _Document:
+    """The document while operations are applied to it."""
+
     def __init__(self, current: Obj) -> None:
-        self.root: Any = _Walked(current)
+        self.root: Any = _PartialDoc(current)
         self.copied = 0
 
     def run(self, operation: Obj) -> None:
+        """Apply one operation. Raises StatusError 422."""
         apply_one = _OPERATIONS.get(str(operation.get("op")))
         if apply_one is None:
             _refuse()
         apply_one(self, operation)
 
-    def find(self, path: Any) -> tuple[Any, str]:
-        """The container of what `path` names, and the last name."""
+    def find_object(self, path: Any) -> tuple[Any, str]:
+        """Return the container of the value at a JSON pointer, and the pointer's last part (upstream: `findObject`)."""
         if not isinstance(path, str):
             _refuse()
         names = [name.replace("~1", "/").replace("~0", "~") for name in path.split("/")]
@@ -144,54 +155,61 @@ class _Document:
         return container, names[-1]
 
     def _walk(self, container: Any, name: str) -> Any:
+        """Return the object or list under `name`, as a copy that may be edited."""
         child = _get(container, name)
-        if type(child) in (_Walked, _WalkedList):
+        if type(child) in (_PartialDoc, _PartialArray):
             return child
         if isinstance(child, dict):
-            child = _Walked(child)
+            child = _PartialDoc(child)
         elif isinstance(child, list):
-            child = _WalkedList(child)
+            child = _PartialArray(child)
         else:
             _refuse()
         container[name if isinstance(container, dict) else _index(container, name)] = child
         return child
 
     def add(self, operation: Obj) -> None:
-        container, name = self.find(operation.get("path"))
+        """Set a key, or insert into a list; `-` appends."""
+        container, name = self.find_object(operation.get("path"))
         _add(container, name, operation.get("value"))
 
     def remove(self, operation: Obj) -> None:
-        container, name = self.find(operation.get("path"))
+        """Remove a key or an element. Raises StatusError 422 if it is missing."""
+        container, name = self.find_object(operation.get("path"))
         _remove(container, name)
 
     def replace(self, operation: Obj) -> None:
+        """Set a key or an element, or the whole document."""
         value = operation.get("value", _MISSING)
         if operation.get("path") == "":
             if isinstance(value, dict):
-                self.root = _Walked(value)
+                self.root = _PartialDoc(value)
             elif isinstance(value, list):
-                self.root = _WalkedList(value)
+                self.root = _PartialArray(value)
             elif value is _MISSING:
                 _refuse()
             return
-        container, name = self.find(operation.get("path"))
+        container, name = self.find_object(operation.get("path"))
         if isinstance(container, list):
             container[_index(container, name)] = operation.get("value")
         else:
             container[name] = operation.get("value")
 
     def move(self, operation: Obj) -> None:
-        container, name = self.find(operation.get("from"))
+        """Remove the value at `from` and add it at `path`."""
+        container, name = self.find_object(operation.get("from"))
         value = _get(container, name)
         _remove(container, name)
-        container, name = self.find(operation.get("path"))
+        container, name = self.find_object(operation.get("path"))
         _add(container, name, value)
 
     def copy(self, operation: Obj) -> None:
-        source, copied = self.find(operation.get("from"))
+        """Add a copy of the value at `from` at `path`. Raises StatusError 422 when all copies together have more than 3
+        MiB."""
+        source, copied = self.find_object(operation.get("from"))
         _get(source, copied)
-        container, name = self.find(operation.get("path"))
-        value = _finished(_get(source, copied), deep=False)  # as it is now that the other path was walked
+        container, name = self.find_object(operation.get("path"))
+        value = _plain(_get(source, copied), deep=False)  # read again: finding the other path may have copied it
         if value is not None:
             self.copied += len(encode(value))
         if self.copied > MAX_COPIED_BYTES:
@@ -199,18 +217,19 @@ class _Document:
         _add(container, name, value)
 
     def test(self, operation: Obj) -> None:
+        """Raise StatusError 422 unless the value at `path` equals the operation's."""
         value = operation.get("value", _MISSING)
         if operation.get("path") == "":
             if not _equal(self.root, value):
                 _refuse()
-            self.root = _walked(self.root)
+            self.root = _as_partial(self.root)
             return
-        container, name = self.find(operation.get("path"))
-        here = _get(container, name)
-        if not _equal(here, value):
+        container, name = self.find_object(operation.get("path"))
+        current = _get(container, name)
+        if not _equal(current, value):
             _refuse()
-        if isinstance(here, dict | list):
-            container[name if isinstance(container, dict) else _index(container, name)] = _walked(here)
+        if isinstance(current, dict | list):
+            container[name if isinstance(container, dict) else _index(container, name)] = _as_partial(current)
 
 
 _OPERATIONS: dict[str, Callable[[_Document, Obj], None]] = {
@@ -224,11 +243,12 @@ _OPERATIONS: dict[str, Callable[[_Document, Obj], None]] = {
 
 
 def _refuse() -> NoReturn:
+    """Raise the error for a patch that does not apply."""
     raise unprocessable()
 
 
 def _index(items: list[Any], name: str, size: int | None = None) -> int:
-    """The position that `name` means in a list of `size` places."""
+    """Return the position that `name` means in a list of `size` places."""
     size = len(items) if size is None else size
     try:
         index = parse_int(name)
@@ -261,34 +281,44 @@ def _remove(container: Any, name: str) -> None:
         _refuse()
 
 
-def _equal(here: Any, value: Any) -> bool:
-    if isinstance(here, dict):
-        return isinstance(value, dict) and here.keys() == value.keys() and all(_equal(here[k], value[k]) for k in here)
-    if isinstance(here, list):
-        return isinstance(value, list) and len(here) == len(value) and all(map(_equal, here, value))
-    return not isinstance(value, dict | list) and value is not _MISSING and _spelling(here) == _spelling(value)
+def _equal(current: Any, value: Any) -> bool:
+    """Report whether a value of the document equals one of a test."""
+    if isinstance(current, dict):
+        return (
+            isinstance(value, dict)
+            and current.keys() == value.keys()
+            and all(_equal(current[k], value[k]) for k in current)
+        )
+    if isinstance(current, list):
+        return isinstance(value, list) and len(current) == len(value) and all(map(_equal, current, value))
+    return (
+        not isinstance(value, dict | list)
+        and value is not _MISSING
+        and _encoded_scalar(current) == _encoded_scalar(value)
+    )
 
 
-def _walked(value: Any) -> Any:
-    """`value` as comparing it leaves it: every object in it is sorted in the end."""
+def _as_partial(value: Any) -> Any:
+    """Return `value` as a test leaves it: all objects in it are sorted in the end."""
     if isinstance(value, dict):
-        return _Walked({key: _walked(item) for key, item in value.items()})
+        return _PartialDoc({key: _as_partial(item) for key, item in value.items()})
     if isinstance(value, list):
-        return _WalkedList([_walked(item) for item in value])
+        return _PartialArray([_as_partial(item) for item in value])
     return value
 
 
-def _finished(value: Any, deep: bool) -> Any:
-    """Plain containers in the order in which they are printed. `deep`: also where the patch has not walked."""
-    if type(value) is _Walked:
-        return {key: _finished(value[key], deep) for key in sorted(value)}
-    if type(value) is _WalkedList or (deep and type(value) is list):
-        return [_finished(item, deep) for item in value]
+def _plain(value: Any, deep: bool) -> Any:
+    """Return plain containers in the order in which they are printed. `deep`: look for partial ones below others as
+    well."""
+    if type(value) is _PartialDoc:
+        return {key: _plain(value[key], deep) for key in sorted(value)}
+    if type(value) is _PartialArray or (deep and type(value) is list):
+        return [_plain(item, deep) for item in value]
     if deep and type(value) is dict:
-        return {key: _finished(item, deep) for key, item in value.items()}
+        return {key: _plain(item, deep) for key, item in value.items()}
     return value
 
 
-def _spelling(value: Any) -> bytes:
-    """How a scalar is written: in the patch as there, in the object as Go does."""
+def _encoded_scalar(value: Any) -> bytes:
+    """Return the JSON of a scalar: the patch's as it was written there, the object's as Go writes it."""
     return value.source if isinstance(value, Raw) else encode(value)

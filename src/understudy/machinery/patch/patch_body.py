@@ -1,10 +1,11 @@
-"""Patch bodies: JSON, with the duplicate keys that strict field validation speaks of.
+"""The bytes of a patch: JSON, with the duplicate keys that strict field validation reports.
 
-Owns the bytes of a request; knows nothing of what a patch means. Numbers become int where they fit 64 bits, else float
-(sigs.k8s.io/json, "preserve ints"). What is odd, or wrong, `gojson` reads as Go does.
+This module does not know what a patch means. A number becomes an int if it fits 64 bits, else a float
+(sigs.k8s.io/json, "preserve ints"). Unusual or malformed bodies are read by `json_reader` as Go reads them.
 
-A patch that is applied to an object's text leaves its own spelling there, which errors show and the decoder sees: in
-such a one numbers that are not integers keep it (`keep_spelling`), in `loads_as_written` strings do, too.
+JSON patches and merge patches are applied to the text of an object, where their own spelling stays: errors show it and
+the decoder sees it. So numbers that are not 64-bit integers keep their spelling (`keep_spelling`), and with
+`loads_as_written` strings do as well.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ _GO_KINDS = {
     RawNumber: "number",
     type(None): "null",
 }
-Number = Callable[[str], Any]  # what is made of the literal of a number that is not an int64
+Number = Callable[[str], Any]  # makes a value of the literal of a number that is not an int64
 
 
 def kind_of(value: Any) -> str:
-    """object, array, string, bool, number or null, as Go's "cannot unmarshal" names it."""
+    """Return object, array, string, bool, number or null, as Go's "cannot unmarshal" names the value."""
     return _GO_KINDS[type(value)]
 
 
 def finite_float(literal: str) -> float:
-    """A float64. Raises DecodeError for what is beyond."""
+    """Return the float64 of a literal. Raises DecodeError if it is too large."""
     value = float(literal)
     if value in (float("inf"), float("-inf")):
         raise DecodeError(f"json: cannot unmarshal number {literal} into Go value of type float64")
@@ -45,28 +46,32 @@ def finite_float(literal: str) -> float:
 
 
 def keep_spelling(literal: str) -> Any:
-    """A number that is written as it came."""
+    """Return the number of a literal, with the literal's bytes."""
     return with_source(float(literal), literal.encode())
 
 
 def keep_finite_spelling(literal: str) -> Any:
-    """The same. Raises DecodeError for what is beyond a float64."""
+    """Return the number of a literal, with the literal's bytes. Raises DecodeError if it is too large for a float64."""
     return with_source(finite_float(literal), literal.encode())
 
 
 def loads(body: bytes, number: Number = finite_float) -> tuple[Any, list[str]]:
-    """The value, and the paths of duplicate keys in the order in which they are met: `metadata.labels.a`, `[0].op`.
-    The last of several wins. Raises DecodeError with Go's text."""
+    """Parse a body. Returns the value and the paths of duplicate keys in the order in which they are met:
+    `metadata.labels.a`, `[0].op`.
+
+    The last of several wins. `number` makes a value of the literal of a number that is not an int64. Raises DecodeError
+    with Go's text.
+    """
     try:
         return _DECODERS[number](body.decode()), []
     except (ValueError, RecursionError):
-        found: list[str] = []
+        duplicates: list[str] = []
         text = to_text(body)
-        return _Reader(text, number, False).value(parse(text), "", found), found
+        return _Reader(text, number, False).value(parse(text), "", duplicates), duplicates
 
 
 def loads_as_written(body: bytes) -> Any:
-    """The value with the spelling of its scalars. The body is known to be JSON."""
+    """Parse a body that is known to be JSON, and keep the spelling of its scalars."""
     text = to_text(body)
     return _Reader(text, keep_spelling, True).value(parse(text), "", [])
 
@@ -104,21 +109,22 @@ _DECODERS: dict[Number, Callable[[str], Any]] = {
 
 
 class _Reader:
-    """Makes values of a parsed text."""
+    """Makes values of the tree of a body. `strings`: whether strings keep their spelling."""
 
     def __init__(self, text: str, number: Number, strings: bool) -> None:
         self._text = text
         self._number = number
-        self._strings = strings  # whether they keep their spelling
+        self._strings = strings
 
     def value(self, node: Node, path: str, duplicates: list[str]) -> Any:
+        """Return the value of a node at `path`, and add the paths of duplicate keys to `duplicates`."""
         if node.kind == "object":
             out: dict[str, Any] = {}
             for key, child in node.value:
-                here = f"{path}.{key}" if path else key
-                if key in out and here not in duplicates:
-                    duplicates.append(here)
-                out[key] = self.value(child, here, duplicates)
+                child_path = f"{path}.{key}" if path else key
+                if key in out and child_path not in duplicates:
+                    duplicates.append(child_path)
+                out[key] = self.value(child, child_path, duplicates)
             return out
         if node.kind == "array":
             return [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]

@@ -1,11 +1,11 @@
 """The order of lists in strategic merge patches.
 
-    order of the patch    [c, a]         named in it: they come in this order
+    order of the patch    [c, a]         elements that it names come in this order
     the object's list     [a, b, c, d]   the others keep theirs, and each stands before the first named
     result                [c, a, b, d]   element that followed it in the object's list
 
-Knows elements only by their merge key ("" for lists of scalars), and nothing of fields and directives but `$patch:
-delete`, whose elements are left out of comparisons.
+Elements are known only by their merge key ("" for lists of scalars). Fields and directives are unknown here, except for
+`$patch: delete`, whose elements are left out of comparisons.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ PATCH = "$patch"
 
 
 def bad_argument_type(expected: Any, actual: Any) -> StatusError:
+    """Return the error for a value of another Go type than `expected` (upstream: `ErrBadArgType`)."""
     return unknown_error(f"expected a {fmt.type_name(expected)}, but received a {fmt.type_name(actual)}")
 
 
 def are_scalars(*lists: list[Any]) -> bool:
-    """Whether the elements are scalars; they must all be of one type. Raises StatusError."""
+    """Report whether the elements of lists are scalars (upstream: `sliceElementType`). Raises StatusError unless they
+    all have one type."""
     types = {fmt.base_type(item) for items in lists for item in items}
     first = next((item for items in lists for item in items), None)
     if not types:
@@ -37,7 +39,8 @@ def are_scalars(*lists: list[Any]) -> bool:
 
 
 def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
-    """Both lists without duplicates. A duplicate's place is taken by the last element."""
+    """Return both lists without duplicates (upstream: `uniqifyScalars`). The last element takes the place of a
+    duplicate."""
     items = current + patch
     i = 0
     while i < len(items) - 1:
@@ -54,13 +57,13 @@ def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
 
 
 def partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """Those of `items` that stand in `by`, and the others."""
+    """Split `items` into those that are in `by`, and the others (upstream: `partitionMapsByPresentInList`)."""
     if not merge_key:
         position = _positions(by, "")
         named = [item for item in items if position(item) >= 0]
         return named, [item for item in items if position(item) < 0]
     for item in items:
-        _need_key(item, merge_key)
+        _check_merge_key(item, merge_key)
     for index, item in enumerate(by):
         if items and not isinstance(item, dict):
             raise unknown_error(f"value for key {index} is not a map")
@@ -72,9 +75,10 @@ def partition(items: list[Any], by: list[Any], merge_key: str) -> tuple[list[Any
 def normalize_element_order(
     named: list[Any], others: list[Any], order: list[Any], server: list[Any], merge_key: str
 ) -> list[Any]:
-    """Brings `named` into `order`, `others` into that of the `server`, and merges them."""
-    named = _sorted_by(named, order, merge_key)
-    others = _sorted_by(others, server, merge_key)
+    """Sort `named` by `order` and `others` by the list of the `server`, and merge them (upstream:
+    `normalizeElementOrder`)."""
+    named = _sort_by(named, order, merge_key)
+    others = _sort_by(others, server, merge_key)
     position = _positions(server, merge_key)
     out: list[Any] = []
     i = j = 0
@@ -90,21 +94,24 @@ def normalize_element_order(
 
 
 def validate_patch_with_order(patch: list[Any], order: list[Any], merge_key: str) -> None:
-    """What the patch sets must stand in `$setElementOrder`, in the same relative order. Raises StatusError."""
+    """Raise StatusError 500 unless the elements of the patch are in `$setElementOrder` in the same relative order.
+
+    Upstream: `validatePatchWithSetOrderList`.
+    """
     if not patch or not order:
         return
     for item in patch:
         if merge_key and not isinstance(item, dict):
             raise bad_argument_type({}, item)
-    wanted = [item for item in patch if not (merge_key and item.get(PATCH) == "delete")]
+    ordered = [item for item in patch if not (merge_key and item.get(PATCH) == "delete")]
     at = place = 0
-    while at < len(wanted) and place < len(order):
-        if isinstance(wanted[at], dict) and PATCH in wanted[at]:
+    while at < len(ordered) and place < len(order):
+        if isinstance(ordered[at], dict) and PATCH in ordered[at]:
             at += 1
             continue
-        at += _same_element(wanted[at], order[place], merge_key)
+        at += _same_element(ordered[at], order[place], merge_key)
         place += 1
-    if at < len(wanted):
+    if at < len(ordered):
         raise unknown_error(
             f"The order in patch list:\n{fmt.print_value(patch)}\n doesn't match $setElementOrder list:\n"
             f"{fmt.print_value(order)}\n"
@@ -114,12 +121,13 @@ def validate_patch_with_order(patch: list[Any], order: list[Any], merge_key: str
 def _same_element(left: Any, right: Any, merge_key: str) -> bool:
     if not merge_key:
         return fmt.same_scalar(left, right)
-    _need_key(left, merge_key)
-    _need_key(right, merge_key)
+    _check_merge_key(left, merge_key)
+    _check_merge_key(right, merge_key)
     return fmt.same_scalar(left[merge_key], right[merge_key])
 
 
-def _need_key(item: Any, merge_key: str) -> None:
+def _check_merge_key(item: Any, merge_key: str) -> None:
+    """Raise StatusError 500 unless an element is a map with the merge key."""
     if not isinstance(item, dict):
         raise bad_argument_type({}, item)
     if merge_key not in item:
@@ -127,25 +135,26 @@ def _need_key(item: Any, merge_key: str) -> None:
 
 
 def _positions(items: Sequence[Any], merge_key: str) -> Callable[[Any], int]:
-    """A function from an element to its position in `items`, -1 for one that is not there."""
-    found: dict[tuple[type[Any], Any], int] = {}
+    """Return a function from an element to its position in `items`, -1 if it is not there."""
+    positions: dict[tuple[type[Any], Any], int] = {}
     for index, item in enumerate(items):
         value = item.get(merge_key) if merge_key else item
         if isinstance(value, dict | list):
             raise bad_request("invalid JSON document")  # the real server crashes: Go cannot compare maps
-        found.setdefault((type(value), value), index)
+        positions.setdefault((type(value), value), index)
 
     def position(item: Any) -> int:
         value = item.get(merge_key) if merge_key else item
-        return found.get((type(value), value), -1)
+        return positions.get((type(value), value), -1)
 
     return position
 
 
-def _sorted_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
+def _sort_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
+    """Sort `items` by their position in `order`; those marked with `$patch: delete` come last."""
     if merge_key:
         for item in (*items, *order):
-            _need_key(item, merge_key)
+            _check_merge_key(item, merge_key)
     deleted = [item for item in items if merge_key and item.get(PATCH) == "delete"]
     if deleted:
         items = [item for item in items if item.get(PATCH) != "delete"]
@@ -156,7 +165,8 @@ def _sorted_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
 
 
 def _insertion_sorted(items: list[Any], position: Callable[[Any], int]) -> list[Any]:
-    """Elements that the order does not know go before what stands before them, each in turn, as in Go's stable sort."""
+    """Sort items some of which the order does not know, as Go's stable sort does: these move before all that stand
+    before them."""
     out: list[Any] = []
     for item in items:
         at = len(out)

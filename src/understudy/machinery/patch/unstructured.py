@@ -1,8 +1,9 @@
-"""A merged value made to fit the type it was made for, with the texts of Go's conversion from unstructured values.
+"""Unstructured values converted to a type, with the texts of Go's `DefaultUnstructuredConverter`
+(k8s.io/apimachinery/pkg/runtime).
 
-A strategic merge patch does not go through JSON again, so that its result is refused in other words than a body is
-(k8s.io/apimachinery/pkg/runtime, DefaultUnstructuredConverter). It also takes what JSON's decoder does not: integers
-that are too large lose their upper bits, whole floats are integers.
+The result of a strategic merge patch does not go through JSON again, so its errors have other texts than those of a
+body. The converter also accepts what JSON's decoder refuses: integers that are too large lose their upper bits, whole
+floats are integers.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _FLOATS = ("float32", "float64")
 
 
 def go_kind(value: Any) -> str:
-    """The Go kind of an unstructured value."""
+    """Return the Go kind of an unstructured value."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
@@ -36,8 +37,11 @@ def go_kind(value: Any) -> str:
 
 
 def from_unstructured(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
-    """The canonical object of a merged value, and the strict errors about unknown fields: sorted. Raises DecodeError
-    for the first thing that does not fit, in the order of the types' fields."""
+    """Convert a value to a canonical object (upstream: `FromUnstructured`). Also returns the strict errors about
+    unknown fields, sorted.
+
+    Raises DecodeError for the first value that does not fit, in the order of the types' fields.
+    """
     obj = decode_value_fast(value, struct)
     if obj is not None:
         return obj, []
@@ -47,13 +51,14 @@ def from_unstructured(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
 
 
 class _Converter:
-    """One conversion; `unknown` gathers errors about unknown fields."""
+    """One conversion; `unknown` gathers the errors about unknown fields."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
-        self._path = ""  # of the value that is converted; keys of maps are not in it
+        self._path = ""  # the path of the current value, without keys of maps
 
     def value(self, value: Any, shape: Shape) -> Any:
+        """Convert a value to a shape. Raises DecodeError."""
         if value is None:
             return None
         if isinstance(shape, Scalar):
@@ -67,61 +72,65 @@ class _Converter:
         return _custom(value, shape)
 
     def struct(self, value: Any, struct: Struct) -> Any:
+        """Convert an object to a struct, and note its unknown fields. Raises DecodeError."""
         if not isinstance(value, dict):
             raise DecodeError(f"cannot restore struct from: {go_kind(value)}")
-        here = self._path
+        path = self._path
         out = {}
         for name, field in struct.fields.items():
             if value.get(name) is not None:
-                self._path = f"{here}.{name}" if here else name
+                self._path = f"{path}.{name}" if path else name
                 out[name] = self.value(value[name], field.type)
-        self._path = here
+        self._path = path
         for name in value.keys() - struct.fields.keys():
-            self.unknown.append(f'unknown field "{f"{here}.{name}" if here else name}"')
+            self.unknown.append(f'unknown field "{f"{path}.{name}" if path else name}"')
         return out
 
     def map(self, value: Any, shape: Map) -> Any:
+        """Convert an object to a map. Raises DecodeError."""
         if not isinstance(value, dict):
             raise DecodeError(f"cannot restore map from {go_kind(value)}")
         return {key: self.value(item, shape.value) for key, item in value.items()}
 
     def list(self, value: Any, shape: List) -> Any:
+        """Convert a list. Raises DecodeError."""
         if not isinstance(value, list):
             raise DecodeError(f"cannot restore slice from {go_kind(value)}")
-        here = self._path
+        path = self._path
         out = []
         for index, item in enumerate(value):
-            self._path = f"{here}[{index}]"
+            self._path = f"{path}[{index}]"
             out.append(self.value(item, shape.element))
-        self._path = here
+        self._path = path
         return out
 
     def bytes(self, value: Any) -> Any:
+        """Convert base64, or a list of numbers, to the base64 of a []byte. Raises DecodeError."""
         if not isinstance(value, str):
             octets = self.list(value, List(Scalar("uint8", "uint8"), False))
             return b64encode(bytes(octet or 0 for octet in octets)).decode()
-        bad = base64_error_offset(value)
-        if bad is not None:
-            raise DecodeError(f"error decoding from json: illegal base64 data at input byte {bad}")
+        offset = base64_error_offset(value)
+        if offset is not None:
+            raise DecodeError(f"error decoding from json: illegal base64 data at input byte {offset}")
         return value
 
 
 def _scalar(value: Any, shape: Scalar) -> Any:
-    want, have = shape.kind, go_kind(value)
-    if want in ("interface", have):
+    expected, actual = shape.kind, go_kind(value)
+    if expected in ("interface", actual):
         return value
-    if have in ("int64", "float64"):
-        if want in _FLOATS:
+    if actual in ("int64", "float64"):
+        if expected in _FLOATS:
             return value
-        if want in _BITS and value == int(value):
-            return _wrapped(int(value), want)
-        if want in _BITS or (want == "string" and have == "int64"):
-            raise DecodeError(f"cannot convert {have} to {shape.go}")
-    raise DecodeError(f"unrecognized type: {want}")
+        if expected in _BITS and value == int(value):
+            return _truncated(int(value), expected)
+        if expected in _BITS or (expected == "string" and actual == "int64"):
+            raise DecodeError(f"cannot convert {actual} to {shape.go}")
+    raise DecodeError(f"unrecognized type: {expected}")
 
 
-def _wrapped(value: int, kind: str) -> int:
-    """The lower bits, as Go keeps them; a float beyond 64 bits has none."""
+def _truncated(value: int, kind: str) -> int:
+    """Return the lower bits of an integer, as Go keeps them; a float beyond 64 bits has none."""
     value = value if -(2**63) <= value < 2**63 else -(2**63)
     bits = _BITS[kind]
     value %= 2**bits
@@ -129,6 +138,6 @@ def _wrapped(value: int, kind: str) -> int:
 
 
 def _custom(value: Any, shape: Custom) -> Any:
-    """Types with a JSON form of their own decode the value's JSON by themselves."""
+    """Convert a value to a custom type by way of its JSON, as types with an UnmarshalJSON method are."""
     text = to_text(encode_sorted(value))
     return Decoder(text).decode(parse(text), shape)

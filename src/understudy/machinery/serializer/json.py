@@ -1,13 +1,13 @@
-"""Request bodies -> canonical objects, and objects -> bytes.
+"""JSON and YAML bodies to canonical objects.
 
     obj, strict = decode_json(body, struct)     # canonical: Go's field order, unknown fields dropped, …
     encode(obj)
 
-The caller decides what strict errors (unknown and duplicate fields) mean: an error, warnings or nothing. What cannot be
-decoded is a `DecodeError` with Go's text, whatever the body is.
+The caller decides what strict errors (unknown and duplicate fields) mean: an error, warnings or nothing. A body that
+cannot be decoded raises `DecodeError` with Go's text.
 
-Two decoders do the work. `decode_value` is compiled from the types and fast, and gives up on anything unusual; `exact`
-then starts over with a tree of the body that keeps order, duplicates and spelling, and finds the right words.
+Two decoders do the work. `json_fast` is compiled from the types and gives up on anything unusual. `json_exact` then
+starts over with a tree of the body that keeps order, duplicates and spelling, and finds the right texts of errors.
 """
 
 from __future__ import annotations
@@ -41,15 +41,17 @@ __all__ = [
 
 # Escapes whose result is not what stands there: surrogates, and what a quantity (read without unescaping) may hold.
 _TELLING_ESCAPE = re.compile(r"\\u(?:[dD][89a-fA-F]|00(?:2[bdeBDE]|3[0-9]|4[57bdBD]|5[04]|6[59bdeBDE]|75))", re.ASCII)
-_SNIFFED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+_TYPE_META_GO_TYPE = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
+)
 _FOLD = {ord(char): char.lower() for char in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} | {0x17F: "s", 0x212A: "k"}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Obj:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    obj = dict(pairs)
+    if len(obj) != len(pairs):
         raise NeedsExactDecoder
-    return found
+    return obj
 
 
 def _not_json(text: str) -> NoReturn:
@@ -60,11 +62,7 @@ _loads = json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_not_json).d
 
 
 class Parsed(NamedTuple):
-    """A JSON body, parsed once: first `read_type_meta` reads what it is, then `decode_parsed` makes its object.
-
-    text   the body as text, None if only the exact decoder can read it; then there is no value
-    value  Python's, of which the decoded object keeps parts: a body is decoded once
-    """
+    """A JSON body with its parsed value. `text` and `value` are None if only the exact decoder can read it."""
 
     body: bytes
     text: str | None
@@ -72,7 +70,7 @@ class Parsed(NamedTuple):
 
 
 def parse_json(body: bytes) -> Parsed:
-    """Return a JSON body with its value. Whatever is wrong with it is told by those who read it further."""
+    """Parse a JSON body once, for all who read it. Errors are left to those who decode it."""
     try:
         text = body.decode()
         return Parsed(body, text, _loads(text))
@@ -81,12 +79,12 @@ def parse_json(body: bytes) -> Parsed:
 
 
 def decode_json(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
-    """Return the canonical object and the strict errors of a JSON body. Raises DecodeError."""
+    """Decode a JSON body. Returns the canonical object and the strict errors. Raises DecodeError."""
     return decode_parsed(parse_json(body), struct)
 
 
 def decode_parsed(parsed: Parsed, struct: Struct) -> tuple[Obj, list[str]]:
-    """Return the canonical object and the strict errors of a JSON body that is parsed already. Raises DecodeError."""
+    """Decode a parsed JSON body. Returns the canonical object and the strict errors. Raises DecodeError."""
     text = parsed.text
     try:
         if text is None or ("\\u" in text and _TELLING_ESCAPE.search(text)):
@@ -106,22 +104,23 @@ def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
 
 
 def decode_yaml(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
-    """The same for a YAML body, whose JSON is decoded (and can be sniffed: `yaml_to_json`). The first strict error is
-    the one about duplicate keys. Raises DecodeError."""
+    """Decode a YAML body, by way of JSON. Returns the canonical object and the strict errors, the one about duplicate
+    keys first. Raises DecodeError."""
     converted, duplicates = yaml_to_json(body)
     obj, strict = decode_json(converted, struct)
     return obj, duplicates + strict
 
 
 def yaml_to_json(body: bytes) -> tuple[bytes, list[str]]:
-    """The JSON of a YAML body, and the strict error about its duplicate keys, if any. Raises DecodeError."""
+    """Convert a YAML body to JSON. Returns it and the strict error about its duplicate keys, if any. Raises
+    DecodeError."""
     from understudy.machinery.golang.yaml_reader import to_json
 
     return to_json(body)
 
 
 def decode_value_fast(value: Any, struct: Struct) -> Obj | None:
-    """The canonical object of a JSON value, None if anything in it is unusual."""
+    """Return the canonical object of a parsed JSON value, or None if anything in it is unusual."""
     try:
         obj: Obj = struct_converter(struct)(value, None)
     except (NeedsExactDecoder, RecursionError):
@@ -130,56 +129,59 @@ def decode_value_fast(value: Any, struct: Struct) -> Obj | None:
 
 
 def decode_value(value: Any, struct: Struct) -> tuple[Obj, list[str]]:
-    """The canonical object and the strict errors of a JSON value that is parsed already (the result of a patch). Raises
+    """Decode a parsed JSON value, as the result of a patch. Returns the canonical object and the strict errors. Raises
     DecodeError."""
     obj = decode_value_fast(value, struct)
     return (obj, []) if obj is not None else _decode_exactly(to_text(encode(value)), struct)
 
 
 def read_type_meta(parsed: Parsed) -> tuple[str, str]:
-    """Return (apiVersion, kind) of a JSON body, "" where there is none. Names match in any case, the last one wins.
+    """Return (apiVersion, kind) of a parsed body, "" where missing (upstream: `SimpleMetaFactory.Interpret`). Raises
+    DecodeError.
 
-    Raises DecodeError."""
-    quick = _sniff_quickly(parsed.value) if parsed.text is not None else None
-    return quick or _sniff_exactly(to_text(parsed.body))
+    Field names match in any case, and the last of several wins.
+    """
+    quick = _type_meta_fast(parsed.value) if parsed.text is not None else None
+    return quick or _type_meta_exact(to_text(parsed.body))
 
 
 def type_meta_of(value: Any) -> tuple[str, str]:
-    """The same of a JSON value that is parsed already."""
-    return _sniff_quickly(value) or _sniff_exactly(to_text(encode(value)))
+    """Return (apiVersion, kind) of a parsed JSON value, "" where missing. Raises DecodeError."""
+    return _type_meta_fast(value) or _type_meta_exact(to_text(encode(value)))
 
 
-def _sniff_quickly(value: Any) -> tuple[str, str] | None:
-    """None if there is anything unusual."""
-    if not isinstance(value, dict) or any(_folded(key) for key in value):
+def _type_meta_fast(value: Any) -> tuple[str, str] | None:
+    """Return (apiVersion, kind) of a value, or None if anything about them is unusual."""
+    if not isinstance(value, dict) or any(_is_folded(key) for key in value):
         return None
     version, kind = value.get("apiVersion", ""), value.get("kind", "")
     return (version, kind) if type(version) is str and type(kind) is str else None
 
 
-def _folded(key: str) -> bool:
-    """Whether the key means kind or apiVersion, but is spelt otherwise."""
+def _is_folded(key: str) -> bool:
+    """Report whether a key means `kind` or `apiVersion` but is spelt in another case."""
     return key not in ("kind", "apiVersion") and key.translate(_FOLD) in ("kind", "apiversion")
 
 
-def _sniff_exactly(text: str) -> tuple[str, str]:
+def _type_meta_exact(text: str) -> tuple[str, str]:
+    """Return (apiVersion, kind) of a body, with the texts of Go's errors. Raises DecodeError."""
     try:
-        return _sniff_tree(parse(text))
+        return _type_meta_of_tree(parse(text))
     except DecodeError as error:
         raise DecodeError(f"couldn't get version/kind; json parse error: {error}") from error
 
 
-def _sniff_tree(tree: Node) -> tuple[str, str]:
-    found = {"apiVersion": "", "kind": ""}
-    wrong = ""
+def _type_meta_of_tree(tree: Node) -> tuple[str, str]:
+    type_meta = {"apiVersion": "", "kind": ""}
+    error_text = ""
     if tree.kind not in ("object", "null"):
-        raise DecodeError(f"json: cannot unmarshal {tree.kind} into Go value of type {_SNIFFED}")
+        raise DecodeError(f"json: cannot unmarshal {tree.kind} into Go value of type {_TYPE_META_GO_TYPE}")
     for key, node in tree.value or ():
         name = {"kind": "kind", "apiversion": "apiVersion"}.get(key.translate(_FOLD))
         if name and node.kind == "string":
-            found[name] = node.value
+            type_meta[name] = node.value
         elif name and node.kind != "null":
-            wrong = wrong or f"json: cannot unmarshal {node.kind} into Go struct field .{name} of type string"
-    if wrong:
-        raise DecodeError(wrong)
-    return found["apiVersion"], found["kind"]
+            error_text = error_text or f"json: cannot unmarshal {node.kind} into Go struct field .{name} of type string"
+    if error_text:
+        raise DecodeError(error_text)
+    return type_meta["apiVersion"], type_meta["kind"]

@@ -1,8 +1,8 @@
-"""JSON decoded into a Go struct, to the letter: errors, strict errors and duplicate fields as the real server has them.
+"""JSON decoded into a Go struct exactly as the real server does: errors, strict errors and duplicate fields included.
 
-The slow path behind `canonical`. It mirrors the fork of encoding/json that kube-apiserver uses (sigs.k8s.io/json):
+This is the slow path behind `json`. It mirrors the fork of encoding/json that kube-apiserver uses (sigs.k8s.io/json):
 names are matched by case, the first type error is reported after the whole body was seen, errors of custom types at
-once, and a field that stands twice is decoded twice, the second time into what the first one left.
+once, and a field that stands twice is decoded twice, the second time into the value of the first.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_STRICT_ERRORS = 100
 
 
 class _TypeMismatchError(DecodeError):
-    """A value of the wrong type: `what` it is, and which Go type it should have been."""
+    """A value of the wrong type (Go: `UnmarshalTypeError`): `what` it is, and the Go type it should have been."""
 
     def __init__(self, text: str, what: str, go: str) -> None:
         super().__init__(text)
@@ -32,7 +32,7 @@ class _TypeMismatchError(DecodeError):
 
 
 class Decoder:
-    """Decodes one body, once. `strict` gathers the strict errors, in their order."""
+    """Decodes one body, once. `strict` gathers the strict errors, in order."""
 
     def __init__(self, text: str, *, strict: bool = True) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class Decoder:
         self._path: list[str] = []
 
     def decode(self, node: Node, shape: Shape) -> Any:
-        """What of a shape the body has, duplicates merged, raw values with their bytes."""
+        """Decode a tree into a shape: duplicates merged, raw values with their bytes. Raises DecodeError."""
         value = self._value(node, shape, {})
         if self._saved:
             raise self._saved
@@ -57,11 +57,12 @@ class Decoder:
         return _TypeMismatchError(f"json: cannot unmarshal {what} into {where} of type {go}", what, go)
 
     def _mismatch(self, what: str, go: str, old: Any) -> Any:
-        """Remembers the first wrong type; what was there before stays."""
+        """Remember the first type error, and return the old value, which stays."""
         self._saved = self._saved or self._type_error(what, go)
         return old
 
-    def _complain(self, what: str, name: str) -> None:
+    def _add_strict_error(self, what: str, name: str) -> None:
+        """Add a strict error about a field: `what` is unknown or duplicate."""
         if not self._is_strict or len(self.strict) >= MAX_STRICT_ERRORS:
             return
         text = f"{what} field {go_quote(''.join((*self._path, self._step(name))))}"
@@ -74,7 +75,7 @@ class Decoder:
     # --- values
 
     def _value(self, node: Node, shape: Shape, old: Any, *, pointer: bool = False) -> Any:
-        """`node` decoded over `old`, the value that an earlier duplicate left, or None."""
+        """Decode `node` over `old`, the value that an earlier duplicate left, or None."""
         if node.kind == "null" and (pointer or not isinstance(shape, (Struct, Custom, Scalar))):
             return None
         if isinstance(shape, Struct):
@@ -98,10 +99,10 @@ class Decoder:
         for key, item in node.value:
             field = struct.fields.get(key)
             if field is None:
-                self._complain("unknown", key)
+                self._add_strict_error("unknown", key)
                 continue
             if key in seen:
-                self._complain("duplicate", key)
+                self._add_strict_error("duplicate", key)
             seen.add(key)
             self._struct = struct.type_name
             self._fields.append(key)
@@ -119,8 +120,8 @@ class Decoder:
         out = []
         for i, item in enumerate(node.value):
             self._path.append(f"[{i}]")
-            there = before[i] if i < len(before) else None
-            out.append(self._value(item, shape.element, there, pointer=shape.pointer))
+            old_item = before[i] if i < len(before) else None
+            out.append(self._value(item, shape.element, old_item, pointer=shape.pointer))
             self._path.pop()
         return out
 
@@ -131,7 +132,7 @@ class Decoder:
         seen: set[str] = set()
         for key, item in node.value:
             if key in seen:
-                self._complain("duplicate", key)
+                self._add_strict_error("duplicate", key)
             seen.add(key)
             self._path.append(self._step(key))
             out[key] = self._value(item, shape.value, None)
@@ -145,10 +146,10 @@ class Decoder:
             return None if shape.kind == "bytes" else old
         if shape.kind == "bytes":
             return self._bytes(node, shape, old)
-        wanted = {"string": "string", "bool": "bool"}.get(shape.kind, "number")
-        if node.kind != wanted:
+        expected = {"string": "string", "bool": "bool"}.get(shape.kind, "number")
+        if node.kind != expected:
             return self._mismatch(node.kind, shape.go, old)
-        if wanted != "number":
+        if expected != "number":
             return node.value
         value = self._float(node) if shape.kind.startswith("float") else sized_integer(node.value, shape.kind)
         return self._mismatch(f"number {node.value}", shape.go, old) if value is None else value
@@ -164,14 +165,14 @@ class Decoder:
         if node.kind != "string":
             return self._mismatch(node.kind, shape.go, old)
         text = node.value.replace("\r", "").replace("\n", "")
-        bad = base64_error_offset(node.value)
-        if bad is not None:
-            self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {bad}")
+        offset = base64_error_offset(node.value)
+        if offset is not None:
+            self._saved = self._saved or DecodeError(f"illegal base64 data at input byte {offset}")
             return old
         return b64encode(b64decode(text)).decode()
 
     def _interface(self, node: Node) -> Any:
-        """interface{}: anything goes, but duplicates are complained about."""
+        """Decode into an `interface{}`: any JSON value; only duplicate keys are errors."""
         if node.kind == "array":
             out = []
             for i, item in enumerate(node.value):
@@ -180,14 +181,14 @@ class Decoder:
                 self._path.pop()
             return out
         if node.kind == "object":
-            there: dict[str, Any] = {}
+            obj: dict[str, Any] = {}
             for key, item in node.value:
-                if key in there:
-                    self._complain("duplicate", key)
+                if key in obj:
+                    self._add_strict_error("duplicate", key)
                 self._path.append(self._step(key))
-                there[key] = self._interface(item)
+                obj[key] = self._interface(item)
                 self._path.pop()
-            return there
+            return obj
         if node.kind != "number":
             return node.value
         try:
@@ -195,7 +196,7 @@ class Decoder:
         except OverflowError:
             return self._mismatch(f"number {node.value}", "float64", None)
 
-    # --- types with a JSON form of their own: their errors end the decoding at once
+    # --- custom types, whose errors end the decoding at once
 
     def _source(self, node: Node) -> bytes:
         return to_bytes(self.text[node.start : node.end])
@@ -258,7 +259,7 @@ class Decoder:
         return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False))
 
     def _inner(self, node: Node, shape: Shape) -> Any:
-        """Decoded by a decoder of its own, which is not strict."""
+        """Decode with a decoder of its own, which is not strict, as UnmarshalJSON methods do."""
         inner = Decoder(self.text, strict=False)
         try:
             value = inner._value(node, shape, None)

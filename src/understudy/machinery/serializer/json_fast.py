@@ -1,8 +1,8 @@
-"""Parsed JSON -> canonical object, fast: what Go would encode after decoding the value into its struct and storing it.
+"""Parsed JSON to canonical objects, fast: what Go would encode after decoding the value into its struct and storing it.
 
-Fields come in Go's order, unknown ones are an exception, what is empty is left out or shown as Go's types say. Every
-struct is compiled once to a closure. Whatever is not plain sailing (a wrong type, an unknown field, raw bytes that
-cannot be found again) raises `Odd`, and `exact` takes over from the start.
+Fields come in Go's order, empty ones are left out or written as Go's types say. Every struct is compiled once to a
+closure. Anything unusual (a wrong type, an unknown field, raw bytes that cannot be found again) raises
+`NeedsExactDecoder`, and `json_exact` starts over.
 """
 
 from __future__ import annotations
@@ -21,15 +21,19 @@ from understudy.machinery.types import Obj
 
 
 class WithEmptyFields(dict[str, Any]):
-    """A struct some of whose lists or maps were empty, but not nil, before they were left out or became null: `empty`
-    has their JSON names. Only error texts that print Go values tell (`godump`), and who owns what (`patch.deep`)."""
+    """A decoded struct that remembers which of its lists and maps were sent empty (Go: non-nil, length 0), before they
+    were left out or became null.
+
+    `empty` has their JSON names. Only error texts that print Go values (`validation.dump`) and managed fields
+    (`patch.apply.go_equality`) need the difference.
+    """
 
     __slots__ = ("empty",)
 
     empty: tuple[str, ...]
 
 
-# (value, source) -> canonical value; null and what is missing are not passed to it.
+# (value, source) -> canonical value; it is not called for null and missing values.
 Converter: TypeAlias = Callable[[Any, SourceText | None], Any]
 
 _RANGES = {
@@ -38,6 +42,7 @@ _RANGES = {
 
 
 def convert_string(value: Any, source: SourceText | None) -> str:
+    """Return a string."""
     if type(value) is not str:
         if isinstance(value, str):
             return str(value)
@@ -46,6 +51,7 @@ def convert_string(value: Any, source: SourceText | None) -> str:
 
 
 def convert_boolean(value: Any, source: SourceText | None) -> bool:
+    """Return a boolean."""
     if type(value) is not bool:
         raise NeedsExactDecoder
     return value
@@ -63,13 +69,14 @@ def _integer(kind: str) -> Converter:
 
 
 def convert_float(value: Any, source: SourceText | None) -> Any:
+    """Return a float64 as `go_number` has it."""
     if type(value) is not float and type(value) is not int:
         raise NeedsExactDecoder
     return go_number(float(value))
 
 
 def convert_bytes(value: Any, source: SourceText | None) -> str:
-    """[]byte: base64, whose spare bits and line breaks do not survive."""
+    """Return the canonical base64 of a []byte: spare bits and line breaks do not survive."""
     if type(value) is not str:
         raise NeedsExactDecoder
     try:
@@ -120,7 +127,8 @@ def _int_or_string(value: Any, source: SourceText | None) -> str | int:
 
 
 def _raw(key: str) -> Converter:
-    """RawExtension under `key`; without a key it has to be raw already, or to have no text."""
+    """Return the converter of a RawExtension under `key`; without a key the value has to be raw already, or to have no
+    text."""
 
     def raw_extension(value: Any, source: SourceText | None) -> Any:
         if isinstance(value, (Raw, bool)):
@@ -135,12 +143,12 @@ def _raw(key: str) -> Converter:
 
 
 def _keep(value: Any, source: SourceText | None) -> Any:
-    """FieldsV1: read and written anew by whoever manages fields."""
+    """Return a FieldsV1 as it is: managed fields are read and written elsewhere."""
     return value
 
 
 def _schema_or(other: Converter, schema: Struct) -> Converter:
-    """JSONSchemaPropsOr…: a schema or something else."""
+    """Return the converter of a JSONSchemaPropsOr…: a schema, or what `other` converts."""
 
     def schema_or(value: Any, source: SourceText | None) -> Any:
         if type(value) is dict:
@@ -212,7 +220,7 @@ _CUSTOM_ZEROS: dict[str, Any] = {"Quantity": "0", "IntOrString": 0}
 
 
 def zero_value_of(shape: Shape) -> Callable[[], Any]:
-    """Makes what Go writes for a value of that type which was never set and is not left out."""
+    """Return a function that makes what Go writes for a value of that type which was never set and is not left out."""
     if isinstance(shape, Struct):
         return lambda: struct_converter(shape)({}, None)
     if isinstance(shape, Scalar):
@@ -223,7 +231,8 @@ def zero_value_of(shape: Shape) -> Callable[[], Any]:
 
 
 def converter_of(shape: Shape, key: str = "", pointer: bool = False) -> Converter:
-    """The converter of a shape, for a value under the JSON name `key` or behind a pointer there."""
+    """Return the converter of a shape, for a value under the JSON name `key`. `pointer`: whether the field is a
+    pointer."""
     if isinstance(shape, Struct):
         return _lazily(shape)
     if isinstance(shape, List):
@@ -239,7 +248,8 @@ def converter_of(shape: Shape, key: str = "", pointer: bool = False) -> Converte
 
 
 def _lazily(struct: Struct) -> Converter:
-    """Structs refer to each other in circles: one is compiled when its first value comes."""
+    """Return a converter that compiles its struct when the first value comes: structs refer to each other in
+    circles."""
     compiled: Converter | None = None
 
     def convert(value: Any, source: SourceText | None) -> Any:
@@ -251,13 +261,13 @@ def _lazily(struct: Struct) -> Converter:
     return convert
 
 
-# What is stored as JSON, not as protobuf: there empty lists stay lists, where they are not left out.
+# Packages whose types are stored as JSON, not as protobuf: an empty list that is not left out stays a list.
 _STORED_AS_JSON = ("k8s.io/apiextensions-apiserver/", "k8s.io/kube-aggregator/")
 
 
 @cache
 def struct_converter(struct: Struct) -> Converter:
-    """The compiled converter of a struct."""
+    """Return the compiled converter of a struct."""
     stored_as_json = struct.name.startswith(_STORED_AS_JSON)
     entries = [
         (
@@ -277,7 +287,7 @@ def struct_converter(struct: Struct) -> Converter:
         out: Obj = {}
         get = value.get
         empty: list[str] | None = None
-        for name, convert_item, left_out, hollow, missing in entries:
+        for name, convert_item, left_out, nil_if_empty, missing in entries:
             item = get(name)
             if item is None:
                 if missing is not None:
@@ -287,34 +297,34 @@ def struct_converter(struct: Struct) -> Converter:
             if item:
                 out[name] = item
                 continue
-            if hollow:
+            if nil_if_empty:
                 empty = [*(empty or ()), name]
                 item = None
             if not left_out:
                 out[name] = item
-        return _sparse(out, empty) if empty else out
+        return _with_empty_fields(out, empty) if empty else out
 
     return convert
 
 
-def _sparse(obj: Obj, empty: Iterable[str]) -> WithEmptyFields:
+def _with_empty_fields(obj: Obj, empty: Iterable[str]) -> WithEmptyFields:
     sparse = WithEmptyFields(obj)
     sparse.empty = tuple(empty)
     return sparse
 
 
-def keep_empty_fields(other: Obj, obj: Obj) -> Obj:
-    """`obj`, with the same lists and maps noted as empty as in `other`, of whose fields it is made."""
-    return _sparse(obj, other.empty) if isinstance(other, WithEmptyFields) else obj
+def keep_empty_fields(source: Obj, obj: Obj) -> Obj:
+    """Return `obj` with the note of empty fields that `source` has, of whose fields it is made."""
+    return _with_empty_fields(obj, source.empty) if isinstance(source, WithEmptyFields) else obj
 
 
 def _is_left_out(field: Field) -> bool:
-    """Whether the field is left out when it is empty: never so a struct, or what a pointer points to."""
+    """Report whether Go leaves the field out when it is empty: never a struct, nor what a pointer points to."""
     return field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map))
 
 
 def _missing(field: Field) -> Callable[[], Any] | None:
-    """Makes what stands for a field that is not set; None if it is left out."""
+    """Return a function that makes what stands for a field that is not set, or None if the field is left out."""
     nullable = field.pointer or isinstance(field.type, (List, Map)) or field.type == Scalar("bytes", "[]uint8")
     if nullable:
         return None if field.omitempty else lambda: None

@@ -1,4 +1,6 @@
-"""How a parsed value was written: the bytes of its raw parts, found again in the text."""
+"""The original bytes of raw values (RawExtension), found again in the text of a body that was parsed without
+positions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 
 class NeedsExactDecoder(Exception):  # noqa: N818  # a signal, not an error
-    """The value needs the exact decoder."""
+    """A signal of the fast decoder: the value is unusual and the exact decoder has to start over."""
 
 
 class SourceText:
@@ -19,7 +21,8 @@ class SourceText:
         self._found: dict[str, list[tuple[Any, str]]] = {}
 
     def raw(self, key: str, value: Any) -> bytes:
-        """How `value`, which stands under `key`, is written. Raises Odd if that is not clear."""
+        """Return the bytes of `value`, which stands under `key`. Raises NeedsExactDecoder if the text has equal values
+        with other bytes."""
         if key not in self._found:
             self._found[key] = list(self._occurrences(f'"{key}"'))
         spellings = {text for parsed, text in self._found[key] if parsed == value}

@@ -1,6 +1,6 @@
-"""Fields in the order in which Go's types declare them, and keys of maps sorted: the order of an answer's bytes.
+"""Fields in the order in which Go's types declare them, and map keys sorted: the order of an answer's bytes.
 
-What was decoded is in order; what defaulting and strategies set comes after it.
+Decoded objects are in order already; fields that defaulting and strategies set come last until this puts them in place.
 """
 
 from __future__ import annotations
@@ -18,61 +18,66 @@ Order = Callable[[Any], Any]
 
 
 def in_field_order(obj: Obj, struct: Struct) -> Obj:
-    """`obj` itself where nothing of it is out of order. It stays as it is."""
-    ordered: Obj = _of_struct(struct)(obj)
+    """Return `obj` with its fields in order: itself if they are. It is never edited."""
+    ordered: Obj = _struct_order(struct)(obj)
     return ordered
 
 
 @cache
-def _of_struct(struct: Struct) -> Order:
+def _struct_order(struct: Struct) -> Order:
+    """Return the function that puts objects of a struct in order."""
     nested: dict[str, Order] = {}
 
     @lru_cache(4096)
     def plan(keys: tuple[str, ...]) -> tuple[bool, tuple[str, ...], tuple[tuple[str, Order], ...]]:
-        """Of what has these fields: whether they are in order, their order, and those to look into."""
-        known = tuple(name for name in struct.fields if name in keys)
-        names = known + tuple(name for name in keys if name not in struct.fields)
+        """Return for these field names whether they are in order, the right order, and the fields to look into."""
+        declared = tuple(name for name in struct.fields if name in keys)
+        names = declared + tuple(name for name in keys if name not in struct.fields)
         return names == keys, names, tuple((name, nested[name]) for name in keys if name in nested)
 
     def order(value: Any) -> Any:
         if not value:
             return value
         in_place, names, parts = plan(tuple(value))
-        changed = {name: new for name, of in parts if (new := of(value[name])) is not value[name]} if parts else {}
+        changed = (
+            {name: new for name, order_part in parts if (new := order_part(value[name])) is not value[name]}
+            if parts
+            else {}
+        )
         if in_place and not changed:
             return value
         return keep_empty_fields(value, {name: changed.get(name, value[name]) for name in names})
 
     for field in struct.fields.values():
-        if (inner := _of(field.type)) is not None:
+        if (inner := _order_of(field.type)) is not None:
             nested[field.json] = inner
     return order
 
 
-def _of(shape: Shape) -> Order | None:
-    """None for what has nothing to put in order."""
+def _order_of(shape: Shape) -> Order | None:
+    """Return the function that puts values of a shape in order, or None if they have no order."""
     if isinstance(shape, Struct):
         return _lazily(shape)
     if isinstance(shape, List):
-        inner = _of(shape.element)
-        return inner and _of_list(inner)
-    return _of_map(_of(shape.value)) if isinstance(shape, Map) else None
+        inner = _order_of(shape.element)
+        return inner and _list_order(inner)
+    return _map_order(_order_of(shape.value)) if isinstance(shape, Map) else None
 
 
 def _lazily(struct: Struct) -> Order:
-    """Structs refer to each other in circles: what puts one in order is made when its first value comes."""
+    """Return the function for a struct, compiled when its first value comes: structs refer to each other in circles."""
     made: Order | None = None
 
     def order(value: Any) -> Any:
         nonlocal made
         if made is None:
-            made = _of_struct(struct)
+            made = _struct_order(struct)
         return made(value)
 
     return order
 
 
-def _of_list(inner: Order) -> Order:
+def _list_order(inner: Order) -> Order:
     def order(value: Any) -> Any:
         if not value:
             return value
@@ -82,7 +87,7 @@ def _of_list(inner: Order) -> Order:
     return order
 
 
-def _of_map(inner: Order | None) -> Order:
+def _map_order(inner: Order | None) -> Order:
     def order(value: Any) -> Any:
         if not value or (len(value) == 1 and not inner):
             return value

@@ -1,9 +1,9 @@
-"""Kubernetes protobuf: messages <-> canonical objects, one codec for every struct.
+"""Kubernetes protobuf: messages to canonical objects and back, one codec for every struct.
 
     decode(body, struct)      # as canonical as decode_json's result
     encode(obj, struct)       # the bytes that Go writes
 
-Field numbers come from the types, wire types follow from the shapes. As in the generated code, fields that are no
+Field numbers come from the types, wire types follow from the shapes. As in the generated Go code, fields that are not
 pointers are always written, even when zero; inlined structs are messages of their own; map keys are sorted.
 """
 
@@ -35,7 +35,7 @@ __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 
 
 def decode(body: bytes, struct: Struct) -> Obj:
-    """The canonical object of a body; apiVersion and kind are those of the envelope. Raises DecodeError."""
+    """Decode a body. Returns the canonical object, with the apiVersion and kind of the envelope. Raises DecodeError."""
     api_version, kind, message = open_envelope(body)
     try:
         obj = _message(struct).read(0, message, None)
@@ -46,23 +46,25 @@ def decode(body: bytes, struct: Struct) -> Obj:
 
 
 def read_protobuf_type_meta(body: bytes) -> tuple[str, str]:
-    """(apiVersion, kind) of a body. Raises DecodeError."""
+    """Return (apiVersion, kind) of a body. Raises DecodeError."""
     return open_envelope(body)[:2]
 
 
 def encode(obj: Obj, struct: Struct) -> bytes:
-    """The body of a canonical object, in its envelope."""
+    """Encode a canonical object as a body, in its envelope."""
     return make_envelope(obj.get("apiVersion", ""), obj.get("kind", ""), encode_message(obj, struct))
 
 
 def encode_message(obj: Obj, struct: Struct) -> bytes:
-    """A canonical object, or a part of one, without an envelope."""
+    """Encode a canonical object, or a part of one, without an envelope."""
     return _message(struct).write(obj)
 
 
 def _schema_or(shape: Custom) -> Codec:
-    """JSONSchemaPropsOr…: field 1 is the schema (for …OrBool field 2, after the boolean), the other one what else it
-    may be."""
+    """Return the codec of a JSONSchemaPropsOr….
+
+    Field 1 is the schema and field 2 the alternative; …OrBool has the boolean first and the schema second.
+    """
     assert shape.schema is not None
     schema = _lazy(shape.schema)
     if shape.name == "JSONSchemaPropsOrBool":
@@ -81,13 +83,13 @@ def _schema_or(shape: Custom) -> Codec:
     known = {1: ("Schema", (BYTES,)), 2: ("JSONSchemas", (BYTES,))}
 
     def read(number: int, data: bytes, old: Any) -> Any:
-        found: Any = None
+        value: Any = None
         for which, _, payload in read_fields(data, known, shape.name):
             if which == 1:
-                found = schema.read(0, payload, None)
+                value = schema.read(0, payload, None)
             else:
-                found = [*(found or ()), items.read(0, payload, None)]
-        return found
+                value = [*(value or ()), items.read(0, payload, None)]
+        return value
 
     def write(value: Any) -> bytes:
         if isinstance(value, list):
@@ -98,7 +100,7 @@ def _schema_or(shape: Custom) -> Codec:
 
 
 def _strings(shape: List) -> Codec:
-    """A named list of strings (ExtraValue, Verbs) is a message with the items in field 1."""
+    """Return the codec of a named list of strings (ExtraValue, Verbs): a message with the items in field 1."""
     known = {1: ("Items", (BYTES,))}
     return Codec(
         BYTES,
@@ -108,7 +110,7 @@ def _strings(shape: List) -> Codec:
 
 
 def codec_of(shape: Shape) -> Codec:
-    """The codec of a shape that is one value on the wire."""
+    """Return the codec of a shape that is one value on the wire."""
     if isinstance(shape, Struct):
         return _lazy(shape)
     if isinstance(shape, Scalar):
@@ -124,7 +126,8 @@ def codec_of(shape: Shape) -> Codec:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """How a field is read into its struct's JSON, and written from it."""
+    """The functions that read a field into its struct's JSON and write it from there, and the wire types it may
+    have."""
 
     read: Callable[[Obj, int, bytes], None]
     write: Callable[[Obj], bytes]
@@ -133,6 +136,7 @@ class _Member:
 
 @cache
 def _message(struct: Struct) -> Codec:
+    """Return the codec of a struct."""
     members = {
         field.number: _member(field)
         for field in sorted(struct.declared, key=lambda field: field.number)
@@ -155,7 +159,7 @@ def _message(struct: Struct) -> Codec:
 
 
 def _lazy(struct: Struct) -> Codec:
-    """Structs refer to each other in circles."""
+    """Return a codec that compiles its struct when the first value comes: structs refer to each other in circles."""
     return Codec(
         BYTES,
         lambda number, data, old: _message(struct).read(number, data, old),
@@ -167,10 +171,10 @@ def _tag(number: int, wire: int) -> bytes:
     return encode_varint(number << 3 | wire)
 
 
-def _framed(number: int, one: Codec) -> Callable[[Any], bytes]:
-    """Writes one value with its tag."""
-    tag, write = _tag(number, one.wire), one.write
-    if one.wire == BYTES:
+def _framed(number: int, codec: Codec) -> Callable[[Any], bytes]:
+    """Return a function that writes one value with its tag."""
+    tag, write = _tag(number, codec.wire), codec.write
+    if codec.wire == BYTES:
         return lambda value: length_delimited(tag, write(value))
     return lambda value: tag + write(value)
 
@@ -186,26 +190,26 @@ def _member(field: Field) -> _Member:
 
 
 def _inlined(field: Field) -> _Member:
-    """An inlined struct: a message on the wire, but its fields stand among the others in JSON."""
-    one = codec_of(field.type)
-    framed = _framed(field.number, one)
+    """Return the member for an inlined struct: a message on the wire, but its fields stand among the others in JSON."""
+    codec = codec_of(field.type)
+    framed = _framed(field.number, codec)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
-        one.read(number, data, obj)
+        codec.read(number, data, obj)
 
     return _Member(read, framed, (BYTES,))
 
 
 def _single_member(field: Field) -> _Member:
-    one, name = codec_of(field.type), field.json
-    framed = _framed(field.number, one)
+    codec, name = codec_of(field.type), field.json
+    framed = _framed(field.number, codec)
     optional = field.pointer or field.type == Scalar("bytes", "[]uint8")
     zero = (
         {} if isinstance(field.type, Struct) else None if isinstance(field.type, List) else zero_value_of(field.type)()
     )
 
     def read(obj: Obj, number: int, data: bytes) -> None:
-        obj[name] = one.read(number, data, obj.get(name))
+        obj[name] = codec.read(number, data, obj.get(name))
 
     def write(obj: Obj) -> bytes:
         value = obj.get(name)
@@ -213,34 +217,34 @@ def _single_member(field: Field) -> _Member:
             return b"" if optional else framed(zero)
         return framed(value)
 
-    return _Member(read, write, (one.wire,))
+    return _Member(read, write, (codec.wire,))
 
 
 def _list_member(field: Field, shape: List) -> _Member:
-    one, name = codec_of(shape.element), field.json
-    framed = _framed(field.number, one)
+    codec, name = codec_of(shape.element), field.json
+    framed = _framed(field.number, codec)
     zero: Callable[[], Any] = dict if isinstance(shape.element, Struct) else zero_value_of(shape.element)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
         items = obj.setdefault(name, [])
-        if one.wire == VARINT and data:  # packed
+        if codec.wire == VARINT and data:  # packed
             at = 0
             while at < len(data):
                 number, at = read_varint(data, at, len(data))
-                items.append(one.read(number, b"", None))
+                items.append(codec.read(number, b"", None))
             return
-        items.append(one.read(number, data, None))
+        items.append(codec.read(number, data, None))
 
     def write(obj: Obj) -> bytes:
         return b"".join([framed(zero() if item is None else item) for item in obj.get(name) or ()])
 
-    return _Member(read, write, (one.wire,) if one.wire == BYTES else (one.wire, BYTES))
+    return _Member(read, write, (codec.wire,) if codec.wire == BYTES else (codec.wire, BYTES))
 
 
 def _map_member(field: Field, shape: Map) -> _Member:
-    one, name = codec_of(shape.value), field.json
-    framed, tag = _framed(2, one), _tag(field.number, BYTES)
-    known = {1: ("key", (BYTES,)), 2: ("value", (one.wire,))}
+    codec, name = codec_of(shape.value), field.json
+    framed, tag = _framed(2, codec), _tag(field.number, BYTES)
+    known = {1: ("key", (BYTES,)), 2: ("value", (codec.wire,))}
     zero = zero_value_of(shape.value)
 
     def read(obj: Obj, number: int, data: bytes) -> None:
@@ -249,7 +253,7 @@ def _map_member(field: Field, shape: Map) -> _Member:
             if which == 1:
                 key = read_text(0, payload, None)
             else:
-                value = one.read(integer, payload, None)
+                value = codec.read(integer, payload, None)
         obj.setdefault(name, {})[key] = value
 
     def write(obj: Obj) -> bytes:

@@ -1,4 +1,4 @@
-"""Single values in Kubernetes protobuf: scalars, and the types that are small messages of their own."""
+"""Single values in Kubernetes protobuf: scalars, and the custom types that are small messages of their own."""
 
 from __future__ import annotations
 
@@ -26,8 +26,11 @@ from understudy.machinery.serializer.protobuf_wire import (
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """One value. `wire` is its wire type; read(integer, bytes, old) gives its JSON, merged into `old`, the JSON of an
-    earlier occurrence; write(JSON) gives varint, fixed or message bytes, without tag and length."""
+    """The codec of one value. `wire` is its wire type.
+
+    `read(integer, bytes, old)` returns its JSON, merged into `old`, the JSON of an earlier occurrence. `write(JSON)`
+    returns varint, fixed or message bytes, without tag and length.
+    """
 
     wire: int
     read: Callable[[int, bytes, Any], Any]
@@ -43,6 +46,7 @@ def _signed(bits: int) -> Codec:
 
 
 def read_text(number: int, data: bytes, old: Any) -> str:
+    """Decode a string; a byte that is not UTF-8 becomes U+FFFD."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -62,12 +66,12 @@ SCALARS: dict[str, Codec] = {
 }
 
 
-# --- types with a JSON form of their own: small messages
+# --- custom types: small messages
 
 
 def read_parts(data: bytes, message: str, *numbered: tuple[str, int]) -> dict[int, Any]:
-    """The fields of a small message by number, the last of each: integers or bytes. `numbered` are Go names and wire
-    types, from number 1 on."""
+    """Return the fields of a small message by number, the last of each: integers or bytes. `numbered` are Go names and
+    wire types, from number 1 on."""
     known = {number: (name, (wire,)) for number, (name, wire) in enumerate(numbered, 1)}
     return {
         number: data if known[number][1][0] == BYTES else value

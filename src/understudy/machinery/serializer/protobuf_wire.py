@@ -1,8 +1,8 @@
 """The protobuf wire format, and the envelopes that Kubernetes puts around a message.
 
-A body is `k8s\\0` and a runtime.Unknown: apiVersion, kind and the message itself. A watch sends frames: four
-bytes of length, big endian, and a WatchEvent whose object is a body again. Errors have the texts of generated Go code.
-Nothing here knows what messages mean; `protobuf` does.
+A body is `k8s\\0` and a runtime.Unknown: apiVersion, kind and the message itself. A watch sends frames: four bytes of
+length, big endian, and a WatchEvent whose object is a body again. Errors have the texts of generated Go code. Nothing
+here knows what messages mean; `protobuf` does.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NEGATIVE = "proto: negative length found during unmarshaling"
 
 
 def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """The varint at `at`, as 64 bits without sign, and where it ends."""
+    """Read the varint at `at`. Returns it as an unsigned 64-bit integer, and where it ends. Raises DecodeError."""
     value = shift = 0
     while at < end:
         byte = data[at]
@@ -36,7 +36,7 @@ def read_varint(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
-    """Begin and end of what a length at `at` announces."""
+    """Return begin and end of the bytes whose length stands at `at`."""
     size, at = read_varint(data, at, end)
     if size >= 1 << 63 or at + size >= 1 << 63:
         raise DecodeError(_NEGATIVE)
@@ -46,7 +46,7 @@ def _span(data: bytes, at: int, end: int) -> tuple[int, int]:
 
 
 def _after(data: bytes, at: int, end: int, wire: int) -> int:
-    """Where an unknown field that begins at `at` ends, groups and all."""
+    """Return where an unknown field that begins at `at` ends, groups included (gogo: `skipGenerated`)."""
     depth = 0
     while True:
         if wire == VARINT:
@@ -74,12 +74,15 @@ def _after(data: bytes, at: int, end: int, wire: int) -> int:
 def read_fields(
     data: bytes, known: Mapping[int, tuple[str, tuple[int, ...]]], message: str
 ) -> Iterator[tuple[int, int, bytes]]:
-    """(number, integer, bytes) of the fields of a message, in their order; of the two values the one that the wire type
-    has. `known` maps field numbers to the Go name and the wire types that are right; other fields are skipped."""
+    """Yield (number, integer, bytes) of the fields of a message, in order; only the one of the two values that the wire
+    type has is set.
+
+    `known` maps field numbers to the Go name and the allowed wire types; other fields are skipped. Raises DecodeError.
+    """
     at, end = 0, len(data)
     while at < end:
         tag = data[at]
-        if tag < 0x80:  # nearly always: no call for it, nor for the length below
+        if tag < 0x80:  # nearly always true; a call here, or for the length below, would cost too much
             at += 1
         else:
             tag, at = read_varint(data, at, end)
@@ -106,7 +109,8 @@ def read_fields(
 def _unexpected(
     data: bytes, at: int, end: int, tag: int, expected: tuple[str, tuple[int, ...]] | None, message: str
 ) -> int:
-    """Skips an unknown field. Raises DecodeError for one of the wrong wire type, and for what is no field at all."""
+    """Skip an unknown field, and return where it ends. Raises DecodeError for a wrong wire type and for an illegal
+    tag."""
     number, wire = (tag >> 3) & 0xFFFF_FFFF, tag & 7
     if wire == END_GROUP:
         raise DecodeError(f"proto: {message}: wiretype end group for non-group")
@@ -119,7 +123,7 @@ def _unexpected(
 
 
 def encode_varint(value: int) -> bytes:
-    """`value` as a varint; negative ones as 64 bits."""
+    """Encode an integer as a varint; negative ones as 64 bits."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while value > 0x7F:
@@ -133,7 +137,7 @@ _SMALL = tuple(encode_varint(value) for value in range(1 << 14))
 
 
 def length_delimited(tag: bytes, payload: bytes) -> bytes:
-    """A field of bytes: tag, length, payload."""
+    """Encode a field of bytes: tag, length, payload."""
     size = len(payload)
     return tag + (_SMALL[size] if size < len(_SMALL) else encode_varint(size)) + payload
 
@@ -150,7 +154,7 @@ _TYPE_META = {1: ("APIVersion", (BYTES,)), 2: ("Kind", (BYTES,))}
 
 
 def open_envelope(body: bytes) -> tuple[str, str, bytes]:
-    """(apiVersion, kind, message) of a body. Raises DecodeError."""
+    """Return (apiVersion, kind, message) of a body. Raises DecodeError."""
     if not body:
         raise DecodeError("empty data")
     if not body.startswith(MAGIC):
@@ -167,7 +171,7 @@ def open_envelope(body: bytes) -> tuple[str, str, bytes]:
 
 
 def make_envelope(api_version: str, kind: str, message: bytes) -> bytes:
-    """The body that holds a message."""
+    """Return the body that holds a message."""
     type_meta = length_delimited(b"\x0a", api_version.encode()) + length_delimited(b"\x12", kind.encode())
     return MAGIC + length_delimited(b"\x0a", type_meta) + length_delimited(b"\x12", message) + b"\x1a\x00\x22\x00"
 
@@ -176,7 +180,7 @@ def make_envelope(api_version: str, kind: str, message: bytes) -> bytes:
 
 
 def watch_frame(event: str, body: bytes) -> bytes:
-    """One frame of a watch: `event` is ADDED, MODIFIED, …, `body` an object in its envelope."""
+    """Return one frame of a watch: `event` is ADDED, MODIFIED, …, `body` an object in its envelope."""
     message = length_delimited(b"\x0a", event.encode()) + length_delimited(b"\x12", length_delimited(b"\x0a", body))
     return struct.pack(">I", len(message)) + message
 
@@ -186,7 +190,7 @@ _RAW_EXTENSION = {1: ("Raw", (BYTES,))}
 
 
 def read_watch_frames(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """(event, body) of every complete frame in `data`."""
+    """Yield (event, body) of every complete frame in `data`."""
     at = 0
     while at + 4 <= len(data):
         (size,) = struct.unpack_from(">I", data, at)

@@ -1,1 +1,1 @@
-"""What is known of every type of a release: its Go struct, its OpenAPI schema, and the kinds that there are."""
+"""Type information of a release: Go structs with their OpenAPI schemas, and the kinds that each scheme registers."""

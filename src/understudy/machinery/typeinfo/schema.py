@@ -1,15 +1,15 @@
-"""The shape of every type of a release: what decodes, prunes, merges and prints objects.
+"""The Go types of a release, with their OpenAPI schemas: the base of decoding, pruning, merging and printing objects.
 
-A type is known twice in `schemas/RELEASE`: `types.json` has it as Go declares it (order of fields, pointers, what is
-left out when empty, protobuf numbers), the OpenAPI documents have what clients are told (list types, merge keys,
-defaults). `Schemas.of(release)` joins the two, type by type, when a type is first asked for.
+`schemas/RELEASE` describes each type twice: `types.json` as Go declares it (order of fields, pointers, omitempty,
+protobuf numbers), the OpenAPI documents as clients see it (list types, merge keys, defaults). `Schemas.of(release)`
+joins the two, type by type, when a type is first asked for.
 
     schemas = Schemas.of(V1_32)
     claim = schemas.kind("resource.k8s.io", "v1beta1", "ResourceClaim")     # a Struct
     claim.fields["spec"].type.fields["devices"]                             # a Field
 
-A shape is one of Struct, List, Map, Scalar, Custom. Types refer to each other in circles (JSONSchemaProps), so that
-fields are resolved lazily.
+A shape is a Struct, List, Map, Scalar or Custom. Types refer to each other in circles (JSONSchemaProps), so fields are
+resolved lazily.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ INTERNAL = "__internal"
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """kind: string, bool, int32, int64, float64, bytes ([]uint8), interface (anything); `go` as error texts name it."""
+    """A scalar type. `kind` is string, bool, int32, int64, float64, bytes ([]uint8) or interface (any JSON value); `go`
+    is the name that error texts use."""
 
     kind: str
     go: str
@@ -36,8 +37,11 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON, …
-    `schema` is the JSONSchemaProps that a JSONSchemaPropsOr… may hold."""
+    """A type with a JSON form of its own: Time, MicroTime, Quantity, IntOrString, RawExtension, FieldsV1, JSON,
+    JSONSchemaPropsOr….
+
+    `schema` is the type of the schemas that a JSONSchemaPropsOr… may hold, None for the others.
+    """
 
     name: str
     go: str
@@ -46,29 +50,34 @@ class Custom:
 
 @dataclass(frozen=True, slots=True)
 class List:
+    """A slice type."""
+
     element: Shape
-    pointer: bool  # whether the elements are pointers: then null stays null
+    pointer: bool  # the elements are pointers, and null stays null
     named: str = ""  # the name of a named slice type
 
     @property
     def go(self) -> str:
+        """Return the Go type as error texts name it: `[]v1.Container`."""
         return self.named or f"[]{'*' if self.pointer else ''}{self.element.go}"
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
+    """A map type."""
+
     key: Scalar
     value: Shape
     named: str = ""  # the name of a named map type
 
     @property
     def go(self) -> str:
+        """Return the Go type as error texts name it: `map[string]string`."""
         return self.named or f"map[{self.key.go}]{self.value.go}"
 
 
 class Struct:
-    """A Go struct. `name` has the full package path, `go` is short (v1.Pod), `fields` are by JSON name, in Go's order;
-    those of inlined structs stand among them. `openapi` is its OpenAPI schema ({} for internal forms)."""
+    """A Go struct type. `name` has the full package path, `go` is short (`v1.Pod`)."""
 
     def __init__(self, schemas: Schemas, name: str) -> None:
         self.schemas = schemas
@@ -77,25 +86,27 @@ class Struct:
 
     @property
     def type_name(self) -> str:
-        """The name without its package: Pod."""
+        """Return the name without its package: `Pod`."""
         return self.name.rpartition(".")[2]
 
     @cached_property
     def fields(self) -> dict[str, Field]:
+        """Return the fields by JSON name, in Go's order; the fields of inlined structs stand among them."""
         return {field.json: field for field in self.schemas._fields(self.name)}
 
     @cached_property
     def declared(self) -> list[Field]:
-        """The fields as Go declares them: an inlined struct is one field, without a JSON name."""
+        """Return the fields as Go declares them: an inlined struct is one field, without a JSON name."""
         return self.schemas._fields(self.name, flat=False)
 
     @cached_property
     def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI schema of the type; {} for internal types, which have none."""
         return self.schemas.openapi_of(self.name)
 
     @cached_property
     def has_raw_extension(self) -> bool:
-        """Whether anything in it is a RawExtension, whose bytes are kept as they came."""
+        """Report whether a RawExtension is anywhere below, whose bytes are kept as they were sent."""
         seen: set[str] = set()
         todo: list[Shape] = [self]
         while todo:
@@ -118,8 +129,11 @@ Shape: TypeAlias = Scalar | Custom | List | Map | Struct
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One field of a struct. `number` is its protobuf field number (0: none), `openapi` its property's schema:
-    `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`, `-patch-merge-key`, `-patch-strategy`, `default`, …"""
+    """One field of a struct.
+
+    `number` is its protobuf field number (0: none). `openapi` is the schema of its property: `x-kubernetes-list-type`,
+    `-list-map-keys`, `-map-type`, `-patch-merge-key`, `-patch-strategy`, `default`, …
+    """
 
     go_name: str
     json: str
@@ -131,44 +145,49 @@ class Field:
 
     @property
     def list_type(self) -> str:
+        """Return atomic, set or map; atomic if the schema does not say."""
         return str(self.openapi.get("x-kubernetes-list-type", "atomic"))
 
     @property
     def map_keys(self) -> list[str]:
+        """Return the keys that identify an element of a list of type map."""
         return list(self.openapi.get("x-kubernetes-list-map-keys", ()))
 
     @property
     def merge_key(self) -> str:
+        """Return the `patchMergeKey` of strategic merge patches, "" if there is none."""
         return str(self.openapi.get("x-kubernetes-patch-merge-key", ""))
 
     @property
     def patch_strategies(self) -> list[str]:
+        """Return the `patchStrategy` of strategic merge patches: merge, replace, retainKeys, or several of them."""
         text = self.openapi.get("x-kubernetes-patch-strategy", "")
         return text.split(",") if text else []
 
 
 def short_name(name: str) -> str:
-    """v1.Pod of k8s.io/api/core/v1.Pod; names without a package stay as they are."""
+    """Return `v1.Pod` for `k8s.io/api/core/v1.Pod`; names without a package stay as they are."""
     return name.rpartition("/")[2]
 
 
 def openapi_name(name: str) -> str:
-    """io.k8s.api.core.v1.Pod of k8s.io/api/core/v1.Pod."""
+    """Return `io.k8s.api.core.v1.Pod` for `k8s.io/api/core/v1.Pod`."""
     host, _, rest = name.partition("/")
     return ".".join(reversed(host.split("."))) + "." + rest.replace("/", ".")
 
 
 def read_release_file(release: Version, name: str) -> Any:
-    """The content of `schemas/RELEASE/NAME`."""
+    """Return the content of the JSON file `schemas/RELEASE/NAME`."""
     return orjson.loads((resources.files("understudy.schemas") / str(release) / name).read_bytes())
 
 
 class Schemas:
-    """Every type of one release."""
+    """Every Go type of one release."""
 
     @staticmethod
     @lru_cache
     def of(release: Version) -> Schemas:
+        """Return the types of a release, which are loaded once."""
         return Schemas(release)
 
     def __init__(self, release: Version) -> None:
@@ -180,67 +199,70 @@ class Schemas:
         self._read_documents: set[str] = set()
 
     def kind(self, group: str, version: str, kind: str) -> Struct:
-        """The type of a kind. Raises KeyError for one that the release does not know."""
+        """Return the type of a kind; `version` may be `__internal`. Raises KeyError if the release does not know it."""
         return self.struct(self._types["kinds"][f"{group}/{version}/{kind}"])
 
     def has_kind(self, group: str, version: str, kind: str) -> bool:
+        """Report whether the release knows a kind."""
         return f"{group}/{version}/{kind}" in self._types["kinds"]
 
     def struct(self, name: str) -> Struct:
-        """A struct by its full Go name."""
-        found = self._structs.get(name)
-        if found is None:
+        """Return a struct by its full Go name. Raises KeyError."""
+        struct = self._structs.get(name)
+        if struct is None:
             if name not in self._types["structs"]:
                 raise KeyError(name)
-            found = self._structs[name] = Struct(self, name)
-        return found
+            struct = self._structs[name] = Struct(self, name)
+        return struct
 
-    def structs(self, prefix: str, plain: str) -> list[str]:
-        """The full names of the structs called `plain` in the packages whose path begins with `prefix`."""
-        return [name for name in self._types["structs"] if name.startswith(prefix) and name.endswith(f".{plain}")]
+    def structs(self, prefix: str, type_name: str) -> list[str]:
+        """Return the full names of the structs called `type_name` in the packages whose path begins with `prefix`."""
+        return [name for name in self._types["structs"] if name.startswith(prefix) and name.endswith(f".{type_name}")]
 
     def document(self, group: str, version: str) -> dict[str, Any]:
-        """The schemas of a group-version's OpenAPI document, by OpenAPI name."""
+        """Return the schemas of a group-version's OpenAPI document, by OpenAPI name."""
         path = f"apis__{group}__{version}" if group else f"api__{version}"
         schemas: dict[str, Any] = read_release_file(self.release, f"openapi/{path}.json")["components"]["schemas"]
         return schemas
 
     def openapi_of(self, name: str) -> dict[str, Any]:
-        """The OpenAPI schema of a Go type, {} where none is published."""
-        wanted = openapi_name(name)
-        if wanted not in self._openapi:
+        """Return the OpenAPI schema of a Go type, {} if none is published."""
+        schema_name = openapi_name(name)
+        if schema_name not in self._openapi:
             for group, version in self._documents_for(name):
                 key = f"{group}/{version}"
                 if key not in self._read_documents:
                     self._read_documents.add(key)
                     self._openapi.update(self.document(group, version))
-        return self._openapi.get(wanted, {})
+        return self._openapi.get(schema_name, {})
 
     def _documents_for(self, name: str) -> list[tuple[str, str]]:
-        """The documents in which a type can stand: its own group-version's; core/v1 for what all share."""
+        """Return the group-versions whose OpenAPI documents may hold a type: those of its own package, or core/v1 for
+        shared types."""
         package = name.rpartition(".")[0]
-        found = self._packages.get(package)
-        if found is None:
+        documents = self._packages.get(package)
+        if documents is None:
             return [] if package.startswith("k8s.io/kubernetes/") else [("", "v1")]
-        return found
+        return documents
 
     @cached_property
     def _packages(self) -> dict[str, list[tuple[str, str]]]:
-        """{Go package: group-versions} of the documents there are."""
+        """Return {Go package: group-versions that have an OpenAPI document}."""
         folder = resources.files("understudy.schemas") / str(self.release) / "openapi"
-        there = {item.name.removesuffix(".json") for item in folder.iterdir()}
+        published = {item.name.removesuffix(".json") for item in folder.iterdir()}
         packages: dict[str, list[tuple[str, str]]] = {}
         for key, name in self._types["kinds"].items():
             group, version, _ = key.split("/")
             path = f"apis__{group}__{version}" if group else f"api__{version}"
             package = name.rpartition(".")[0]
-            if path in there and not package.startswith("k8s.io/apimachinery/"):
+            if path in published and not package.startswith("k8s.io/apimachinery/"):
                 gv = (group, version)
                 if gv not in packages.setdefault(package, []):
                     packages[package].append(gv)
         return packages
 
     def _fields(self, name: str, *, flat: bool = True) -> list[Field]:
+        """Return the fields of a struct. `flat`: whether those of inlined structs stand among them."""
         properties = self.openapi_of(name).get("properties", {})
         out: list[Field] = []
         for go_name, json, flags, type_name, number in self._types["structs"][name]:
@@ -256,7 +278,7 @@ class Schemas:
         return out
 
     def shape(self, type_name: str) -> Shape:
-        """The shape of a Go type that is not a pointer."""
+        """Return the shape of a Go type that is not a pointer."""
         if type_name == "[]uint8":
             return Scalar("bytes", "[]uint8")
         if type_name.startswith("[]"):
@@ -269,9 +291,9 @@ class Schemas:
                 raise TypeError(f"a map with keys of {key}")
             return Map(key_shape, self.shape(value.removeprefix("*")))
         if type_name in self._custom:
-            package, _, plain = type_name.rpartition(".")
-            schema = self.struct(f"{package}.JSONSchemaProps") if plain.startswith("JSONSchemaProps") else None
-            return Custom(plain, short_name(type_name), schema)
+            package, _, short = type_name.rpartition(".")
+            schema = self.struct(f"{package}.JSONSchemaProps") if short.startswith("JSONSchemaProps") else None
+            return Custom(short, short_name(type_name), schema)
         if type_name in self._types["structs"]:
             return self.struct(type_name)
         named = self._types["scalars"].get(type_name)

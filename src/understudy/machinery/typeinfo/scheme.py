@@ -1,8 +1,8 @@
-"""What an object says it is: whether the server knows that kind, and whether it can become the one that is wanted.
+"""Kinds that a body may name: whether they are registered, and whether they convert to the kind that is expected.
 
-The real server decodes into whatever a body names, in any API group, and converts afterwards, from one Go type to
-another by way of their internal form. It keeps three registries of types ("schemes"), which its errors name: one for
-nearly everything, one each for the servers of custom resource definitions and of API services.
+The real server decodes a body into the Go type of the kind that it names, in any API group, and then converts it by way
+of the internal type. It keeps three registries of types (`runtime.Scheme`), which its errors name: one for nearly
+everything, and one each for the servers of custom resource definitions and of API services.
 """
 
 from __future__ import annotations
@@ -34,13 +34,14 @@ _META_KINDS = frozenset(
         "WatchEvent",
     )
 )
-# Kinds of versions that are not served any more, which have the fields of one that is.
+# Kinds in versions that are not served any more, and the version with the same fields.
 _UNSERVED = {GroupVersionKind("policy", "v1beta1", "Eviction"): GroupVersionKind("policy", "v1", "Eviction")}
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"))
 
 
 def gvk_with_defaults(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
-    """What an object says it is, with what it does not say taken from `default`. Raises DecodeError."""
+    """Return the kind that a body names, with the missing parts taken from `default` (upstream: `gvkWithDefaults`).
+    Raises DecodeError."""
     if api_version.count("/") > 1:
         raise DecodeError(f"unexpected GroupVersion string: {api_version}")
     group, version = split_api_version(api_version)
@@ -51,47 +52,51 @@ def gvk_with_defaults(api_version: str, kind: str, default: GroupVersionKind) ->
 
 def decode_registered(
     schemas: Schemas,
-    sent: GroupVersionKind,
-    wanted: GroupVersionKind,
+    gvk: GroupVersionKind,
+    expected: GroupVersionKind,
     decode: Callable[[Struct], tuple[Obj, list[str]]],
-    source: Callable[[], str],
+    text: Callable[[], str],
 ) -> tuple[Obj, list[str]]:
-    """What `decode` makes of an object in the type that it says it is, which converts to the wanted kind. `source` is
-    its text. Raises DecodeError."""
-    if sent == wanted:
-        return decode(schemas.kind(*wanted))
-    if not sent.version:
-        raise DecodeError(f"Object 'apiVersion' is missing in '{source()}'")
-    struct = _registered(schemas, sent, wanted.group)
+    """Decode an object as the kind that it names, which must convert to the expected kind. Raises DecodeError.
+
+    Returns the object and its strict errors, as `decode` returns them for a type. `text` returns the text of the
+    object, for error messages.
+    """
+    if gvk == expected:
+        return decode(schemas.kind(*expected))
+    if not gvk.version:
+        raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
+    struct = _registered(schemas, gvk, expected.group)
     if struct is None:
-        version = f"version {go_quote(sent.api_version)}"
-        if sent.version == INTERNAL:
-            version = f"the internal version of group {go_quote(sent.group)}"
-        scheme = _OWN.get(wanted.group, _MAIN)
-        raise DecodeError(f'no kind {go_quote(sent.kind)} is registered for {version} in scheme "{scheme}"')
+        version = f"version {go_quote(gvk.api_version)}"
+        if gvk.version == INTERNAL:
+            version = f"the internal version of group {go_quote(gvk.group)}"
+        scheme = _OWN.get(expected.group, _MAIN)
+        raise DecodeError(f'no kind {go_quote(gvk.kind)} is registered for {version} in scheme "{scheme}"')
     result = decode(struct)
-    hub, internal = sent._replace(version=INTERNAL), schemas.kind(wanted.group, INTERNAL, wanted.kind)
+    hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:
         raise DecodeError(f"converting ({struct.go}) to ({internal.go}): unknown conversion")
     return result
 
 
-def _registered(schemas: Schemas, sent: GroupVersionKind, server: str) -> Struct | None:
-    """The type of a kind in the scheme that an API group is served by."""
-    if sent.kind in _UNVERSIONED:
-        return schemas.kind("", "v1", sent.kind)
-    sent = _UNSERVED.get(sent, sent)
-    if not schemas.has_kind(*sent) or sent.group in _OWN.keys() - {server}:
+def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct | None:
+    """Return the type of a kind in the scheme of the server of an API group, None if it is not registered there."""
+    if gvk.kind in _UNVERSIONED:
+        return schemas.kind("", "v1", gvk.kind)
+    gvk = _UNSERVED.get(gvk, gvk)
+    if not schemas.has_kind(*gvk) or gvk.group in _OWN.keys() - {server}:
         return None
-    struct = schemas.kind(*sent)
-    everywhere = sent.group == "" and struct.name.startswith("k8s.io/apimachinery/")
-    return struct if server not in _OWN or sent.group == server or everywhere else None
+    struct = schemas.kind(*gvk)
+    everywhere = gvk.group == "" and struct.name.startswith("k8s.io/apimachinery/")
+    return struct if server not in _OWN or gvk.group == server or everywhere else None
 
 
 def decode_delete_options(schemas: Schemas, api_version: str, kind: str, decode: Callable[[Struct], Obj]) -> Obj:
-    """Return what `decode` makes of the body of a DELETE. Its scheme knows kinds of meta/v1 only.
+    """Decode the body of a DELETE, whose scheme only knows kinds of meta/v1. Raises DecodeError.
 
-    DeleteOptions of any version will do, and a body need not say what it is. Raises DecodeError."""
+    DeleteOptions of any version are accepted, and a body need not name its kind.
+    """
     if api_version.count("/") > 1:
         raise DecodeError(f"unexpected GroupVersion string: {api_version}")
     kind = kind or "DeleteOptions"

@@ -90,7 +90,7 @@ def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> N
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
-    there = type_of(w.struct()).added(w.live)
+    there = type_of(w.struct()).added_fields(w.live)
     for owned in decode(w.live["metadata"].get("managedFields")).values():
         assert list(iterate(difference(owned.fields, there))) == []
 
@@ -151,7 +151,7 @@ def test_changes_are_what_tells_two_values_apart(world: Any, kind: str, data: st
     w = world(version, kind)
     old, new = (w.form(data.draw(some(parts)), "") for _ in range(2))
     struct_type = type_of(w.struct())
-    before, after = struct_type.added(old), struct_type.added(new)
+    before, after = struct_type.added_fields(old), struct_type.added_fields(new)
     changed, removed = compare(struct_type, old, new)
     assert compare(struct_type, old, old) == ({}, {})
     assert difference(changed, after) == {}

@@ -58,7 +58,7 @@ def _document(form: Any, body: bytes, current: Current) -> Sent:
 
     def shown() -> str:
         in_order = decode_value(current.live, struct)[0]  # of Go's fields
-        return encode(form.apply(form.as_written(body), in_order)).decode("utf-8", "surrogateescape")
+        return encode(form.apply(form.parse_as_written(body), in_order)).decode("utf-8", "surrogateescape")
 
     def decode(struct: Struct) -> tuple[Obj, list[str]]:
         return decode_value(result, struct)
@@ -90,8 +90,8 @@ def strategic_patch(body: bytes, current: Current) -> Sent:
     try:
         obj, unknown = unstructured.from_unstructured(result, struct)
     except DecodeError as why:
-        raise _unusable(current, patch.left(), str(why)) from None
-    _report(patch.strict_errors + unknown, current, patch.left)
+        raise _unusable(current, patch.printed(), str(why)) from None
+    _report(patch.strict_errors + unknown, current, patch.printed)
     return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.kind)
 
 

@@ -1,7 +1,7 @@
-"""DER, read as Go's encoding/asn1 reads it into its types, with the texts of its errors.
+"""DER, parsed as Go's encoding/asn1 parses it into its types, with the texts of its errors.
 
-A shape says what is expected: `read(data, sequence("tbsCertificateRequest", INTEGER, ANY, …))` answers a Value, whose
-`parts` are those of a sequence. Errors are ValueErrors.
+A Shape describes the expected type: `read(data, sequence("tbsCertificateRequest", INTEGER, ANY, …))` returns a Value
+with one part per field. Errors are ValueErrors.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ NULL = b"\x05\x00"
 
 
 class Header(NamedTuple):
-    """`start`: where the content begins."""
+    """The tag and length of an element (Go: `tagAndLength`). `class_` is 0 for universal tags, 2 for context-specific
+    ones; `start` is where the content begins."""
 
-    of: int  # class: 0 universal, 2 context-specific
+    class_: int
     tag: int
     compound: bool
     length: int
@@ -31,18 +32,23 @@ class Header(NamedTuple):
 
 @dataclass(frozen=True)
 class Shape:
-    """`name`: of the Go type; `tag`: the universal one, None for any; `context`: the tag that stands in its place."""
+    """An expected type: `name` of the Go type, `tag` the universal tag (None for any), `context` the context-specific
+    tag that stands in its place.
+
+    `parts` are the fields of a sequence, `element` is the type of the elements of a SEQUENCE OF or SET OF.
+    """
 
     name: str
     tag: int | None
     parts: tuple[Shape, ...] = ()
-    many: Shape | None = None  # of a sequence's or set's elements
+    element: Shape | None = None
     context: int | None = None
     optional: bool = False
 
     @property
     def compound(self) -> bool:
-        return bool(self.parts or self.many)
+        """Report whether the content is made of elements."""
+        return bool(self.parts or self.element)
 
 
 INTEGER, OID, BITS = Shape("int", 2), Shape("ObjectIdentifier", 6), Shape("BitString", 3)
@@ -50,13 +56,14 @@ ANY, OPTIONAL = Shape("RawValue", None), Shape("RawValue", None, optional=True)
 
 
 def sequence(name: str, *parts: Shape) -> Shape:
-    """A Go struct: its fields one after the other."""
+    """Return the shape of a Go struct: its fields one after the other."""
     return Shape(name, 16, parts)
 
 
 @dataclass
 class Value:
-    """`whole` with header, `content` without; of a bit string its bytes."""
+    """A parsed element: `whole` with its header, `content` without it (for a bit string, its bytes), `parts` of a
+    sequence or set."""
 
     whole: bytes
     content: bytes
@@ -75,7 +82,7 @@ def _structure(text: str) -> ValueError:
 
 
 def header(data: bytes, offset: int) -> Header:
-    """What stands before the content of the element at an offset, which is inside of the data."""
+    """Parse the header of the element at an offset, which is inside of the data. Raises ValueError."""
     first = data[offset]
     offset += 1
     tag = first & 0x1F
@@ -119,7 +126,7 @@ def _length(data: bytes, offset: int) -> tuple[int, int]:
 
 
 def read(data: bytes, shape: Shape) -> tuple[Value, bytes]:
-    """A value and what follows it."""
+    """Parse the first element of `data`. Returns it and the rest of the data. Raises ValueError."""
     value, end = _read(data, 0, shape)
     return value, data[end:]
 
@@ -129,35 +136,35 @@ def _read(data: bytes, offset: int, shape: Shape) -> tuple[Value, int]:
         if shape.optional:
             return ABSENT, offset
         raise _syntax("sequence truncated")
-    found = header(data, offset)
+    actual = header(data, offset)
     expected = shape.tag if shape.context is None else shape.context
-    wanted = (0 if shape.context is None else _CONTEXT, expected, shape.compound)
-    if expected is not None and (found.of, found.tag, found.compound) != wanted:
-        raise _mismatch(expected, found, shape)
-    end = found.start + found.length
+    expected_header = (0 if shape.context is None else _CONTEXT, expected, shape.compound)
+    if expected is not None and (actual.class_, actual.tag, actual.compound) != expected_header:
+        raise _mismatch(expected, actual, shape)
+    end = actual.start + actual.length
     if end > len(data):
         raise _syntax("data truncated")
-    value = Value(data[offset:end], data[found.start : end], [])
+    value = Value(data[offset:end], data[actual.start : end], [])
     _fill(value, shape)
     return value, end
 
 
-def _mismatch(expected: int, found: Header, shape: Shape) -> ValueError:
-    compound, tag = str(found.compound).lower(), "<nil>" if shape.context is None else "0xc000000000"
-    told = f"{{class:{found.of} tag:{found.tag} length:{found.length} isCompound:{compound}}}"
+def _mismatch(expected: int, actual: Header, shape: Shape) -> ValueError:
+    compound, tag = str(actual.compound).lower(), "<nil>" if shape.context is None else "0xc000000000"
+    actual_text = f"{{class:{actual.class_} tag:{actual.tag} length:{actual.length} isCompound:{compound}}}"
     parameters = _PARAMETERS.format(optional=str(shape.optional).lower(), tag=tag)
-    return _structure(f"tags don't match ({expected} vs {told}) {parameters} {shape.name} @{found.start}")
+    return _structure(f"tags don't match ({expected} vs {actual_text}) {parameters} {shape.name} @{actual.start}")
 
 
 def _fill(value: Value, shape: Shape) -> None:
     content = value.content
-    if shape.many:
-        value.parts = list(_elements(content, shape.many))
+    if shape.element:
+        value.parts = list(_elements(content, shape.element))
     elif shape.parts:
         offset = 0
         for part in shape.parts:
-            found, offset = _read(content, offset, part)
-            value.parts.append(found)
+            part_value, offset = _read(content, offset, part)
+            value.parts.append(part_value)
     elif shape.tag == INTEGER.tag:
         _check_integer(content)
     elif shape.tag == OID.tag and not content:
@@ -167,13 +174,13 @@ def _fill(value: Value, shape: Shape) -> None:
 
 
 def _elements(content: bytes, shape: Shape) -> Iterator[Value]:
-    """The elements of a sequence or set; first all are looked at from outside."""
+    """Parse the elements of a sequence or set. Like Go, it checks the headers of all of them first."""
     offset = 0
     while offset < len(content):
-        found = header(content, offset)
-        if shape.tag is not None and (found.of, found.tag, found.compound) != (0, shape.tag, shape.compound):
+        head = header(content, offset)
+        if shape.tag is not None and (head.class_, head.tag, head.compound) != (0, shape.tag, shape.compound):
             raise _structure("sequence tag mismatch")
-        offset = found.start + found.length
+        offset = head.start + head.length
         if offset > len(content):
             raise _syntax("truncated sequence")
     offset = 0

@@ -1,4 +1,4 @@
-"""PEM blocks, as Go's encoding/pem finds them: text around them is skipped, and so is a block that is broken."""
+"""PEM blocks as Go's encoding/pem finds them: text around them is skipped, and so is a broken block."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 # The last BEGIN before an END counts. A line may end in spaces. Every line with a colon that follows BEGIN is a header,
-# if need be END itself; after headers there is a line, if need be an empty one.
+# even END itself; the headers are followed by a line, which may be empty.
 _BLOCK = re.compile(
     rb"^-----BEGIN (?P<type>[^\n]*?)-----[ \t\r]*\n"
     rb"(?P<headers>(?:[^\n:]*:[^\n]*\n)++)?+(?(headers)(?!-----END ))"
@@ -21,7 +21,7 @@ _SPACES = re.compile(rb"[ \t\r\n]")
 
 
 class Block(NamedTuple):
-    """`headers`: whether there are any."""
+    """A PEM block. `headers`: whether it has any."""
 
     type: str
     headers: bool
@@ -29,10 +29,10 @@ class Block(NamedTuple):
 
 
 def blocks(text: bytes) -> Iterator[Block]:
-    """Every block of a text, in its order."""
-    for found in _BLOCK.finditer(text):
+    """Yield every block of a text, in order."""
+    for match in _BLOCK.finditer(text):
         try:
-            data = base64.b64decode(_SPACES.sub(b"", found["data"]), validate=True)
+            data = base64.b64decode(_SPACES.sub(b"", match["data"]), validate=True)
         except binascii.Error:
             continue
-        yield Block(found["type"].decode(errors="replace"), bool(found["headers"]), data)
+        yield Block(match["type"].decode(errors="replace"), bool(match["headers"]), data)

@@ -1,6 +1,6 @@
-"""Certificate requests (PKCS#10) and certificates, as far as Go's crypto/x509 refuses them.
+"""Certificate requests (PKCS#10) and certificates, checked as far as Go's crypto/x509 checks them.
 
-Of a certificate neither key nor extensions are read. What is wrong is a ValueError with Go's text.
+Neither the key nor the extensions of a certificate are read. Errors are ValueErrors with Go's text.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from understudy.machinery.golang.x509.der import ANY, BITS, INTEGER, NULL, OID, 
 
 _ALGORITHM = sequence("AlgorithmIdentifier", OID, OPTIONAL)
 _KEY = sequence("publicKeyInfo", _ALGORITHM, BITS)
-_ATTRIBUTES = Shape("", 16, many=ANY, context=0)
+_ATTRIBUTES = Shape("", 16, element=ANY, context=0)
 _REQUEST = sequence(
     "certificateRequest",
     sequence("tbsCertificateRequest", INTEGER, ANY, _KEY, _ATTRIBUTES),
@@ -23,14 +23,14 @@ _REQUEST = sequence(
 _NAME = Shape(
     "RDNSequence",
     16,
-    many=Shape("RelativeDistinguishedNameSET", 17, many=sequence("AttributeTypeAndValue", OID, ANY)),
+    element=Shape("RelativeDistinguishedNameSET", 17, element=sequence("AttributeTypeAndValue", OID, ANY)),
 )
 _SEQUENCE, _SET = 0x30, 0x31  # the first byte of an element
 _RSA_KEY = sequence("pkcs1PublicKey", ANY, ANY)
 
 
 def _oid(text: str) -> bytes:
-    """The content of an object identifier."""
+    """Return the DER content of an object identifier such as "2.5.4.10"."""
     first, second, *rest = map(int, text.split("."))
     out = bytes([first * 40 + second])
     for number in rest:
@@ -43,7 +43,7 @@ def _oid(text: str) -> bytes:
 
 ORGANIZATION = _oid("2.5.4.10")
 _RSA, _EC, _ED25519 = _oid("1.2.840.113549.1.1.1"), _oid("1.2.840.10045.2.1"), _oid("1.3.101.112")
-# {curve: (its name, bytes of a coordinate)}
+# {curve: (name, bytes of a coordinate)}
 _CURVES = {
     _oid("1.3.132.0.33"): ("P224", 28),
     _oid("1.2.840.10045.3.1.7"): ("P256", 32),
@@ -51,7 +51,7 @@ _CURVES = {
     _oid("1.3.132.0.35"): ("P521", 66),
 }
 _GO_KEYS = {_RSA: "*rsa.PublicKey", _EC: "*ecdsa.PublicKey", _ED25519: "ed25519.PublicKey"}
-# {signature: (name of the key's algorithm, the key's, hash)}
+# {signature algorithm: (name of the key's algorithm, its object identifier, hash)}
 _SIGNATURES = {
     _oid("1.2.840.113549.1.1.4"): ("RSA", _RSA, "MD5"),
     _oid("1.2.840.113549.1.1.5"): ("RSA", _RSA, "SHA1"),
@@ -74,8 +74,11 @@ _UNSUPPORTED = "x509: cannot verify signature: algorithm unimplemented"
 
 @dataclass(frozen=True)
 class Request:
-    """A certificate request: who asks, with which key. `signed` and `key` are in DER, `algorithm` and `key_algorithm`
-    are the contents of object identifiers."""
+    """A certificate request (Go: `x509.CertificateRequest`).
+
+    `organizations` are those of the subject. `signed` and `key` are in DER; `algorithm` and `key_algorithm` are the
+    contents of object identifiers.
+    """
 
     organizations: list[str]
     signed: bytes
@@ -86,11 +89,12 @@ class Request:
 
 
 def parse_request(data: bytes) -> Request:
-    """Of DER. The signature is another matter: `check_signature`."""
-    found, rest = der.read(data, _REQUEST)
+    """Parse a certificate request in DER (Go: `ParseCertificateRequest`). Raises ValueError. The signature is checked
+    by `check_signature`."""
+    request, rest = der.read(data, _REQUEST)
     if rest:
         raise ValueError("asn1: syntax error: trailing data")
-    signed, algorithm, signature = found.parts
+    signed, algorithm, signature = request.parts
     _, subject, key, _ = signed.parts
     _check_key(key)
     names, rest = der.read(subject.whole, _NAME)
@@ -108,8 +112,8 @@ def parse_request(data: bytes) -> Request:
 
 
 def _text(attribute: Value) -> str:
-    found = der.header(attribute.parts[1].whole, 0)
-    return attribute.parts[1].whole[found.start :].decode(errors="replace")
+    value_header = der.header(attribute.parts[1].whole, 0)
+    return attribute.parts[1].whole[value_header.start :].decode(errors="replace")
 
 
 def _check_key(key: Value) -> None:
@@ -139,7 +143,7 @@ def _check_ec(parameters: Value, data: bytes, key: bytes) -> None:
     name, size = _CURVES[parameters.content]
     if data[:1] != b"\x04" or len(data) != 1 + 2 * size:
         raise ValueError("ecdsa: invalid uncompressed public key")
-    if not _usable(key):
+    if not _can_be_loaded(key):
         raise ValueError(f"{name} point not on curve")
 
 
@@ -150,8 +154,8 @@ def _check_ed25519(parameters: Value, data: bytes) -> None:
         raise ValueError("x509: wrong Ed25519 public key size")
 
 
-def _usable(key: bytes) -> bool:
-    """Whether a key can be loaded."""
+def _can_be_loaded(key: bytes) -> bool:
+    """Report whether a public key in DER can be loaded."""
     from cryptography.hazmat.primitives.serialization import load_der_public_key
 
     try:
@@ -162,16 +166,16 @@ def _usable(key: bytes) -> bool:
 
 
 def check_signature(request: Request) -> None:
-    """Raises ValueError for a signature that is not made with the request's own key."""
+    """Raise ValueError for a signature that was not made with the request's own key (Go: `CheckSignature`)."""
     if request.algorithm not in _SIGNATURES or request.key_algorithm not in _GO_KEYS:
         raise ValueError(_UNSUPPORTED)
     name, expected, digest = _SIGNATURES[request.algorithm]
     if digest == "MD5":
         raise ValueError("x509: cannot verify signature: insecure algorithm MD5-RSA")
     if expected != request.key_algorithm:
-        found = _GO_KEYS[request.key_algorithm]
+        actual = _GO_KEYS[request.key_algorithm]
         raise ValueError(
-            f"x509: signature algorithm specifies an {name} public key, but have public key of type {found}"
+            f"x509: signature algorithm specifies an {name} public key, but have public key of type {actual}"
         )
     if not _verified(request, digest):
         raise ValueError(_FAILURES[expected])
@@ -197,7 +201,7 @@ def _verified(request: Request, digest: str) -> bool:
 
 
 def parse_certificates(data: bytes) -> int:
-    """How many certificates follow each other in DER."""
+    """Return how many certificates follow each other in DER (Go: `ParseCertificates`). Raises ValueError."""
     count = 0
     while data:
         data = _after_certificate(data)
@@ -206,21 +210,22 @@ def parse_certificates(data: bytes) -> int:
 
 
 def ca_bundle_error(text: bytes) -> str:
-    """Why there is no certificate in the PEM blocks of a text, "" where there is one."""
+    """Return why a text has no certificate in its PEM blocks, "" if it has one."""
     reason = "unable to parse bytes as PEM block"
     for block in pem.blocks(text):
         if block.type != "CERTIFICATE" or block.headers:
             continue
         try:
             parse_certificates(block.data)
-        except ValueError as why:
-            reason = f"failed to parse certificate: {why}"
+        except ValueError as error:
+            reason = f"failed to parse certificate: {error}"
         else:
             return ""
     return reason
 
 
 def _after_certificate(data: bytes) -> bytes:
+    """Check the first certificate in DER, and return what follows it. Raises ValueError."""
     whole, rest = _element(data, _SEQUENCE, "malformed certificate")
     signed, outer = _element(whole, _SEQUENCE, "malformed tbs certificate")
     if signed[:1] == b"\xa0":
@@ -229,11 +234,11 @@ def _after_certificate(data: bytes) -> bytes:
     inner, signed = _element(signed, _SEQUENCE, "malformed signature algorithm identifier")
     if _element(outer, _SEQUENCE, "malformed algorithm identifier")[0] != inner:
         raise ValueError("x509: inner and outer signature algorithm identifiers don't match")
-    # Go calls the subject an issuer, too.
-    for missing in ("malformed issuer", "malformed validity", "malformed issuer", "malformed spki"):
-        found, signed = _element(signed, _SEQUENCE, missing)
-        if missing == "malformed issuer":
-            _check_name(found)
+    # Go's text for a malformed subject says issuer as well.
+    for problem in ("malformed issuer", "malformed validity", "malformed issuer", "malformed spki"):
+        content, signed = _element(signed, _SEQUENCE, problem)
+        if problem == "malformed issuer":
+            _check_name(content)
     return rest
 
 
@@ -246,22 +251,23 @@ def _check_version(signed: bytes) -> bytes:
 
 
 def _check_name(names: bytes) -> None:
-    wrong = "invalid RDNSequence"
+    problem = "invalid RDNSequence"
     while names:
-        name, names = _element(names, _SET, wrong)
+        name, names = _element(names, _SET, problem)
         while name:
-            attribute, name = _element(name, _SEQUENCE, f"{wrong}: invalid attribute")
-            _, value = _element(attribute, 0x06, f"{wrong}: invalid attribute type")
+            attribute, name = _element(name, _SEQUENCE, f"{problem}: invalid attribute")
+            _, value = _element(attribute, 0x06, f"{problem}: invalid attribute type")
             if not value:
-                raise ValueError(f"x509: {wrong}: invalid attribute value")
+                raise ValueError(f"x509: {problem}: invalid attribute value")
 
 
-def _element(data: bytes, tag: int, missing: str) -> tuple[bytes, bytes]:
-    """The content of the first element and what follows it."""
+def _element(data: bytes, tag: int, problem: str) -> tuple[bytes, bytes]:
+    """Return the content of the first element, and what follows it. Raises ValueError with `missing` if it has another
+    tag."""
     try:
         if data[:1] != bytes([tag]):
             raise ValueError
         value, rest = der.read(data, ANY)
     except ValueError:
-        raise ValueError(f"x509: {missing}") from None
+        raise ValueError(f"x509: {problem}") from None
     return value.content, rest

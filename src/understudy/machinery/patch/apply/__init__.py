@@ -1,1 +1,3 @@
-"""Server-side apply and `metadata.managedFields`: who owns which field (upstream: `structured-merge-diff`)."""
+"""Server-side apply and `metadata.managedFields`: which manager owns which field (upstream:
+`apimachinery/pkg/util/managedfields`).
+"""

@@ -1,11 +1,11 @@
-"""Server-side apply: a manager states all the fields that it wants, and owns those.
+"""Server-side apply: a manager sends all the fields that it wants to set, and owns those.
 
     new = apply(live, patch, struct=…, api_version="v1", manager="kubectl", force=False, …)
 
-What others own with another value is a conflict (409, one cause per field) unless the manager forces it; what it no
-longer states and nobody else owns is removed; several managers may own a field while they agree on its value. Rules:
-https://kubernetes.io/docs/reference/using-api/server-side-apply/ and KEP-555. Nothing here knows of requests, stores or
-validation beyond the schema.
+A field that another manager owns with another value is a conflict (409, one cause per field) unless the manager forces
+it. A field that the manager sends no longer and nobody else owns is removed. Several managers may own a field while
+they agree on its value. Rules: https://kubernetes.io/docs/reference/using-api/server-side-apply/ and KEP-555. Nothing
+here knows requests, stores or any validation but that by the schema.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ from understudy.machinery.typeinfo.schema import List, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
-KUBECTL = "kubectl"  # whose applies take over from its own client-side ones
+KUBECTL = "kubectl"  # its server-side applies take over fields of its client-side ones
 
 
 class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
-    """Fields that others own with another value."""
+    """Fields that other managers own with another value, by manager (upstream: `merge.Conflicts`)."""
 
     def __init__(self, fields: dict[Manager, Set]) -> None:
         super().__init__(fields)
         self.fields = fields
 
     def status(self) -> StatusError:
-        """The 409, one cause per field."""
+        """Return the 409, with one cause per field."""
         causes, lines = [], []
         for manager in sorted(self.fields, key=Manager.identity):
             lines.append(f"conflicts with {manager.text()}:")
@@ -61,10 +61,10 @@ class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
                 message = f"conflict with {manager.text()}"
                 causes.append({"reason": "FieldManagerConflict", "message": message, "field": text})
         if len(causes) == 1:
-            said = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+            summary = f"1 conflict: {causes[0]['message']}: {causes[0]['field']}"
         else:
-            said = f"{len(causes)} conflicts: " + "\n".join(lines)
-        return apply_conflict(f"Apply failed with {said}", causes)
+            summary = f"{len(causes)} conflicts: " + "\n".join(lines)
+        return apply_conflict(f"Apply failed with {summary}", causes)
 
 
 def apply(
@@ -81,12 +81,16 @@ def apply(
     convert: Convert,
     duplicates: Sequence[str] = (),
 ) -> Obj:
-    """The new object in the form of `api_version`, complete, with its managed fields; `live` itself if it is as it was.
-    `live` is None where the object is created. `duplicates` are keys of the patch's text that strict field validation
-    refuses: it does so only if the rest goes well.
+    """Return the object after an apply, complete and in the form of `api_version`, with its managed fields; `live`
+    itself if nothing changes.
+
+    `live` is None if the object is created. `reset` are paths that the endpoint cannot change (upstream:
+    `ResetFields`). `duplicates` are keys of the patch's text that strict field validation refuses: only if the rest
+    goes well.
 
     Raises StatusError: 409 for conflicts; 400 for a patch of another type, or with managedFields; 500 (without a
-    reason) for one that does not fit the schema."""
+    reason) for a patch that does not fit the schema.
+    """
     _check_type(patch, struct, api_version)
     request = ApplyRequest(Updater(struct, api_version, reset, convert), patch, manager, subresource, now)
     new = request.run(live, force)
@@ -99,20 +103,20 @@ def apply(
 
 
 def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
-    """The patch must say that it is of the request's type."""
-    sent, kind = patch.get("apiVersion"), patch.get("kind")
-    sent = sent if isinstance(sent, str) else ""
+    """Raise StatusError 400 unless the patch names the kind and API version of the request."""
+    sent_version, kind = patch.get("apiVersion"), patch.get("kind")
+    sent_version = sent_version if isinstance(sent_version, str) else ""
     kind = kind if isinstance(kind, str) else ""
-    if sent.count("/") > 1:
-        sent = kind = ""
-    gvk = GroupVersionKind(*split_api_version(sent), kind)
+    if sent_version.count("/") > 1:
+        sent_version = kind = ""
+    gvk = GroupVersionKind(*split_api_version(sent_version), kind)
     if gvk != GroupVersionKind(*split_api_version(api_version), struct.type_name):
         raise bad_request(f"invalid object type: {_type_text(gvk)}")
 
 
-def _are_entries(sent: Any, struct: Struct) -> bool:
-    """Whether managed fields can be read; what cannot is left to the schema."""
-    if not isinstance(sent, list):
+def _can_be_decoded(managed_fields: Any, struct: Struct) -> bool:
+    """Report whether a patch's managedFields can be decoded; if not, the check against the schema refuses them."""
+    if not isinstance(managed_fields, list):
         return False
     metadata = struct.fields["metadata"].type
     assert isinstance(metadata, Struct)
@@ -120,7 +124,7 @@ def _are_entries(sent: Any, struct: Struct) -> bool:
     assert isinstance(entries, List)
     assert isinstance(entries.element, Struct)
     try:
-        for entry in sent:
+        for entry in managed_fields:
             unstructured.from_unstructured(entry, entries.element)
     except DecodeError:
         return False
@@ -132,25 +136,26 @@ def _type_text(gvk: GroupVersionKind) -> str:
 
 
 class ApplyRequest:
-    """One application of a patch."""
+    """One application of a patch by one manager."""
 
-    def __init__(self, update: Updater, patch: Obj, manager: str, subresource: str, now: str) -> None:
-        self.update = update
+    def __init__(self, updater: Updater, patch: Obj, manager: str, subresource: str, now: str) -> None:
+        self.updater = updater
         self.patch = patch
         self.manager = managers.apply_manager(manager, subresource)
         self.now = now
-        self.kind = type_of(update.struct)
-        self.type_text = _type_text(GroupVersionKind(*split_api_version(update.api_version), update.struct.type_name))
+        self.kind = type_of(updater.struct)
+        self.type_text = _type_text(GroupVersionKind(*split_api_version(updater.api_version), updater.struct.type_name))
 
     def run(self, live: Obj | None, force: bool) -> Obj:
-        current = live if live is not None else new_empty_object(self.update.struct, self.update.api_version)
+        """Return the new object with its managed fields, or `live` if nothing changes. Raises StatusError."""
+        current = live if live is not None else new_empty_object(self.updater.struct, self.updater.api_version)
         try:
-            known = managers.decode(current["metadata"].get("managedFields"))
-        except InvalidEntry as why:
-            raise unknown_error(f"failed to decode managed fields: {why}") from None
+            managed = managers.decode(current["metadata"].get("managedFields"))
+        except InvalidEntry as error:
+            raise unknown_error(f"failed to decode managed fields: {error}") from None
         start = without_managed_fields(current)
         try:
-            new, after = self._applied_or_taken_over(start, self._tracked(live, known), force)
+            new, after = self._apply_or_take_over(start, self._with_first_owner(live, managed), force)
         except Conflicts as conflicts:
             raise conflicts.status() from None
         new = self._with_annotation(new)
@@ -159,91 +164,103 @@ class ApplyRequest:
             new = {**new, "metadata": {**new["metadata"], "managedFields": entries}}
         return live if live is not None and ignore_timestamps(live, new) == live else new
 
-    def _tracked(self, live: Obj | None, known: ManagedFields) -> ManagedFields:
-        """What is there before the first apply belongs to a manager of that name."""
-        if known or live is None:
-            return known
-        before = managers.update_manager(BEFORE_FIRST_APPLY, self.update.api_version, self.manager.subresource)
+    def _with_first_owner(self, live: Obj | None, managed: ManagedFields) -> ManagedFields:
+        """Return the owners, and let `before-first-apply` own all fields of an object that has none."""
+        if managed or live is None:
+            return managed
+        before = managers.update_manager(BEFORE_FIRST_APPLY, self.updater.api_version, self.manager.subresource)
         try:
-            return self.update.owners(None, live, {}, before, self.now)
-        except InvalidValue as why:
-            raise unknown_error(f"failed to create manager for existing fields: {why}") from None
+            return self.updater.update(None, live, {}, before, self.now)
+        except InvalidValue as error:
+            raise unknown_error(f"failed to create manager for existing fields: {error}") from None
 
-    def _applied_or_taken_over(self, live: Obj, known: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
-        """kubectl has no conflicts over what it last applied on the client's side."""
+    def _apply_or_take_over(self, live: Obj, managed: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
+        """Apply the patch. kubectl may take over, without conflicts, the fields that it last applied on the client's
+        side."""
         try:
-            return self.applied(live, known, force)
+            return self.apply(live, managed, force)
         except Conflicts as conflicts:
             if self.manager.name != KUBECTL:
                 raise
-            allowed = last_applied.allowed_conflicts(live, self.update.api_version, self.kind)
+            allowed = last_applied.allowed_conflicts(live, self.updater.api_version, self.kind)
             if allowed is None:
                 raise
-            left = {manager: difference(fields, allowed) for manager, fields in conflicts.fields.items()}
-            if any(left.values()):
-                raise Conflicts({manager: fields for manager, fields in left.items() if fields}) from None
-            return self.applied(live, known, True)
+            remaining = {manager: difference(fields, allowed) for manager, fields in conflicts.fields.items()}
+            if any(remaining.values()):
+                raise Conflicts({manager: fields for manager, fields in remaining.items() if fields}) from None
+            return self.apply(live, managed, True)
 
-    def applied(self, live: Obj, known: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
-        """The new object without managed fields, `live` itself if nothing changes, and the owners. Raises Conflicts."""
+    def apply(self, live: Obj, managed: ManagedFields, force: bool) -> tuple[Obj, ManagedFields]:
+        """Return the new object without managed fields, or `live` itself if nothing changes, and the owners. Raises
+        Conflicts.
+
+        Upstream: `merge.Updater.Apply`.
+        """
         self._check_patch()
-        known = self.update.reconciled(live, known)
-        last = known.get(self.manager)
-        wanted = self.update.kept(to_field_set(self.kind, self.patch))
-        mine = VersionedSet(wanted, self.update.api_version, last.time if last else "")
+        managed = self.updater.reconcile(live, managed)
+        previous = managed.get(self.manager)
+        applied_fields = self.updater.without_reset_fields(to_field_set(self.kind, self.patch))
+        own = VersionedSet(applied_fields, self.updater.api_version, previous.time if previous else "")
         new = merge(self.kind, live, self.patch)
-        new = prune(self.update, new, {**known, self.manager: mine}, mine, last)
-        after = self._take(live, new, {m: owned for m, owned in known.items() if m != self.manager}, force)
+        new = prune(self.updater, new, {**managed, self.manager: own}, own, previous)
+        after = self._update_others(live, new, {m: owned for m, owned in managed.items() if m != self.manager}, force)
         unchanged = equals(live, new)
-        mine = mine.with_fields(difference(wanted, NEVER_OWNED))
-        if mine.fields:
-            time = mine.time if unchanged else self.now
-            after[self.manager] = VersionedSet(mine.fields, mine.api_version, time)
-        return (live if unchanged else self._decoded(new)), after
+        own = own.with_fields(difference(applied_fields, NEVER_OWNED))
+        if own.fields:
+            time = own.time if unchanged else self.now
+            after[self.manager] = VersionedSet(own.fields, own.api_version, time)
+        return (live if unchanged else self._to_canonical(new)), after
 
     def _check_patch(self) -> None:
+        """Raise StatusError for a patch with managedFields (400) or one that does not fit the schema (500)."""
         metadata = self.patch.get("metadata")
-        if isinstance(metadata, dict) and _are_entries(metadata.get("managedFields"), self.update.struct):
+        if isinstance(metadata, dict) and _can_be_decoded(metadata.get("managedFields"), self.updater.struct):
             raise bad_request("metadata.managedFields must be nil")
         try:
             validate(self.kind, self.patch)
-        except InvalidValue as why:
-            raise unknown_error(f"failed to create typed patch object ({self._named()}): {why}") from None
+        except InvalidValue as error:
+            raise unknown_error(f"failed to create typed patch object ({self._object_text()}): {error}") from None
 
-    def _take(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
-        """The owners among the others after the change. Raises Conflicts for what would be taken from them."""
-        changed, removed = self.update.changes(live, new, self.update.api_version) or ({}, {})
+    def _update_others(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
+        """Return what other managers own after the change. Raises Conflicts for fields that would be taken from
+        them."""
+        changed, removed = self.updater.compare(live, new, self.updater.api_version) or ({}, {})
         if not force:
-            conflicts = {m: fields for m, owned in others.items() if (fields := self._taken(live, new, owned, changed))}
+            conflicts = {
+                m: fields
+                for m, owned in others.items()
+                if (fields := self._conflicting_fields(live, new, owned, changed))
+            }
             if conflicts:
                 raise Conflicts(conflicts)
-        return self.update.without(others, live, new, changed, removed)
+        return self.updater.remove_from_owners(others, live, new, changed, removed)
 
-    def _taken(self, live: Obj, new: Obj, owned: VersionedSet, changed: Set) -> Set:
-        if owned.api_version != self.update.api_version:
-            changed = (self.update.changes(live, new, owned.api_version) or ({}, {}))[0]
+    def _conflicting_fields(self, live: Obj, new: Obj, owned: VersionedSet, changed: Set) -> Set:
+        """Return the fields of another manager that the patch changes, compared in that manager's API version."""
+        if owned.api_version != self.updater.api_version:
+            changed = (self.updater.compare(live, new, owned.api_version) or ({}, {}))[0]
         return intersection(owned.fields, changed)
 
-    def _decoded(self, new: Obj) -> Obj:
-        """The object in its canonical form, as converting it gives: opaque parts are spelt anew."""
+    def _to_canonical(self, new: Obj) -> Obj:
+        """Return the object in canonical form; its opaque parts are encoded again. Raises StatusError 500."""
         try:
-            obj, _ = unstructured.from_unstructured(new, self.update.struct)
-        except DecodeError as why:
+            obj, _ = unstructured.from_unstructured(new, self.updater.struct)
+        except DecodeError as error:
             raise unknown_error(
-                f"failed to convert new object ({self._named()}) to proper version: "
-                f"unable to convert unstructured object to {self.type_text}: {why}"
+                f"failed to convert new object ({self._object_text()}) to proper version: "
+                f"unable to convert unstructured object to {self.type_text}: {error}"
             ) from None
-        spelt: Obj = rewrite_raw(obj, encode_sorted) if self.update.struct.has_raw_extension else obj
-        return spelt
+        rewritten: Obj = rewrite_raw(obj, encode_sorted) if self.updater.struct.has_raw_extension else obj
+        return rewritten
 
     def _with_annotation(self, new: Obj) -> Obj:
-        """kubectl's own record of what it last applied is kept up, as long as there is one."""
+        """Return the object with kubectl's last-applied annotation up to date, if it has one."""
         if self.manager.name != KUBECTL:
             return new
         return last_applied.with_updated_annotation(new, self.patch)
 
-    def _named(self) -> str:
-        """The patch's namespace, name and type, as errors name it."""
+    def _object_text(self) -> str:
+        """Return the patch's namespace, name and type, as errors print them."""
         metadata: Any = self.patch.get("metadata")
         metadata = metadata if isinstance(metadata, dict) else {}
         names = (metadata.get("namespace"), metadata.get("name"))

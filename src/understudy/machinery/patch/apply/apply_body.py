@@ -17,8 +17,11 @@ _DUPLICATES = "yaml: unmarshal errors:\n  "
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """`duplicates`: keys that come twice, `line 7: key "yaml" already set in map`, as a warning each or, with strict
-    field validation, for `apply.apply` to refuse. One of the two lists is empty, or both."""
+    """A parsed apply request.
+
+    Duplicate keys (`line 7: key "yaml" already set in map`) are `warnings` by default; with strict field validation
+    they are `duplicates`, for `apply.apply` to refuse; with fieldValidation=Ignore they are dropped.
+    """
 
     obj: Obj
     warnings: list[str]
@@ -26,15 +29,15 @@ class Patch:
 
 
 def parse(body: bytes, validation: str = "Warn") -> Patch:
-    """`validation` is the request's fieldValidation. Raises StatusError 400."""
+    """Parse an apply request. `validation` is the request's fieldValidation. Raises StatusError 400."""
     try:
-        value, twice = _value(body)
-    except DecodeError as why:
-        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {why}") from None
+        value, duplicates = _value(body)
+    except DecodeError as error:
+        raise bad_request(f"error decoding YAML: error converting YAML to JSON: {error}") from None
     if value is not None and not isinstance(value, dict):
         unusable = f"json: cannot unmarshal {bodies.kind_of(value)} into Go value of type map[string]interface {{}}"
         raise bad_request(f"error decoding YAML: error unmarshaling JSON: while decoding JSON: {unusable}")
-    return Patch(value or {}, twice if validation == "Warn" else [], twice if validation == "Strict" else [])
+    return Patch(value or {}, duplicates if validation == "Warn" else [], duplicates if validation == "Strict" else [])
 
 
 def _value(body: bytes) -> tuple[Any, list[str]]:
@@ -60,7 +63,7 @@ def _integer(text: str) -> int | float:
 
 
 def _number(text: str) -> int | float:
-    """Return the number that Go's YAML and JSON make of a literal: an int64 if it is whole, else a float64."""
+    """Return a number as Go's YAML and JSON leave it: whole ones are integers."""
     value = float(text)
     if isinf(value):
         raise ValueError(text)  # to YAML it is a string

@@ -1,4 +1,5 @@
-"""kubectl's annotation of what it applied last, on the client's side: its server-side applies take over from there.
+"""kubectl's annotation with the configuration that it last applied on the client's side, which server-side apply takes
+over.
 
 https://kubernetes.io/docs/reference/using-api/server-side-apply/#migration-between-client-side-and-server-side-apply
 """
@@ -19,7 +20,10 @@ MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
 def allowed_conflicts(live: Obj, api_version: str, kind: StructType) -> Set | None:
-    """The fields of the annotation that are live as it says; None without a usable one."""
+    """Return the fields that the annotation sets to their live values, or None without a usable annotation.
+
+    kubectl may take these over without a conflict (upstream: `allowedConflictsFromLastApplied`).
+    """
     text = (live["metadata"].get("annotations") or {}).get(ANNOTATION)
     if not text:
         return None
@@ -36,7 +40,8 @@ def allowed_conflicts(live: Obj, api_version: str, kind: StructType) -> Set | No
 
 
 def with_updated_annotation(obj: Obj, patch: Obj) -> Obj:
-    """`obj` with its annotation, if it has one, saying what the patch says; without it if that makes it too long."""
+    """Return `obj` with the annotation, if it has one, set to the patch; without the annotation if that makes it too
+    long."""
     annotations = obj["metadata"].get("annotations") or {}
     if not annotations.get(ANNOTATION):
         return obj

@@ -1,14 +1,14 @@
-"""metadata.managedFields: who owns which field of an object, kept up on every create, update and patch.
+"""metadata.managedFields: which manager owns which field, kept up to date on every create, update and patch.
 
-    owners = on_update(live, new, struct=…, api_version="v1", manager="kubectl", …)     # of the new object
+    owners = update_managed_fields(live, new, struct=…, api_version="v1", manager="kubectl", …)     # of the new object
 
-What a write changes or adds becomes its manager's, whoever had it; what it removes is nobody's any more. One that
-changes nothing leaves the owners as they are, times included. The rules are those of
+A manager owns the fields that its write changes or adds, whoever owned them before; nobody owns the fields that it
+removes. A write that changes nothing leaves the owners as they are, times included. The rules are those of
 k8s.io/apimachinery/pkg/util/managedfields. They hold for every kind that has metadata; for the scale subresource see
-`scale`.
+`scale_handler`.
 
 Objects are in the form of the request's version, complete as they are served (`status: {}`, nulls), before fields are
-reset and gated ones dropped: so the sender may come to own fields that are not stored.
+reset and disabled ones dropped: so the sender may come to own fields that are not stored.
 """
 
 from __future__ import annotations
@@ -36,12 +36,13 @@ from understudy.machinery.typeinfo.schema import Struct
 from understudy.machinery.types import Obj, split_api_version
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
-Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its API version, another) to the other's form
+Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its version, another) -> other form
 
 MAX_UPDATE_MANAGERS = 10
 ANCIENT_CHANGES = "ancient-changes"
 
-# What nobody owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
+# Fields that nobody owns (upstream: `stripSet`), see
+# https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management
 NEVER_OWNED = new_set(
     ("apiVersion",),
     ("kind",),
@@ -63,9 +64,9 @@ NEVER_OWNED = new_set(
 )
 
 
-def no_conversion(obj: Obj, source: str, wanted: str) -> Obj | None:
-    """The conversion of a kind that has one version."""
-    return obj if source == wanted else None
+def no_conversion(obj: Obj, source: str, target: str) -> Obj | None:
+    """Return `obj` if it is in the target version, else None: the conversion of a kind with a single version."""
+    return obj if source == target else None
 
 
 def update_managed_fields(
@@ -80,15 +81,18 @@ def update_managed_fields(
     reset: Paths,
     convert: Convert,
 ) -> list[Obj]:
-    """The managedFields of `new`, which takes the place of `live` (None: it is created). [] is none.
+    """Return the managedFields of `new`, which replaces `live` (None: it is created); [] if it has none (upstream:
+    `FieldManager.Update`).
 
-    `new` may bring managedFields of its own: `[]` and `[{}]` clear them; broken ones, none at all, and those that come
-    through a subresource count as the live ones. A `live` that has none stays without."""
+    `new` may bring managedFields of its own: `[]` and `[{}]` clear them; malformed or missing ones, and those that come
+    through a subresource, count as the live ones. A `live` object without managedFields stays without. `reset` are
+    paths that the endpoint cannot change.
+    """
     before = starting_owners(live, new, subresource)
     if not before and live is not None:
         return []
     try:
-        after = Updater(struct, api_version, reset, convert).owners(
+        after = Updater(struct, api_version, reset, convert).update(
             live, new, before, managers.update_manager(manager, api_version, subresource), now
         )
     except InvalidValue:
@@ -97,7 +101,8 @@ def update_managed_fields(
 
 
 def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFields:
-    """The owners that a write starts from."""
+    """Return the owners that a write starts from: those of the sent managedFields if they count, else those of the live
+    object."""
     stored = live["metadata"].get("managedFields") if live else None
     sent = new["metadata"].get("managedFields") if not subresource else None
     if not sent or sent == stored:
@@ -112,37 +117,40 @@ def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFiel
 
 
 class Updater:
-    """How ownership moves when an object changes. Of one request."""
+    """Computes how ownership moves when one request changes an object (upstream: `merge.Updater`)."""
 
     def __init__(self, struct: Struct, api_version: str, reset: Paths, convert: Convert) -> None:
         self.struct = struct
         self.api_version = api_version
-        self.reset = _paths(reset)
+        self.reset = _reset_fields(reset)
         self._convert = convert
 
-    def owners(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
-        """The owners after `manager` has made `new` of `live`. Raises InvalidValue."""
-        old = without_managed_fields(live) if live is not None else _nothing(self.struct, self.api_version)
+    def update(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
+        """Return the owners after `manager` has replaced `live` by `new` (upstream: `Updater.Update`). Raises
+        InvalidValue."""
+        old = without_managed_fields(live) if live is not None else _empty_object(self.struct, self.api_version)
         new = without_managed_fields(new)
-        before = self.reconciled(old, before)
-        changed, removed = self.changes(old, new, self.api_version) or ({}, {})
-        after = self.without(before, old, new, changed, removed)
-        taken = difference(self.kept(changed), NEVER_OWNED)
-        if taken:
+        before = self.reconcile(old, before)
+        changed, removed = self.compare(old, new, self.api_version) or ({}, {})
+        after = self.remove_from_owners(before, old, new, changed, removed)
+        changed_fields = difference(self.without_reset_fields(changed), NEVER_OWNED)
+        if changed_fields:
             previous = after.get(manager)
-            fields = union(taken, previous.fields) if previous else taken
+            fields = union(changed_fields, previous.fields) if previous else changed_fields
             after[manager] = VersionedSet(fields, self.api_version, now)
         return after
 
-    def without(self, before: ManagedFields, old: Obj, new: Obj, changed: Set, removed: Set) -> ManagedFields:
-        """What others keep when `changed` is taken from them and `removed` is gone; those left with nothing go too."""
-        known: dict[str, tuple[Set, Set] | None] = {self.api_version: (changed, removed)}
+    def remove_from_owners(
+        self, before: ManagedFields, old: Obj, new: Obj, changed: Set, removed: Set
+    ) -> ManagedFields:
+        """Return the owners without the fields in `changed` and `removed`; a manager left with no field is dropped."""
+        changes_by_version: dict[str, tuple[Set, Set] | None] = {self.api_version: (changed, removed)}
         after: ManagedFields = {}
         for owner, owned in before.items():
             version = owned.api_version
-            if version not in known:
-                known[version] = self.changes(old, new, version)
-            change = known[version]
+            if version not in changes_by_version:
+                changes_by_version[version] = self.compare(old, new, version)
+            change = changes_by_version[version]
             if change is None:
                 continue
             fields = owned.fields
@@ -154,18 +162,24 @@ class Updater:
                 after[owner] = owned.with_fields(fields)
         return after
 
-    def changes(self, old: Obj, new: Obj, version: str) -> tuple[Set, Set] | None:
-        """What is changed and what is removed, in the form of a version; None if the version is gone."""
+    def compare(self, old: Obj, new: Obj, version: str) -> tuple[Set, Set] | None:
+        """Return the fields that are changed or added, and those that are removed, in the form of a version; None if
+        the version is gone."""
         struct = self.struct_of(version)
         before, after = self.convert(old, version), self.convert(new, version)
         if struct is None or before is None or after is None:
             return None
         changed, removed = compare(type_of(struct), before, after)
-        return self.kept(union(changed, go_differences(struct, before, after))), self.kept(removed)
+        return self.without_reset_fields(
+            union(changed, go_differences(struct, before, after))
+        ), self.without_reset_fields(removed)
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
-        """`obj`, which has no managed fields, in the form of a version; None if that is gone. Another one is complete
-        as if it had been decoded: what is null becomes empty, fields that are always written come back."""
+        """Return `obj`, which has no managed fields, in the form of a version, or None if that is gone.
+
+        In another version it is complete as if it had been decoded: nulls become empty, fields that are always written
+        come back.
+        """
         source = obj["apiVersion"]
         if version == source:
             return obj
@@ -174,11 +188,11 @@ class Updater:
             return None
         try:
             return decode_value({**converted, "apiVersion": version}, struct)[0]
-        except DecodeError as why:
-            raise InvalidValue(str(why)) from None
+        except DecodeError as error:
+            raise InvalidValue(str(error)) from None
 
     def struct_of(self, version: str) -> Struct | None:
-        """The type of the kind in an API version."""
+        """Return the type of the kind in an API version, None if that is gone."""
         if version == self.api_version:
             return self.struct
         try:
@@ -186,8 +200,11 @@ class Updater:
         except KeyError:
             return None
 
-    def reconciled(self, live: Obj, before: ManagedFields) -> ManagedFields:
-        """Owners of what the schema, since or for others than the one who said so, counts as one field own that."""
+    def reconcile(self, live: Obj, before: ManagedFields) -> ManagedFields:
+        """Collapse owned paths into fields that the schema treats as atomic (upstream: `ReconcileFieldSetWithSchema`).
+
+        The schema may have changed since an entry was written. Entries that come from the store unchanged are skipped.
+        """
         after: ManagedFields = {}
         for owner, owned in before.items():
             if owned.source is not None:
@@ -200,8 +217,8 @@ class Updater:
                 )
         return after
 
-    def kept(self, fields: Set) -> Set:
-        """Without the fields that the request cannot change."""
+    def without_reset_fields(self, fields: Set) -> Set:
+        """Return the fields that the request can change."""
         return recursive_difference(fields, self.reset) if self.reset and fields else fields
 
 
@@ -210,12 +227,12 @@ def _unless_same(fields: Set, other: Set) -> Set:
 
 
 @lru_cache(maxsize=256)
-def _paths(paths: Paths) -> Set:
+def _reset_fields(paths: Paths) -> Set:
     return new_set(*paths)
 
 
 def without_managed_fields(obj: Obj) -> Obj:
-    """`obj` without its managed fields."""
+    """Return `obj` without its managed fields (upstream: `RemoveObjectManagedFields`)."""
     metadata = obj["metadata"]
     if "managedFields" not in metadata:
         return obj
@@ -224,16 +241,17 @@ def without_managed_fields(obj: Obj) -> Obj:
 
 
 def new_empty_object(struct: Struct, api_version: str) -> Obj:
-    """What an object of that type is before anything is set: the fields that Go always writes."""
+    """Return an object of a type before anything is set: the fields that Go always writes."""
     obj: Obj = struct_converter(struct)({}, None)
     return {"apiVersion": api_version, "kind": struct.type_name, **obj}
 
 
-_nothing = lru_cache(maxsize=1024)(new_empty_object)  # to compare with, not to hand out
+_empty_object = lru_cache(maxsize=1024)(new_empty_object)  # only to compare with: shared, never returned
 
 
 def cap_update_managers(after: ManagedFields) -> ManagedFields:
-    """At most ten updaters: of more, the oldest of each API version become one, `ancient-changes`."""
+    """Limit updaters to ten: of more, the oldest of each API version become one, `ancient-changes` (upstream:
+    `capUpdateManagers`)."""
     updaters = [manager for manager in after if manager.operation == managers.UPDATE]
     excess = len(updaters) - MAX_UPDATE_MANAGERS
     if excess <= 0:
@@ -253,24 +271,25 @@ def cap_update_managers(after: ManagedFields) -> ManagedFields:
         if bucket not in after:
             after[bucket] = after.pop(first[version])
         after[bucket] = VersionedSet(union(owned.fields, after[bucket].fields), version, owned.time)
-        del after[manager]  # were it the bucket itself, as when times tie, it goes: so in the real server
+        del after[manager]  # even if it is the bucket itself, as when times tie: so does the real server
         excess -= 1
     return after
 
 
 def ignore_timestamps(old: Obj, new: Obj) -> Obj:
-    """`new`, with the times of `old` in its managed fields if nothing else tells the two apart."""
+    """Return `new` with the managed fields of `old` if only their times differ (upstream:
+    `ignoreManagedFieldsTimestampsTransformer`)."""
     before, after = old["metadata"].get("managedFields"), new["metadata"].get("managedFields")
     if not before or not after or len(before) != len(after) or before == after:
         return new
-    if not all(_timeless(a) == _timeless(b) for a, b in zip(before, after, strict=True)):
+    if not all(_without_time(a) == _without_time(b) for a, b in zip(before, after, strict=True)):
         return new
     if not equals(without_managed_fields(old), without_managed_fields(new)):
         return new
     return {**new, "metadata": {**new["metadata"], "managedFields": before}}
 
 
-def _timeless(entry: Obj) -> dict[str, Any]:
+def _without_time(entry: Obj) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
 
 

@@ -1,4 +1,4 @@
-"""The name of a field manager: who a change of an object is put down to."""
+"""The name of a field manager, to whom the changes of a request are attributed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ MAX_BYTES = 128
 
 @lru_cache(1024)
 def manager_name(field_manager: str, user_agent: str) -> str:
-    """The `fieldManager` parameter, or what stands before the first slash of the User-Agent: printable characters
-    only, at most 128 bytes. May be "": then an entry says `unknown`."""
+    """Return the `fieldManager` parameter, or the User-Agent up to the first slash: printable characters only, at most
+    128 bytes.
+
+    May be ""; then the entry says `unknown`.
+    """
     if field_manager:
         return field_manager
     name, size = "", 0
@@ -27,21 +30,21 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 
 
 def validate_field_manager(name: str, path: Path) -> Errors:
-    """At most 128 bytes, printable. `release` for the wording."""
-    found: Errors = []
+    """Check that a name has at most 128 bytes and is printable (upstream: `ValidateFieldManager`)."""
+    errors: Errors = []
     if len(name.encode()) > MAX_BYTES:
-        found.append(too_long(path, MAX_BYTES, in_bytes=True))
+        errors.append(too_long(path, MAX_BYTES, in_bytes=True))
     if name.isprintable():
-        return found
+        return errors
     position = 0
     for char in name:
         if not char.isprintable():
-            found.append(invalid(path, name, f"invalid character {_unicode(char)} (at position {position})"))
+            errors.append(invalid(path, name, f"invalid character {_unicode(char)} (at position {position})"))
         position += len(char.encode())
-    return found
+    return errors
 
 
 def _unicode(char: str) -> str:
-    """Go's %#U: U+0041 'A', the character only if it can be seen."""
+    """Return a character as Go's %#U prints it: U+0041 'A', with the character only if it is visible."""
     code = f"U+{ord(char):04X}"
     return f"{code} '{char}'" if char.isprintable() else code

@@ -1,8 +1,8 @@
 """The entries of metadata.managedFields, decoded: one set of fields per manager.
 
-An entry stands for a manager, by its name, its operation (Apply or Update), its subresource and, for updates, its API
-version; two entries of the same are one. Entries are values: they are replaced, never edited. One that has not changed
-is written back as the object it was read from.
+An entry stands for a manager: its name, its operation (Apply or Update), its subresource and, for updates, its API
+version; entries with the same values are one. Entries are replaced, never edited. One that has not changed is written
+back as the object it was read from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ APPLY, UPDATE = "Apply", "Update"
 
 
 class Manager(NamedTuple):
-    """Who owns fields. `api_version` is "" for those who apply."""
+    """A field manager (upstream: `BuildManagerIdentifier`). `api_version` is "" for those who apply."""
 
     name: str
     operation: str
@@ -28,22 +28,24 @@ class Manager(NamedTuple):
     subresource: str
 
     def text(self) -> str:
-        """As conflicts name it."""
+        """Return the manager as conflicts name it."""
         text = go_quote(self.name)
         if self.subresource:
             text += f" with subresource {go_quote(self.subresource)}"
         return f"{text} using {self.api_version}" if self.operation == UPDATE else text
 
     def identity(self) -> bytes:
-        """What managers are sorted by."""
+        """Return the JSON that managers are sorted by (upstream: the manager identifier)."""
         names = ("manager", "operation", "apiVersion", "subresource")
         return orjson.dumps({name: value for name, value in zip(names, self, strict=True) if value})
 
 
 @dataclass(frozen=True, slots=True)
 class VersionedSet:
-    """What a manager owns, in the form of an API version. `time` is RFC 3339 or "". `source`: the entry that it was,
-    as long as nothing has changed."""
+    """The fields that a manager owns, in the form of an API version (upstream: `fieldpath.VersionedSet`).
+
+    `time` is RFC 3339 or "". `source` is the entry that it was read from, as long as nothing has changed.
+    """
 
     fields: Set
     api_version: str
@@ -51,6 +53,7 @@ class VersionedSet:
     source: Obj | None = None
 
     def with_fields(self, fields: Set) -> VersionedSet:
+        """Return the set with other fields; itself if they are the same object."""
         return self if fields is self.fields else VersionedSet(fields, self.api_version, self.time)
 
 
@@ -58,26 +61,28 @@ ManagedFields = dict[Manager, VersionedSet]
 
 
 class InvalidEntry(ValueError):  # noqa: N818  # its text stands in other errors
-    """An entry that cannot be read."""
+    """An entry that cannot be decoded; its text stands in other errors."""
 
 
 def apply_manager(name: str, subresource: str) -> Manager:
+    """Return a manager that applies."""
     return Manager(name or "unknown", APPLY, "", subresource)
 
 
 def update_manager(name: str, api_version: str, subresource: str) -> Manager:
+    """Return a manager that creates, updates or patches."""
     return Manager(name or "unknown", UPDATE, api_version, subresource)
 
 
 def decode(entries: list[Obj] | None, trusted: bool = False) -> ManagedFields:
-    """The owners in `entries`. `trusted`: they are as `encode` made them. Raises InvalidEntry."""
+    """Decode entries into owners. `trusted`: they were made by `encode`. Raises InvalidEntry."""
     out: ManagedFields = {}
     for index, entry in enumerate(entries or ()):
         operation = entry.get("operation", "")
         api_version = entry.get("apiVersion", "")
         fields = entry.get("fieldsV1")
         if not trusted:
-            fields = _checked(entry, index)
+            fields = _decode_fields(entry, index)
         manager = Manager(
             entry.get("manager", ""),
             operation,
@@ -88,7 +93,8 @@ def decode(entries: list[Obj] | None, trusted: bool = False) -> ManagedFields:
     return out
 
 
-def _checked(entry: Obj, index: int) -> Set:
+def _decode_fields(entry: Obj, index: int) -> Set:
+    """Check an entry and return its fields. Raises InvalidEntry."""
     if entry.get("operation", "") not in (APPLY, UPDATE):
         raise InvalidEntry("operation must be `Apply` or `Update`")
     if not entry.get("apiVersion"):
@@ -101,19 +107,19 @@ def _checked(entry: Obj, index: int) -> Set:
     fields: Any = entry.get("fieldsV1")
     try:
         return {key: node for key, node in from_json({} if fields is None else fields).items() if key != "."}
-    except FieldSetError as why:
-        raise InvalidEntry(str(why)) from None
+    except FieldSetError as error:
+        raise InvalidEntry(str(error)) from None
 
 
 def encode(owners: ManagedFields) -> list[Obj]:
-    """The entries: those who apply first, then by time, name, version and subresource."""
-    entries = [owned.source or _entry(manager, owned) for manager, owned in owners.items()]
+    """Encode owners as entries: those who apply first, then by time, name, version and subresource."""
+    entries = [owned.source or _encode_entry(manager, owned) for manager, owned in owners.items()]
     if len(entries) > 1:
-        entries.sort(key=_place)
+        entries.sort(key=_sort_key)
     return entries
 
 
-def _place(entry: Obj) -> tuple[str, ...]:
+def _sort_key(entry: Obj) -> tuple[str, ...]:
     return (
         entry["operation"],
         entry.get("time", ""),
@@ -123,7 +129,7 @@ def _place(entry: Obj) -> tuple[str, ...]:
     )
 
 
-def _entry(manager: Manager, owned: VersionedSet) -> Obj:
+def _encode_entry(manager: Manager, owned: VersionedSet) -> Obj:
     entry: Obj = {"manager": manager.name} if manager.name else {}
     entry["operation"] = manager.operation
     entry["apiVersion"] = owned.api_version

@@ -1,6 +1,7 @@
-"""Removes what a manager has applied before and does not state any more, unless somebody else owns it.
+"""Removal of fields that a manager has applied before and does not send any more, unless another manager owns them.
 
-Elements of lists and structs that it brought in go with all that is in them, but for what others own or nobody does.
+Elements of lists and structs that the manager brought in are removed with all that is in them, except for fields that
+others own or nobody does.
 """
 
 from __future__ import annotations
@@ -15,75 +16,86 @@ from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue,
 from understudy.machinery.types import Obj
 
 
-def prune(update: Updater, merged: Obj, managers: ManagedFields, mine: VersionedSet, last: VersionedSet | None) -> Obj:
-    """`merged` without what only `last` owns, in the request's form. `managers` hold `mine`. Raises StatusError."""
-    if last is None or not last.fields or _is_all_kept(update, mine, last):
+def prune(
+    updater: Updater, merged: Obj, managers: ManagedFields, own: VersionedSet, previous: VersionedSet | None
+) -> Obj:
+    """Return `merged` without the fields that only `previous` owns, in the request's version (upstream:
+    `Updater.prune`). Raises StatusError.
+
+    `managers` are all owners, with `own`, what the manager owns now.
+    """
+    if previous is None or not previous.fields or _keeps_all(updater, own, previous):
         return merged
     try:
-        return _pruned(update, merged, managers, last)
-    except InvalidValue as why:
-        raise unknown_error(f"failed to prune fields: {why}") from None
+        return _prune(updater, merged, managers, previous)
+    except InvalidValue as error:
+        raise unknown_error(f"failed to prune fields: {error}") from None
 
 
-def _is_all_kept(update: Updater, mine: VersionedSet, last: VersionedSet) -> bool:
-    if mine.api_version != last.api_version:
+def _keeps_all(updater: Updater, own: VersionedSet, previous: VersionedSet) -> bool:
+    """Report whether a manager still sends all fields of its previous apply."""
+    if own.api_version != previous.api_version:
         return False
-    kind = type_of(update.struct)
+    kind = type_of(updater.struct)
     return not difference(
-        ensure_named_fields_are_members(kind, last.fields), ensure_named_fields_are_members(kind, mine.fields)
+        ensure_named_fields_are_members(kind, previous.fields), ensure_named_fields_are_members(kind, own.fields)
     )
 
 
-def _pruned(update: Updater, merged: Obj, managers: ManagedFields, last: VersionedSet) -> Obj:
-    form = VersionedObject.of(update, merged, last.api_version)
-    if form is None:
+def _prune(updater: Updater, merged: Obj, managers: ManagedFields, previous: VersionedSet) -> Obj:
+    before = VersionedObject.of(updater, merged, previous.api_version)
+    if before is None:
         return merged
-    named = form.named(last.fields)
-    rest: Obj = remove_items(form.kind, form.obj, named)
-    for version, owned in _by_version(managers, last.api_version).items():
-        rest = _with_owned(update, merged, rest, version, owned)
-    left = VersionedObject.of(update, rest, last.api_version)
-    if left is None:
+    named = before.with_named_fields(previous.fields)
+    rest: Obj = remove_items(before.kind, before.obj, named)
+    for version, owned in _union_by_version(managers, previous.api_version).items():
+        rest = _add_back_owned_items(updater, merged, rest, version, owned)
+    remaining = VersionedObject.of(updater, rest, previous.api_version)
+    if remaining is None:
         return merged
-    gone = difference(form.all_fields(), left.all_fields())
-    out: Obj = remove_items(form.kind, form.obj, intersection(gone, named))
-    return update.convert(out, update.api_version) or merged
+    removed = difference(before.all_fields(), remaining.all_fields())
+    out: Obj = remove_items(before.kind, before.obj, intersection(removed, named))
+    return updater.convert(out, updater.api_version) or merged
 
 
-def _by_version(managers: ManagedFields, first: str) -> dict[str, Set]:
-    """All that is owned, by API version; `first` comes first: another may need its fields to be converted."""
+def _union_by_version(managers: ManagedFields, first: str) -> dict[str, Set]:
+    """Return all owned fields by API version; `first` comes first, because others may need its fields to be
+    converted."""
     out: dict[str, Set] = {first: {}}
     for owned in managers.values():
         out[owned.api_version] = union(out.get(owned.api_version, {}), owned.fields)
     return {version: fields for version, fields in out.items() if fields}
 
 
-def _with_owned(update: Updater, merged: Obj, rest: Obj, version: str, owned: Set) -> Obj:
-    """`rest` with what is owned in that version back from `merged`."""
-    full, small = VersionedObject.of(update, merged, version), VersionedObject.of(update, rest, version)
+def _add_back_owned_items(updater: Updater, merged: Obj, rest: Obj, version: str, owned: Set) -> Obj:
+    """Return `rest` with the fields that are owned in a version restored from `merged` (upstream:
+    `addBackOwnedItems`)."""
+    full, small = VersionedObject.of(updater, merged, version), VersionedObject.of(updater, rest, version)
     if full is None or small is None:
         return rest
-    gone = difference(full.all_fields(), union(small.all_fields(), full.named(owned)))
-    back: Obj = remove_items(full.kind, full.obj, gone)
-    return back
+    removed = difference(full.all_fields(), union(small.all_fields(), full.with_named_fields(owned)))
+    restored: Obj = remove_items(full.kind, full.obj, removed)
+    return restored
 
 
 class VersionedObject:
-    """An object in the form of an API version, with its type there."""
+    """An object in the form of an API version, with its type there (upstream: `TypedValue`)."""
 
     def __init__(self, obj: Obj, kind: StructType) -> None:
         self.obj = obj
         self.kind = kind
 
     @staticmethod
-    def of(update: Updater, obj: Obj, version: str) -> VersionedObject | None:
-        """None if the version is gone."""
-        struct = update.struct_of(version)
-        converted = update.convert(obj, version)
+    def of(updater: Updater, obj: Obj, version: str) -> VersionedObject | None:
+        """Return an object in the form of a version, None if the version is gone."""
+        struct = updater.struct_of(version)
+        converted = updater.convert(obj, version)
         return None if struct is None or converted is None else VersionedObject(converted, type_of(struct))
 
-    def named(self, fields: Set) -> Set:
+    def with_named_fields(self, fields: Set) -> Set:
+        """Return `fields` with the named fields that lead to them."""
         return ensure_named_fields_are_members(self.kind, fields)
 
     def all_fields(self) -> Set:
-        return self.named(to_field_set(self.kind, self.obj))
+        """Return all fields of the object."""
+        return self.with_named_fields(to_field_set(self.kind, self.obj))

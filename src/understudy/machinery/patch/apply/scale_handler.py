@@ -1,8 +1,8 @@
-"""Owners seen through the scale subresource.
+"""Managed fields of a Scale and of the workload behind it (upstream: `managedfields.ScaleHandler`).
 
-A Scale shows one field of the workload behind it, and so do its managed fields: who owns the workload's replicas owns
-`spec.replicas` of the Scale. After a write of the Scale they go the other way. As in the real server the entries that
-come out of it new have no time.
+A Scale shows one field of its workload, and so do its managed fields: the owners of the workload's replicas own
+`spec.replicas` of the Scale. After a write of the Scale they go the other way. As in the real server, new entries have
+no time.
 
     scale["metadata"]["managedFields"] = to_scale(workload["metadata"].get("managedFields"), {"apps/v1"})
     …
@@ -24,7 +24,8 @@ _REPLICAS: Set = new_set(("spec", "replicas"))
 
 
 def to_scale(entries: list[Obj] | None, versions: Collection[str]) -> list[Obj]:
-    """The managedFields of the Scale. `versions` are the workload's API versions; others have no replicas."""
+    """Return the managedFields of a Scale. `versions` are the API versions of the workload; entries in others have no
+    replicas."""
     return managers.encode(
         {
             manager: VersionedSet(_REPLICAS, SCALE_VERSION, owned.time)
@@ -37,19 +38,22 @@ def to_scale(entries: list[Obj] | None, versions: Collection[str]) -> list[Obj]:
 def to_workload(
     entries: list[Obj] | None, scale: list[Obj] | None, api_version: str, versions: Collection[str]
 ) -> list[Obj]:
-    """The managedFields of the workload, whose `entries` they were, after its Scale was written, whose `scale` are.
-    `api_version` is the one of the request. Entries in a version that is not the workload's go."""
-    left = managers.decode(scale, trusted=True)
+    """Return the managedFields of a workload after its Scale was written.
+
+    `entries` are those of the workload before, `scale` those of the Scale. `api_version` is the one of the request.
+    Entries in a version that is not in `versions`, those of the workload, are dropped.
+    """
+    scale_owners = managers.decode(scale, trusted=True)
     after: ManagedFields = {}
     for manager, owned in managers.decode(entries, trusted=True).items():
         if owned.api_version not in versions:
             continue
-        if not has(owned.fields, _PATH) or manager in left:
-            left.pop(manager, None)
+        if not has(owned.fields, _PATH) or manager in scale_owners:
+            scale_owners.pop(manager, None)
             after[manager] = owned
         elif rest := difference(owned.fields, _REPLICAS):
             after[manager] = owned.with_fields(rest)
-    for manager, owned in left.items():
+    for manager, owned in scale_owners.items():
         if has(owned.fields, _PATH):
             after[manager] = VersionedSet(_REPLICAS, api_version, "")
     return managers.encode(after)

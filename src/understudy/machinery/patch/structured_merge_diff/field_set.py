@@ -1,14 +1,15 @@
-"""Sets of field paths, in the form in which managedFields has them (FieldsV1): tries of plain dictionaries.
+"""Sets of field paths (upstream: `fieldpath.Set`), in the form that managedFields has (FieldsV1): tries of plain
+dictionaries.
 
     {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}      metadata.labels and metadata.labels.a
 
-A key is a path element: `f:NAME` a field, `k:{"name":"x"}` the element of a list with these keys, `v:1` that of a set,
-`i:0` a position. What it leads to is a node: `{}` says that the path is in the set, `"."` that it is although there are
-longer paths, and a node without either that only the longer ones are. The whole set is no node: it has no `"."`, and
-`{}` is the empty set.
+A key is a path element: `f:NAME` a field, `k:{"name":"x"}` the element of a list with these keys, `v:1` the element of
+a set with this value, `i:0` a position. Its value is a node: `{}` means that the path is a member of the set, `"."`
+that it is a member although there are longer paths, and a node without either that only the longer paths are members.
+The whole set is not a node: it has no `"."`, and `{}` is the empty set.
 
-Sets are values: no function changes its arguments, results share their parts. Order matters to nobody but the reader
-of the JSON: `sorted_set` brings a set into that of the real server.
+Sets are values: no function changes its arguments, and results share their parts. The order of keys only matters to
+readers of the JSON: `sorted_set` brings a set into the real server's order.
 """
 
 from __future__ import annotations
@@ -28,39 +29,40 @@ _SELF = "."
 
 
 class FieldSetError(ValueError):
-    """A FieldsV1 that cannot be read."""
+    """A FieldsV1 that cannot be decoded."""
 
 
 def is_member(node: Set) -> bool:
+    """Report whether the path that leads to a node is in the set."""
     return not node or _SELF in node
 
 
 def union(a: Set, b: Set) -> Set:
-    """The paths of either set."""
+    """Return the paths of either set."""
     if not a or not b:
         return a or b
-    return _joined(a, b)
+    return _union(a, b)
 
 
-def _joined(a: Set, b: Set) -> Set:
+def _union(a: Set, b: Set) -> Set:
     out = dict(a)
     for key, node in b.items():
-        mine = out.get(key)
-        out[key] = node if mine is None else _joined_nodes(mine, node)
+        own = out.get(key)
+        out[key] = node if own is None else _union_nodes(own, node)
     return out
 
 
-def _joined_nodes(a: Set, b: Set) -> Set:
+def _union_nodes(a: Set, b: Set) -> Set:
     if a is b:
         return a
     if not a or not b:
         node = a or b
         return node if is_member(node) else {_SELF: LEAF, **node}
-    return _joined(a, b)
+    return _union(a, b)
 
 
 def intersection(a: Set, b: Set) -> Set:
-    """The paths of both sets."""
+    """Return the paths of both sets."""
     out = {}
     for key, node in a.items():
         other = b.get(key)
@@ -74,27 +76,28 @@ def intersection(a: Set, b: Set) -> Set:
 
 
 def difference(a: Set, b: Set) -> Set:
-    """The paths of `a` that are not in `b`; longer ones than those in `b` stay."""
-    return _less(a, b, whole=False)
+    """Return the paths of `a` that are not in `b`; paths below those of `b` stay."""
+    return _difference(a, b, whole=False)
 
 
 def recursive_difference(a: Set, b: Set) -> Set:
-    """The paths of `a` that are not in `b` and do not lead through one that is."""
-    return _less(a, b, whole=True)
+    """Return the paths of `a` that are neither in `b` nor below one that is."""
+    return _difference(a, b, whole=True)
 
 
-def _less(a: Set, b: Set, whole: bool) -> Set:
+def _difference(a: Set, b: Set, whole: bool) -> Set:
+    """Return the difference of two sets. `whole`: paths below those of `b` are removed as well."""
     out = {}
     for key, node in a.items():
         other = b.get(key)
         if other is None or key == _SELF:
             out[key] = node
             continue
-        gone = is_member(other)
-        if gone and whole:
+        in_b = is_member(other)
+        if in_b and whole:
             continue
-        rest = _less(node, other, whole)
-        member = is_member(node) and not gone
+        rest = _difference(node, other, whole)
+        member = is_member(node) and not in_b
         rest.pop(_SELF, None)
         if rest:
             out[key] = {_SELF: LEAF, **rest} if member else rest
@@ -104,7 +107,7 @@ def _less(a: Set, b: Set, whole: bool) -> Set:
 
 
 def new_set(*paths: tuple[str, ...]) -> Set:
-    """The set of these paths of field names."""
+    """Return the set of paths of field names."""
     out: Set = {}
     for path in paths:
         node: Set = LEAF
@@ -115,7 +118,7 @@ def new_set(*paths: tuple[str, ...]) -> Set:
 
 
 def has(fields: Set, path: tuple[str, ...]) -> bool:
-    """Whether a path of path elements is in the set."""
+    """Report whether a path of path elements is in the set."""
     node = fields
     for element in path:
         if element not in node:
@@ -125,8 +128,9 @@ def has(fields: Set, path: tuple[str, ...]) -> bool:
 
 
 def iterate(fields: Set, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Every path, as path elements, in the real server's order: those that end here, then the longer ones."""
-    keys = [key for key in _in_order(fields) if key != _SELF]
+    """Yield every path, as path elements, in the real server's order: members of this level first, then longer
+    paths."""
+    keys = [key for key in _sorted_elements(fields) if key != _SELF]
     for key in keys:
         if is_member(fields[key]):
             yield (*prefix, key)
@@ -135,49 +139,49 @@ def iterate(fields: Set, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ..
 
 
 def sorted_set(fields: Set) -> Set:
-    """The same set in the order in which it is printed."""
-    return {key: sorted_set(fields[key]) if fields[key] else LEAF for key in _in_order(fields)}
+    """Return the same set in the order in which it is printed."""
+    return {key: sorted_set(fields[key]) if fields[key] else LEAF for key in _sorted_elements(fields)}
 
 
-def _in_order(keys: Iterable[str]) -> list[str]:
+def _sorted_elements(keys: Iterable[str]) -> list[str]:
     out = sorted(keys)
-    if out and out[-1] >= "g":  # not only fields: elements of lists go by their values, not by their text
-        out.sort(key=_rank)
+    if out and out[-1] >= "g":  # list elements are sorted by their values, not by their text
+        out.sort(key=_element_order)
     return out
 
 
-_RANKS = {_SELF: -1, "f": 0, "k": 1, "v": 2, "i": 3}
+_ELEMENT_ORDER = {_SELF: -1, "f": 0, "k": 1, "v": 2, "i": 3}
 
 
 @lru_cache(maxsize=4096)
-def _rank(element: str) -> tuple[Any, ...]:
+def _element_order(element: str) -> tuple[Any, ...]:
     kind, value = element[0], element[2:]
     if kind in ("k", "v"):
-        return (_RANKS[kind], _rank_of(orjson.loads(value)))
-    return (_RANKS[kind], int(value) if kind == "i" else value)
+        return (_ELEMENT_ORDER[kind], _value_order(orjson.loads(value)))
+    return (_ELEMENT_ORDER[kind], int(value) if kind == "i" else value)
 
 
-def _rank_of(value: Any) -> tuple[Any, ...]:
-    """Numbers, strings, booleans, lists, maps, null; like with like by their values."""
+def _value_order(value: Any) -> tuple[Any, ...]:
+    """Return a sort key: numbers, strings, booleans, lists, maps, null; each kind by value."""
     if value is None:
         return (5,)
     if isinstance(value, bool):
         return (2, value)
     if isinstance(value, dict):
-        return (4, tuple((key, _rank_of(value[key])) for key in sorted(value)))
+        return (4, tuple((key, _value_order(value[key])) for key in sorted(value)))
     if isinstance(value, list):
-        return (3, tuple(map(_rank_of, value)))
+        return (3, tuple(map(_value_order, value)))
     return (1, value) if isinstance(value, str) else (0, value)
 
 
 def key_element(names: tuple[str, ...], values: tuple[Any, ...]) -> str:
-    """k:{"containerPort":80,"protocol":"TCP"}; `names` sorted."""
-    return "k:" + _dumped(dict(zip(names, values, strict=True)))
+    """Return the path element `k:{"containerPort":80,"protocol":"TCP"}`; `names` are sorted."""
+    return "k:" + _value_json(dict(zip(names, values, strict=True)))
 
 
 def value_element(value: Any) -> str:
-    """v:"x.example.com/1"."""
-    return "v:" + _dumped(value)
+    """Return the path element `v:"x.example.com/1"`."""
+    return "v:" + _value_json(value)
 
 
 _ESCAPED_BY_GO = str.maketrans(
@@ -185,16 +189,18 @@ _ESCAPED_BY_GO = str.maketrans(
 )
 
 
-def _dumped(value: Any) -> str:
+def _value_json(value: Any) -> str:
     return orjson.dumps(value).decode().translate(_ESCAPED_BY_GO)
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """.spec.containers[name="x"].image"""
+    """Return a path as errors print it: `.spec.containers[name="x"].image` (upstream: `Path.String`)."""
     return "".join(map(path_element_text, path))
 
 
 def path_element_text(element: str) -> str:
+    """Return a path element as errors print it: `.spec`, `[name="x"]`, `[=1]` or `[0]` (upstream:
+    `PathElement.String`)."""
     kind, value = element[0], element[2:]
     if kind == "f":
         return f".{value}"
@@ -218,8 +224,10 @@ def _value_text(value: Any) -> str:
 
 
 def from_json(fields: Any) -> Set:
-    """The set that a client sent, with path elements in the spelling used here. Elements of unknown kinds are left out.
-    Raises FieldSetError."""
+    """Return the set that a client sent, with path elements in canonical spelling (upstream: `Set.FromJSON`).
+
+    Elements of unknown kinds are left out. Raises FieldSetError.
+    """
     if not isinstance(fields, dict):
         raise FieldSetError("not an object")
     out: Set = {}
@@ -227,15 +235,16 @@ def from_json(fields: Any) -> Set:
         if key == _SELF:
             out[_SELF] = LEAF
             continue
-        element = _read_element(key)
+        element = _path_element_from_text(key)
         if element is None:
             continue
         child = from_json(node) if isinstance(node, dict) else LEAF
-        out[element] = child if element not in out else _joined_nodes(out[element], child)
+        out[element] = child if element not in out else _union_nodes(out[element], child)
     return LEAF if out.keys() == {_SELF} else out
 
 
-def _read_element(text: str) -> str | None:
+def _path_element_from_text(text: str) -> str | None:
+    """Return a path element in canonical spelling, None if its kind is unknown. Raises FieldSetError."""
     if len(text) < 2:
         raise FieldSetError("key must be 2 characters long:")
     if text[1] != ":":
@@ -250,5 +259,5 @@ def _read_element(text: str) -> str | None:
             keys = orjson.loads(value)
             return key_element(tuple(sorted(keys)), tuple(keys[name] for name in sorted(keys)))
         return f"i:{int(value)}" if kind == "i" else None
-    except (ValueError, TypeError) as why:
-        raise FieldSetError(str(why)) from None
+    except (ValueError, TypeError) as error:
+        raise FieldSetError(str(error)) from None

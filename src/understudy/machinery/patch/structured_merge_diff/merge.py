@@ -10,17 +10,17 @@ _ABSENT: Any = object()
 
 
 def merge(kind: Type, live: Any, applied: Any) -> Any:
-    """`applied` over `live`. Raises InvalidValue."""
+    """Return `applied` merged over `live`; unchanged parts are shared. Raises InvalidValue."""
     if isinstance(kind, DeducedType) and isinstance(live, dict) and isinstance(applied, dict):
         kind = MapType(element=kind)
     if isinstance(kind, MapType) and not kind.atomic and (live or applied):
-        return _merged_maps(kind, live or {}, applied or {})
+        return _merge_maps(kind, live or {}, applied or {})
     if isinstance(kind, ListType) and (live or applied):
-        return _merged_lists(kind, live or [], applied or [])
+        return _merge_lists(kind, live or [], applied or [])
     return applied
 
 
-def _merged_maps(kind: MapType, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
+def _merge_maps(kind: MapType, live: dict[str, Any], applied: dict[str, Any]) -> dict[str, Any]:
     out = dict(live)
     for key, item in applied.items():
         before = live.get(key, _ABSENT)
@@ -28,39 +28,42 @@ def _merged_maps(kind: MapType, live: dict[str, Any], applied: dict[str, Any]) -
     return out
 
 
-def _merged_lists(kind: ListType, live: list[Any], applied: list[Any]) -> list[Any]:
-    """The elements of both. Those applied come in their order; the others stay before what they stand before, as far
-    as that order lets them."""
-    names = [kind.name_of(item) for item in live]
-    wanted = {kind.name_of(item): item for item in applied}
-    before = {name: items[0] if len(items) == 1 else None for name, items in kind.by_name(live).items()}
-    queue = list(wanted)
+def _merge_lists(kind: ListType, live: list[Any], applied: list[Any]) -> list[Any]:
+    """Merge two associative lists.
+
+    The applied elements come in their order; each of the others stays before the element that follows it, as far as
+    that order allows.
+    """
+    live_elements = [kind.path_element(item) for item in live]
+    applied_by_element = {kind.path_element(item): item for item in applied}
+    before = {name: items[0] if len(items) == 1 else None for name, items in kind.by_path_element(live).items()}
+    queue = list(applied_by_element)
     shared = [name for name in queue if name in before]
     out: list[Any] = []
     done: set[str] = set()
 
     def take(name: str) -> None:
-        item = wanted[name]
+        item = applied_by_element[name]
         out.append(merge(kind.element, before[name], item) if name in before else item)
         done.add(name)
         if shared and shared[0] == name:
             del shared[0]
 
     left = right = 0
-    while left < len(names) or right < len(queue):
-        if left < len(names):
-            name = names[left]
+    while left < len(live_elements) or right < len(queue):
+        if left < len(live_elements):
+            name = live_elements[left]
             if right < len(queue) and name == queue[right]:
                 take(name)
                 left += 1
                 right += 1
                 continue
-            if name not in wanted:
+            if name not in applied_by_element:
                 out.append(live[left])
                 left += 1
                 continue
             if right < len(queue) and shared and shared[0] != name:
-                left += 1  # applied too, but its turn comes later
+                left += 1  # an applied element as well, which comes later
                 continue
             if name in done:
                 left += 1

@@ -1,5 +1,4 @@
-"""Brings a set of fields that somebody else made into the bounds that a schema draws: within an atomic field nobody
-owns a part, only the whole."""
+"""Sets of fields adapted to a schema that has changed: no part of an atomic field is owned, only the whole."""
 
 from __future__ import annotations
 
@@ -8,7 +7,8 @@ from understudy.machinery.patch.structured_merge_diff.typed import AtomicList, L
 
 
 def reconcile_field_set(kind: Type, fields: Set) -> Set:
-    """`fields` of a value of that type, with the paths that lead into atomic fields replaced by those fields."""
+    """Return `fields` with the paths that lead into atomic fields replaced by those fields (upstream:
+    `ReconcileFieldSetWithSchema`)."""
     out = {}
     for name, node in fields.items():
         child = _child(kind, name)
@@ -22,7 +22,7 @@ def reconcile_field_set(kind: Type, fields: Set) -> Set:
 
 
 def _child(kind: Type, name: str) -> Type | None:
-    """The type of what a path element leads to; None where the schema does not say."""
+    """Return the type that a path element leads to, None where the schema does not say."""
     if isinstance(kind, ListType):
         return kind.element
     if isinstance(kind, MapType) and name.startswith("f:"):

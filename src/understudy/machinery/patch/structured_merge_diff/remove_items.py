@@ -17,17 +17,17 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
 
 
 def remove_items(kind: Type, value: Any, fields: Set) -> Any:
-    """`value` without the fields in a set; null where nothing is left."""
+    """Return `value` without the fields in a set; null where nothing is left. Unchanged parts are shared."""
     if isinstance(kind, DeducedType):
         kind = MapType(element=kind) if isinstance(value, dict) else UNTYPED
     if isinstance(kind, MapType) and not kind.atomic:
-        return _map_without(kind, value, fields) if isinstance(value, dict) else None
+        return _remove_from_map(kind, value, fields) if isinstance(value, dict) else None
     if isinstance(kind, ListType):
-        return _list_without(kind, value, fields) if isinstance(value, list) else None
+        return _remove_from_list(kind, value, fields) if isinstance(value, list) else None
     return None if isinstance(kind, MapType | AtomicList) or not isinstance(kind, ScalarType) else value
 
 
-def _map_without(kind: MapType, value: dict[str, Any], fields: Set) -> dict[str, Any] | None:
+def _remove_from_map(kind: MapType, value: dict[str, Any], fields: Set) -> dict[str, Any] | None:
     out = {}
     for key, item in value.items():
         node = fields.get("f:" + key)
@@ -38,10 +38,10 @@ def _map_without(kind: MapType, value: dict[str, Any], fields: Set) -> dict[str,
     return out or None
 
 
-def _list_without(kind: ListType, value: list[Any], fields: Set) -> list[Any] | None:
+def _remove_from_list(kind: ListType, value: list[Any], fields: Set) -> list[Any] | None:
     out = []
     for item in value:
-        node = fields.get(kind.name_of(item))
+        node = fields.get(kind.path_element(item))
         if node is None:
             out.append(item)
         elif not is_member(node):

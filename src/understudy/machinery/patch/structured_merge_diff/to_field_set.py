@@ -15,47 +15,52 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
 
 
 def to_field_set(kind: Type, value: Any) -> Set:
-    """The set of fields that a whole object has. Structs and lists have none of their own, but for null and `{}`; the
-    entries of a map and the elements of a list count. Raises InvalidValue."""
-    return _node_of(kind, value) or {}
+    """Return the set of fields that a whole object has. Raises InvalidValue.
+
+    Structs and lists count by what is in them, and themselves only as null or `{}`; the entries of a map and the
+    elements of a list count themselves.
+    """
+    return _fields_below(kind, value) or {}
 
 
-def _node_of(kind: Type, value: Any) -> Node:
+def _fields_below(kind: Type, value: Any) -> Node:
     if isinstance(kind, ListType):
-        return _elements_of(kind, value or [])
+        return _list_fields(kind, value or [])
     if isinstance(kind, DeducedType):
-        return _entries_of(MapType(element=kind), value) if isinstance(value, dict) else LEAF
+        return _map_fields(MapType(element=kind), value) if isinstance(value, dict) else LEAF
     if not isinstance(kind, MapType) or kind.atomic:
         return LEAF
-    return _entries_of(kind, value or {})
+    return _map_fields(kind, value or {})
 
 
-def _entries_of(kind: MapType, value: dict[str, Any]) -> Node:
+def _map_fields(kind: MapType, value: dict[str, Any]) -> Node:
     out: Set = {}
     for key, item in value.items():
-        node = _node_of(kind.type_of(key), item)
+        node = _fields_below(kind.type_of(key), item)
         if item is None or item == {} or key not in kind.fields:
-            node = _member(node)
+            node = _as_member(node)
         if node is not None:
             out["f:" + key] = node
     return out or None
 
 
-def _elements_of(kind: ListType, value: list[Any]) -> Node:
+def _list_fields(kind: ListType, value: list[Any]) -> Node:
     out: Set = {}
-    for name, items in kind.by_name(value).items():
-        out[name] = _member(_node_of(kind.element, items[0])) if len(items) == 1 else LEAF
+    for name, items in kind.by_path_element(value).items():
+        out[name] = _as_member(_fields_below(kind.element, items[0])) if len(items) == 1 else LEAF
     return out or None
 
 
-def _member(node: Node) -> Set:
+def _as_member(node: Node) -> Set:
+    """Return a node whose path is a member of the set."""
     if node is None:
         return LEAF
     return node if is_member(node) else {".": LEAF, **node}
 
 
 def ensure_named_fields_are_members(kind: Type | None, fields: Set) -> Set:
-    """`fields`, and each field of a struct that longer paths in it lead through."""
+    """Return `fields`, and each field of a struct that longer paths in it lead through (upstream:
+    `EnsureNamedFieldsAreMembers`)."""
     out = {}
     for name, node in fields.items():
         if not node or name == ".":
@@ -63,7 +68,7 @@ def ensure_named_fields_are_members(kind: Type | None, fields: Set) -> Set:
             continue
         named = isinstance(kind, MapType) and name.startswith("f:") and name[2:] in kind.fields
         deeper = ensure_named_fields_are_members(_type_below(kind, name), node)
-        out[name] = _member(deeper) if named else deeper
+        out[name] = _as_member(deeper) if named else deeper
     return out
 
 

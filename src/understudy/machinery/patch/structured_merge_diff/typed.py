@@ -1,12 +1,13 @@
-"""What fields a value has, and which of them another value changes, as its schema draws their bounds.
+"""Types as server-side apply sees them, and comparison: which fields a change touches (upstream: `schema` and
+`typed.Compare`).
 
-A `Type` is what a schema says of ownership: atomic or not, by which keys the elements of a list are told apart. Those
-of built-in kinds are made of the shapes in `apiserver.schema`, lazily, once per type. The rules are those of
-sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: without a list type lists are atomic; maps are
-granular; null and empty values are owned as a whole.
+A `Type` says what counts as one field: whether a value is atomic, and by which keys the elements of a list are
+identified. Types of built-in kinds are made from the shapes in `typeinfo.schema`, lazily, once per type. The rules are
+those of sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: lists without a list type are atomic;
+maps are granular; null and empty values are owned as a whole.
 
-`added` is what a value owns that was not there before, `compare` what changes between two values. Both are on the way
-of every write: they descend only where values differ.
+`added_fields` returns the fields of a value that was not there before, `compare` those that differ between two values.
+Every write calls both, so they descend only where values differ.
 """
 
 from __future__ import annotations
@@ -18,18 +19,18 @@ from typing import Any
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.typeinfo.schema import List, Map, Scalar, Shape, Struct
 
-Node = Set | None  # of a field set; None: nothing there
+Node = Set | None  # a node of a field set; None: not in the set
 _ABSENT: Any = object()
 _key_element = lru_cache(maxsize=8192, typed=True)(key_element)
 _value_element = lru_cache(maxsize=8192, typed=True)(value_element)
 
 
 class InvalidValue(Exception):  # noqa: N818  # carries a text that goes on into other errors
-    """A value that its schema cannot place; the message is the real server's."""
+    """A value that does not fit its schema (upstream: `ValidationError`); the message is the real server's."""
 
 
 def equals(a: Any, b: Any) -> bool:
-    """Whether two values are equal, however they are spelt."""
+    """Report whether two values are equal, also if raw ones are spelt differently (upstream: `value.Equals`)."""
     if a == b:
         return True
     if isinstance(a, dict) and isinstance(b, dict):
@@ -42,28 +43,28 @@ def equals(a: Any, b: Any) -> bool:
 
 
 class Type:
-    """A type whose values are owned as a whole; the granular ones are below."""
+    """A type whose values are owned as a whole; granular types derive from it."""
 
     atomic = True
 
-    def added(self, value: Any) -> Set:
-        """The node of a value that was not there before. Raises InvalidValue."""
+    def added_fields(self, value: Any) -> Set:
+        """Return the node of a value that was not there before. Raises InvalidValue."""
         return LEAF
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
-        """The nodes of what is changed or added, and of what is removed. Raises InvalidValue."""
+        """Return the nodes of the changed or added fields, and of the removed ones. Raises InvalidValue."""
         return (None, None) if equals(old, new) else (LEAF, None)
 
 
 class ScalarType(Type):
-    """kind: string, numeric, boolean or untyped."""
+    """A scalar. `kind` is string, numeric, boolean or untyped."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
 
 
 class MapType(Type):
-    """A struct (`fields`), a map (`element`), or both."""
+    """A struct (`fields`), a map (`element`), or both (upstream: `schema.Map`)."""
 
     def __init__(
         self, fields: Callable[[], dict[str, Type]] | None = None, element: Type | None = None, atomic: bool = False
@@ -74,23 +75,26 @@ class MapType(Type):
 
     @cached_property
     def fields(self) -> dict[str, Type]:
+        """Return the types of the fields by name, {} for a map."""
         return self._make_fields() if self._make_fields else {}
 
     def type_of(self, key: str) -> Type:
-        """Of a field that the schema does not know: deduced from its value."""
+        """Return the type of a field; without a schema it is deduced from the value."""
         return self.fields.get(key) or self.element or DEDUCED
 
-    def added(self, value: Any) -> Set:
+    def added_fields(self, value: Any) -> Set:
+        """Return the node of a map that was not there before: each entry, and the map itself. Raises InvalidValue."""
         if self.atomic or not value:
             return LEAF
         out = {".": LEAF}
         type_of = self.type_of
         for key, item in value.items():
             kind = type_of(key)
-            out["f:" + key] = LEAF if kind.atomic else kind.added(item)
+            out["f:" + key] = LEAF if kind.atomic else kind.added_fields(item)
         return out
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        """Compare two maps entry by entry. Raises InvalidValue."""
         if self.atomic:
             return Type.compare(self, old, new)
         if not old and not new:
@@ -101,16 +105,16 @@ class MapType(Type):
         for key, item in new.items():
             before = old.get(key, _ABSENT)
             if before is _ABSENT:
-                changed["f:" + key] = self.type_of(key).added(item)
+                changed["f:" + key] = self.type_of(key).added_fields(item)
             elif before is not item and before != item:
-                _note(changed, removed, "f:" + key, self.type_of(key).compare(before, item))
+                _add_nodes(changed, removed, "f:" + key, self.type_of(key).compare(before, item))
         for key in old.keys() - new.keys():
-            removed["f:" + key] = self.type_of(key).added(old[key])
+            removed["f:" + key] = self.type_of(key).added_fields(old[key])
         return changed or None, removed or None
 
 
 class ListType(Type):
-    """A list whose elements are told apart: by `keys`, or by their values if there are none (a set)."""
+    """An associative list, whose elements are identified by `keys`, or by their values if there are none (a set)."""
 
     atomic = False
 
@@ -121,16 +125,17 @@ class ListType(Type):
 
     @cached_property
     def element(self) -> Type:
+        """Return the type of the elements."""
         return self._make_element()
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
-        """Of the keys that have one: an element may leave them out."""
+        """Return the default values of keys that have one: an element may leave these keys out."""
         element = self.element
         return {k: element.defaults[k] for k in self.keys if isinstance(element, StructType) and k in element.defaults}
 
-    def name_of(self, item: Any) -> str:
-        """The path element of an element. Raises InvalidValue."""
+    def path_element(self, item: Any) -> str:
+        """Return the path element of an element (upstream: `listItemToPathElement`). Raises InvalidValue."""
         if not self.keys:
             return _value_element(_set_element(item))
         if not isinstance(item, dict):
@@ -139,9 +144,9 @@ class ListType(Type):
         try:
             return _key_element(self.sorted_keys, tuple([item[key] for key in self.sorted_keys]))
         except (KeyError, TypeError):
-            return key_element(self.sorted_keys, tuple([self._key_of(item, key) for key in self.sorted_keys]))
+            return key_element(self.sorted_keys, tuple([self._key_value(item, key) for key in self.sorted_keys]))
 
-    def _key_of(self, item: dict[str, Any], key: str) -> Any:
+    def _key_value(self, item: dict[str, Any], key: str) -> Any:
         if key in item:
             return item[key]
         if key in self.defaults:
@@ -150,47 +155,50 @@ class ListType(Type):
             f'associative list with keys has an element that omits key field "{key}" (and doesn\'t have default value)'
         )
 
-    def by_name(self, items: list[Any] | None) -> dict[str, list[Any]]:
-        """The elements by path element; more than one where it is not unique. Raises InvalidValue."""
+    def by_path_element(self, items: list[Any] | None) -> dict[str, list[Any]]:
+        """Return the elements by path element, more than one where it is not unique. Raises InvalidValue."""
         out: dict[str, list[Any]] = {}
         for index, item in enumerate(items or ()):
             try:
-                out.setdefault(self.name_of(item), []).append(item)
-            except InvalidValue as why:
-                raise InvalidValue(f"element {index}: {why}") from None
+                out.setdefault(self.path_element(item), []).append(item)
+            except InvalidValue as error:
+                raise InvalidValue(f"element {index}: {error}") from None
         return out
 
-    def added(self, value: Any) -> Set:
+    def added_fields(self, value: Any) -> Set:
+        """Return the node of a list that was not there before: each element, and the list itself. Raises
+        InvalidValue."""
         if not value:
             return LEAF
         out = {".": LEAF}
-        for name, items in self.by_name(value).items():
-            out[name] = self.element.added(items[0]) if len(items) == 1 else LEAF
+        for name, items in self.by_path_element(value).items():
+            out[name] = self.element.added_fields(items[0]) if len(items) == 1 else LEAF
         return out
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        """Compare two lists element by element, matched by path element. Raises InvalidValue."""
         if not old and not new:
             return (None, None) if (old is None) is (new is None) else (LEAF, None)
-        before, after = self.by_name(old), self.by_name(new)
+        before, after = self.by_path_element(old), self.by_path_element(new)
         changed: Set = {}
         removed: Set = {}
         for name, items in after.items():
-            _note(changed, removed, name, self._compare_elements(before.get(name, []), items))
+            _add_nodes(changed, removed, name, self._compare_elements(before.get(name, []), items))
         for name, items in before.items():
             if name not in after:
-                removed[name] = self.element.added(items[0]) if len(items) == 1 else LEAF
+                removed[name] = self.element.added_fields(items[0]) if len(items) == 1 else LEAF
         return changed or None, removed or None
 
     def _compare_elements(self, old: list[Any], new: list[Any]) -> tuple[Node, Node]:
-        """Of elements with the same name. Duplicates are owned together, as a whole."""
+        """Compare the elements with one path element. Duplicates are owned together, as a whole."""
         if len(new) > 1:
             if len(old) > 1:
                 return (None, None) if equals(old, new) else (LEAF, None)
-            return LEAF, self.element.added(old[0]) if old else None
+            return LEAF, self.element.added_fields(old[0]) if old else None
         if len(old) > 1:
-            return self.element.added(new[0]), LEAF
+            return self.element.added_fields(new[0]), LEAF
         if not old:
-            return self.element.added(new[0]), None
+            return self.element.added_fields(new[0]), None
         return (None, None) if old[0] == new[0] else self.element.compare(old[0], new[0])
 
 
@@ -199,14 +207,16 @@ class DeducedType(Type):
 
     atomic = False
 
-    def added(self, value: Any) -> Set:
-        return _DEDUCED_MAP.added(value) if isinstance(value, dict) else LEAF
+    def added_fields(self, value: Any) -> Set:
+        """Return the node of a value that was not there before, by the type that the value itself has."""
+        return _DEDUCED_MAP.added_fields(value) if isinstance(value, dict) else LEAF
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
+        """Compare two values, maps entry by entry, others as a whole."""
         if isinstance(old, dict | None) and isinstance(new, dict | None):
             return _DEDUCED_MAP.compare(old, new)
         if isinstance(new, dict) and new:
-            return _DEDUCED_MAP.added(new), None
+            return _DEDUCED_MAP.added_fields(new), None
         if isinstance(old, dict) and old:
             _, removed = _DEDUCED_MAP.compare(old, {})
             return LEAF, removed
@@ -219,7 +229,7 @@ _DEDUCED_MAP = MapType(element=DEDUCED)
 
 
 class StructType(MapType):
-    """A struct of a release. `defaults` are those that its schema gives to fields."""
+    """A struct of a release. `defaults` are the default values that its schema gives to fields."""
 
     def __init__(self, struct: Struct, atomic: bool) -> None:
         super().__init__(atomic=atomic)
@@ -227,10 +237,12 @@ class StructType(MapType):
 
     @cached_property
     def fields(self) -> dict[str, Type]:
-        return {name: _of(field.type, field.openapi) for name, field in self.struct.fields.items()}
+        """Return the types of the fields by JSON name."""
+        return {name: _type_of_shape(field.type, field.openapi) for name, field in self.struct.fields.items()}
 
     @cached_property
     def defaults(self) -> dict[str, Any]:
+        """Return the default values that the schema gives to fields."""
         return {
             name: field.openapi["default"] for name, field in self.struct.fields.items() if "default" in field.openapi
         }
@@ -238,7 +250,8 @@ class StructType(MapType):
 
 @cache
 def type_of(struct: Struct, atomic: bool | None = None) -> StructType:
-    """The type of a struct; `atomic` is what the field says that holds it, None if it says nothing."""
+    """Return the type of a struct. `atomic` is the map type that the field with the struct declares, None if it
+    declares none."""
     if atomic is None:
         atomic = struct.openapi.get("x-kubernetes-map-type") == "atomic"
     return StructType(struct, atomic)
@@ -247,15 +260,17 @@ def type_of(struct: Struct, atomic: bool | None = None) -> StructType:
 _SCALARS = {"string": "string", "bytes": "string", "bool": "boolean", "interface": "untyped"}
 
 
-def _of(shape: Shape, schema: dict[str, Any]) -> Type:
-    """The type of a value of that shape, with the schema of the property or the items that hold it."""
+def _type_of_shape(shape: Shape, schema: dict[str, Any]) -> Type:
+    """Return the type of a shape, with the schema of the property or the items that have it."""
     map_type = schema.get("x-kubernetes-map-type")
     if isinstance(shape, Struct):
         return type_of(shape, None if map_type is None else map_type == "atomic")
     if isinstance(shape, List):
-        return _of_list(shape, schema)
+        return _list_type(shape, schema)
     if isinstance(shape, Map):
-        return MapType(element=_of(shape.value, schema.get("additionalProperties", {})), atomic=map_type == "atomic")
+        return MapType(
+            element=_type_of_shape(shape.value, schema.get("additionalProperties", {})), atomic=map_type == "atomic"
+        )
     if isinstance(shape, Scalar):
         return ScalarType(_SCALARS.get(shape.kind, "numeric"))
     return _CUSTOM.get(shape.name, DEDUCED)
@@ -269,7 +284,7 @@ _CUSTOM: dict[str, Type] = {
 }
 
 
-def _of_list(shape: List, schema: dict[str, Any]) -> Type:
+def _list_type(shape: List, schema: dict[str, Any]) -> Type:
     kind = schema.get("x-kubernetes-list-type")
     keys: tuple[str, ...] = ()
     if kind == "map":
@@ -278,18 +293,19 @@ def _of_list(shape: List, schema: dict[str, Any]) -> Type:
         key = schema.get("x-kubernetes-patch-merge-key")
         keys = (key,) if key else ()
     elif kind != "set":
-        return AtomicList(lambda: _of(shape.element, schema.get("items", {})))
-    return ListType(lambda: _of(shape.element, schema.get("items", {})), keys)
+        return AtomicList(lambda: _type_of_shape(shape.element, schema.get("items", {})))
+    return ListType(lambda: _type_of_shape(shape.element, schema.get("items", {})), keys)
 
 
 class AtomicList(Type):
-    """A list owned as a whole; the type of its elements counts only where values are validated."""
+    """A list that is owned as a whole; the type of its elements is used for validation only."""
 
     def __init__(self, element: Callable[[], Type]) -> None:
         self._make_element = element
 
     @cached_property
     def element(self) -> Type:
+        """Return the type of the elements."""
         return self._make_element()
 
 
@@ -303,15 +319,16 @@ def _set_element(item: Any) -> Any:
     return item
 
 
-def _note(changed: Set, removed: Set, name: str, nodes: tuple[Node, Node]) -> None:
-    added, gone = nodes
-    if added is not None:
-        changed[name] = added
-    if gone is not None:
-        removed[name] = gone
+def _add_nodes(changed: Set, removed: Set, name: str, nodes: tuple[Node, Node]) -> None:
+    changed_node, removed_node = nodes
+    if changed_node is not None:
+        changed[name] = changed_node
+    if removed_node is not None:
+        removed[name] = removed_node
 
 
 def compare(kind: Type, old: Any, new: Any) -> tuple[Set, Set]:
-    """The sets of what is changed or added in a whole object, and of what is removed. Raises InvalidValue."""
+    """Return the set of fields that are changed or added in a whole object, and the set of removed ones. Raises
+    InvalidValue."""
     changed, removed = kind.compare(old, new)
     return changed or {}, removed or {}

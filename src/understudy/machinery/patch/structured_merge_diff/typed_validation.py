@@ -1,5 +1,7 @@
-"""Whether an applied configuration fits its schema: every field is declared, every value of its type, and the elements
-of a list can be told apart. Texts are those of structured-merge-diff, with the Go values that they print."""
+"""Validation of an applied configuration against its schema: declared fields, value types, unique list elements.
+
+The texts are those of structured-merge-diff (typed/validate.go), with the Go values that it prints.
+"""
 
 from __future__ import annotations
 
@@ -27,80 +29,83 @@ _FITS = {
 
 
 def validate(kind: Type, value: Any) -> None:
-    """Raises InvalidValue with all that is wrong."""
-    found = list(_errors(kind, value, ""))
-    if len(found) == 1:
-        raise InvalidValue(found[0])
-    if found:
-        raise InvalidValue("\n  ".join(["errors:", *found]))
+    """Raise InvalidValue with all errors of a value."""
+    errors = list(_errors(kind, value, ""))
+    if len(errors) == 1:
+        raise InvalidValue(errors[0])
+    if errors:
+        raise InvalidValue("\n  ".join(["errors:", *errors]))
 
 
 def _errors(kind: Type, value: Any, path: str) -> Iterator[str]:
+    """Yield the errors of a value at `path`."""
     if value is None:
         return
     prefix = f"{path}: " if path else ""
     if isinstance(kind, ScalarType):
         if not _FITS[kind.kind](value):
-            yield prefix + _not_of(kind.kind, value)
+            yield prefix + _scalar_error(kind.kind, value)
     elif isinstance(kind, MapType):
         if isinstance(value, dict):
             yield from _map_errors(kind, value, path)
         else:
-            yield f"{prefix}expected map, got {_printed(value)}"
+            yield f"{prefix}expected map, got {_print_value(value)}"
     elif isinstance(kind, ListType | AtomicList):
         if isinstance(value, list):
             yield from _list_errors(kind, value, path, prefix)
         else:
-            yield f"{prefix}expected list, got {_printed(value)}"
+            yield f"{prefix}expected list, got {_print_value(value)}"
 
 
 def _map_errors(kind: MapType, value: dict[str, Any], path: str) -> Iterator[str]:
     for key, item in value.items():
-        here = f"{path}.{key}"
+        item_path = f"{path}.{key}"
         child = kind.fields.get(key) or kind.element
         if child is None:
-            yield f"{here}: field not declared in schema"
+            yield f"{item_path}: field not declared in schema"
             return
-        yield from _errors(child, item, here)
+        yield from _errors(child, item, item_path)
 
 
 def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefix: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(value):
-        here = f"[{index}]"
+        element = f"[{index}]"
         if isinstance(kind, ListType):
             try:
-                name = kind.name_of(item)
-            except InvalidValue as why:
-                yield f"{prefix}element {index}: {why}"
+                name = kind.path_element(item)
+            except InvalidValue as error:
+                yield f"{prefix}element {index}: {error}"
                 return
-            here = path_element_text(name)
+            element = path_element_text(name)
             if name in seen:
-                yield f"{prefix}duplicate entries for key {here}"
+                yield f"{prefix}duplicate entries for key {element}"
             seen.add(name)
-        yield from _errors(kind.element, item, path + here)
+        yield from _errors(kind.element, item, path + element)
 
 
-def _not_of(kind: str, value: Any) -> str:
+def _scalar_error(kind: str, value: Any) -> str:
     if kind == "numeric":
         return f"expected numeric (int or float), got {fmt.type_name(value)}"
     if kind == "string":
-        return f"expected string, got &value.valueUnstructured{{Value:{_as_go(value)}}}"
-    what = "boolean" if kind == "boolean" else "any scalar"
-    return f"expected {what}, got {_printed(value)}"
+        return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
+    expected = "boolean" if kind == "boolean" else "any scalar"
+    return f"expected {expected}, got {_print_value(value)}"
 
 
-def _printed(value: Any) -> str:
-    """%v of the library's value."""
+def _print_value(value: Any) -> str:
+    """Return a value as %v prints the library's wrapper of it."""
     return f"&{{{fmt.print_value(value)}}}"
 
 
-def _as_go(value: Any) -> str:
-    """%#v of a decoded value."""
+def _go_syntax(value: Any) -> str:
+    """Return a decoded value as %#v prints it."""
     if isinstance(value, dict):
-        return f"map[string]interface {{}}{{{', '.join(f'{go_quote(k)}:{_as_go(value[k])}' for k in sorted(value))}}}"
+        return (
+            f"map[string]interface {{}}{{{', '.join(f'{go_quote(k)}:{_go_syntax(value[k])}' for k in sorted(value))}}}"
+        )
     if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_as_go, value))}}}"
+        return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
     if value is None:
         return "interface {}(nil)"
     if isinstance(value, str):
