@@ -18,8 +18,6 @@ class Certificates:
     """
 
     def __init__(self, self_signed: bool, cert_file: PathLike | None, key_file: PathLike | None) -> None:
-        if bool(cert_file) != bool(key_file):
-            raise ValueError("--tls-cert-file and --tls-private-key-file go together")
         self._self_signed = self_signed and not cert_file
         self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
         self.authority = ""
