@@ -1,4 +1,4 @@
-"""What every test may ask for."""
+"""Options and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def kubectl() -> str:
-    """A kubectl of 1.32 or later: $KUBECTL, or the one on PATH. Without one the test is skipped; in CI it fails."""
+    """Return a kubectl of 1.32 or later: $KUBECTL, or the one on PATH. Skip the test without one; fail it in CI."""
     found = os.environ.get("KUBECTL") or shutil.which("kubectl")
     if found and minor(found) >= 32:
         return found

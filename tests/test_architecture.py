@@ -115,22 +115,22 @@ def circles() -> list[list[str]]:
 
 
 def test_every_module_has_a_floor() -> None:
-    """A module outside of every floor would be guarded by nothing."""
+    """Every module belongs to a floor, so that its imports are checked."""
     assert sorted(module for module in SOURCES.keys() - PACKAGES if floor_of(module) is None) == []
 
 
 def test_imports_run_downwards() -> None:
-    """No module imports one of a floor above, not even later or for type checking."""
+    """No module imports one of a floor above, not even lazily or for type checking."""
     assert list(upward_imports()) == []
 
 
-def test_no_circles() -> None:
-    """No two modules import each other, be it over others."""
+def test_modules_import_each_other_in_no_circle() -> None:
+    """No two modules import each other, directly or over others."""
     assert circles() == []
 
 
 def test_only_the_edge_knows_event_loops() -> None:
-    """Everything below the edge is plain functions and coroutines that any loop can run."""
+    """Below the edge, no module imports an event loop or HTTP library."""
     inner = [module for module in SOURCES if not any(is_inside(module, folder) for folder in EDGE)]
     users = [module for module in inner if {name.split(".")[0] for name in imports(SOURCES[module])} & LOOP]
     assert users == []
@@ -141,13 +141,13 @@ FOLDERS = sorted({path.parent.relative_to(PACKAGE).as_posix() for path in SOURCE
 
 @pytest.mark.parametrize("folder", [folder for folder in FOLDERS if folder not in ONE_ENTRY_EACH])
 def test_folders_are_small(folder: str) -> None:
-    """A folder can be taken in at a glance."""
+    """A folder has few enough entries to be read at a glance."""
     entries = {path.name for path in (PACKAGE / folder).iterdir() if path.suffix == ".py" or path.is_dir()}
     assert len(entries - {"__init__.py", "__pycache__"}) <= LARGEST_FOLDER
 
 
 def test_exceptions_are_needed() -> None:
-    """A folder that is no exception any more is taken off the list."""
+    """A folder that is small enough is not on the list of exceptions."""
     sizes = {folder: len(list((PACKAGE / folder).glob("[!_]*"))) for folder in ONE_ENTRY_EACH}
     assert {folder for folder, size in sizes.items() if size <= LARGEST_FOLDER} == set()
 

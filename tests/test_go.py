@@ -1,4 +1,4 @@
-"""The Go clients that people use against a running server: `tests/go`, a module with its own pinned dependencies.
+"""Go clients against a running server: `tests/go`, a module with its own pinned dependencies.
 
 Building them takes minutes with an empty module cache and a quarter of a minute with a full one, so these tests run
 only when they are asked for:
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.go
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The compiled tests."""
+    """Return the compiled tests."""
     built = os.environ.get("UNDERSTUDY_GO_TESTS")
     if built:
         return str(Path(built).resolve())
@@ -43,7 +43,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(*argv: str, **env: str) -> str:
-    """Both outputs. A command that fails fails the test, with what it said."""
+    """Return the output of a command; fail the test with the output if the command fails."""
     done = subprocess.run(
         argv, cwd=MODULE, env=os.environ | env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=900
     )
@@ -52,22 +52,21 @@ def run(*argv: str, **env: str) -> str:
     return done.stdout
 
 
-def test_clients(program: str) -> None:
-    """client-go, controller-runtime and the helpers of DRA drivers get from understudy what they get from
-    kube-apiserver, in JSON and in protobuf."""
+def test_go_clients(program: str) -> None:
+    """client-go, controller-runtime and the DRA helpers get what kube-apiserver gives them, in JSON and protobuf."""
     with Server(emulated_version="1.32", feature_gates=GATES) as server:
         run(program, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
 
 
-def test_clients_over_tls(program: str) -> None:
-    """The same over TLS, for those that a connection is cut under, and for streams."""
+def test_go_clients_over_tls(program: str) -> None:
+    """Watches, informers and leader election work over TLS and survive dropped connections."""
     with Server(emulated_version="1.32", feature_gates=GATES, tls=True) as server:
         some = "-test.run=Informers|Watch|Manager|Leader"
         run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
 
 
-def test_formatted() -> None:
-    """The Go files are as gofmt wants them."""
+def test_go_files_are_formatted() -> None:
+    """gofmt finds nothing to change."""
     gofmt = shutil.which("gofmt")
     if not gofmt:
         pytest.skip("needs gofmt on PATH")

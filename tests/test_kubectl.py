@@ -1,4 +1,4 @@
-"""The real kubectl against a running server: the commands people use every day, with the worlds in `fixtures/`."""
+"""kubectl against a running server: everyday commands on the worlds in `fixtures/`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Kubectl:
         return [self.program, f"--kubeconfig={self.kubeconfig}", *args]
 
     def run(self, *args: str, stdin: str = "", status: int = 0, **env: str) -> str:
-        """Standard output; of a command that is to fail (`status`), standard error."""
+        """Return standard output, or standard error of a command that must fail with `status`."""
         done = subprocess.run(
             self.argv(*args),
             cwd=self.home,
@@ -52,8 +52,8 @@ def k(apiserver: Server, kubectl: str, tmp_path: Path) -> Kubectl:
 
 
 @pytest.mark.parametrize("world", [DEMO, CLUSTER, CLAIM], ids=lambda path: Path(path).stem)
-def test_create(k: Kubectl, world: str) -> None:
-    """`create -f` makes every object of a file; a second time each exists already."""
+def test_create_from_a_file(k: Kubectl, world: str) -> None:
+    """`create -f` creates every object of a file; a second time each exists already."""
     made = k.run("create", "-f", world).splitlines()
     assert made
     assert all(line.endswith(" created") for line in made)
@@ -64,13 +64,13 @@ def test_create(k: Kubectl, world: str) -> None:
 
 @pytest.mark.apiserver(emulated_version="1.31")
 def test_create_in_1_31(k: Kubectl) -> None:
-    """The cluster for 1.31 is valid there."""
+    """The v1alpha3 cluster can be created in 1.31."""
     made = k.run("create", "-f", str(FIXTURES / "gpu-cluster-v1alpha3.yaml"))
     assert "resourceslice.resource.k8s.io/node-2-gpu.example.com created" in made
 
 
-def test_apply(k: Kubectl) -> None:
-    """`apply -f` creates, finds nothing to do, and changes what changed; with --server-side too."""
+def test_apply_creates_and_changes(k: Kubectl) -> None:
+    """`apply -f` creates objects, finds nothing to do, and changes what changed; also with --server-side."""
     assert "pod/probe created" in k.run("apply", "-f", DEMO)
     assert k.run("apply", "-f", DEMO).splitlines().count("configmap/front unchanged") == 1
     changed = Path(DEMO).read_text().replace("greeting: hello", "greeting: welcome")
@@ -99,13 +99,13 @@ def test_apply(k: Kubectl) -> None:
     ],
     ids=lambda value: value.split("=")[0] if "\n" not in value else "",
 )
-def test_get(apiserver: Server, k: Kubectl, form: str, wanted: str) -> None:
-    """`get -o` prints every form."""
+def test_get_output_formats(apiserver: Server, k: Kubectl, form: str, wanted: str) -> None:
+    """`get -o` prints every format."""
     apiserver.apply(CLUSTER)
     assert k.run("get", "resourceclaims", "-n", "ml", "-o", form).startswith(wanted)
 
 
-def test_get_tables(apiserver: Server, k: Kubectl) -> None:
+def test_get_prints_columns(apiserver: Server, k: Kubectl) -> None:
     """`get` prints the real server's columns, by selector, in all namespaces, of several kinds."""
     apiserver.apply(CLUSTER)
     assert k.run("get", "resourceslices").splitlines()[0].split() == ["NAME", "NODE", "DRIVER", "POOL", "AGE"]
@@ -120,8 +120,8 @@ def test_get_tables(apiserver: Server, k: Kubectl) -> None:
     assert "NotFound" in k.run("get", "resourceclaim", "none", status=1)
 
 
-def test_describe(apiserver: Server, k: Kubectl) -> None:
-    """`describe` tells of claims, pods and nodes."""
+def test_describe_objects(apiserver: Server, k: Kubectl) -> None:
+    """`describe` prints claims, pods and nodes."""
     apiserver.apply(CLUSTER)
     claim = k.run("describe", "resourceclaim", "shared-gpu", "-n", "ml")
     assert "Device Class Name:  gpu.example.com" in claim
@@ -129,16 +129,16 @@ def test_describe(apiserver: Server, k: Kubectl) -> None:
     assert "Non-terminated Pods:" in k.run("describe", "node", "node-1")
 
 
-def test_explain(k: Kubectl) -> None:
-    """`explain` knows every field, from the server's own schemas."""
+def test_explain_fields(k: Kubectl) -> None:
+    """`explain` prints every field from the server's own schemas."""
     text = k.run("explain", "resourceclaim.spec.devices.requests")
     assert "deviceClassName\t<string> -required-" in text
     assert "VERSION:    v1beta1" in text
     assert "adminAccess" in k.run("explain", "resourceclaim", "--recursive")
 
 
-def test_diff(apiserver: Server, k: Kubectl) -> None:
-    """`diff` shows what an apply would change, and changes nothing."""
+def test_diff_changes_nothing(apiserver: Server, k: Kubectl) -> None:
+    """`diff` prints the changes of an apply and makes none."""
     apiserver.apply(DEMO)
     changed = Path(DEMO).read_text().replace("greeting: hello", "greeting: welcome")
     process = subprocess.run(k.argv("diff", "-f", "-"), input=changed, capture_output=True, text=True)
@@ -149,8 +149,8 @@ def test_diff(apiserver: Server, k: Kubectl) -> None:
     assert apiserver.get("ConfigMap", "front", namespace="shop")["data"]["greeting"] == "hello"
 
 
-def test_edit(apiserver: Server, k: Kubectl) -> None:
-    """`edit` saves what the editor leaves."""
+def test_edit_saves_the_object(apiserver: Server, k: Kubectl) -> None:
+    """`edit` saves the edited object."""
     apiserver.apply(DEMO)
     said = k.run("edit", "configmap", "front", "-n", "shop", KUBE_EDITOR="sed -i s/hello/welcome/")
     assert said == "configmap/front edited\n"
@@ -165,7 +165,7 @@ def test_edit(apiserver: Server, k: Kubectl) -> None:
         ("json", '[{"op": "add", "path": "/metadata/labels", "value": {"tier": "one"}}]'),
     ],
 )
-def test_patch(apiserver: Server, k: Kubectl, kind: str, patch: str) -> None:
+def test_patch_types(apiserver: Server, k: Kubectl, kind: str, patch: str) -> None:
     """`patch` of each type changes the object."""
     apiserver.apply(CLUSTER)
     said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", f"--type={kind}", "-p", patch)
@@ -174,14 +174,14 @@ def test_patch(apiserver: Server, k: Kubectl, kind: str, patch: str) -> None:
 
 
 def test_patch_is_validated(apiserver: Server, k: Kubectl) -> None:
-    """What may not change is refused in the real server's words."""
+    """A patch of an immutable field is refused in the real server's words."""
     apiserver.apply(CLUSTER)
     said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", "--type=merge", "-p", '{"spec": null}', status=1)
     assert said.startswith('The ResourceClaim "shared-gpu" is invalid: spec: Invalid value:')
     assert said.endswith("field is immutable\n")
 
 
-def test_replace(apiserver: Server, k: Kubectl) -> None:
+def test_replace_needs_the_current_version(apiserver: Server, k: Kubectl) -> None:
     """`replace` stores the whole object; a stale resourceVersion is a conflict."""
     apiserver.apply(DEMO)
     stale = k.run("get", "configmap", "front", "-n", "shop", "-o", "yaml")
@@ -201,8 +201,8 @@ def test_label_and_annotate(apiserver: Server, k: Kubectl) -> None:
     assert k.json("get", "node", "node-2")["metadata"]["annotations"]["seen"] == "yes"
 
 
-def test_delete(apiserver: Server, k: Kubectl) -> None:
-    """`delete` removes by name, by file and by selector, and says so."""
+def test_delete_by_name_file_and_selector(apiserver: Server, k: Kubectl) -> None:
+    """`delete` removes objects by name, file and selector, and says so."""
     apiserver.apply(CLUSTER)
     said = k.run("delete", "deviceclass", "gpu.example.com")
     assert said.startswith('deviceclass.resource.k8s.io "gpu.example.com" deleted')
@@ -212,8 +212,8 @@ def test_delete(apiserver: Server, k: Kubectl) -> None:
     assert apiserver.list("nodes") == []
 
 
-def test_wait(apiserver: Server, k: Kubectl) -> None:
-    """`wait` ends when what it waits for happens."""
+def test_wait_for_a_condition(apiserver: Server, k: Kubectl) -> None:
+    """`wait` ends when its condition is met."""
     apiserver.apply(CLUSTER)
     waiting = k.open("wait", "resourceclaim/shared-gpu", "-n", "ml", "--for=delete", "--timeout=30s")
     done = k.open("wait", "resourceclaim/shared-gpu", "-n", "ml", "--for=jsonpath={.spec}", "--timeout=30s")
@@ -223,8 +223,8 @@ def test_wait(apiserver: Server, k: Kubectl) -> None:
     assert waiting.returncode == 0
 
 
-def test_watch(apiserver: Server, k: Kubectl) -> None:
-    """`get --watch` prints what is there, and each change as it happens."""
+def test_get_watch_prints_changes(apiserver: Server, k: Kubectl) -> None:
+    """`get --watch` prints the current objects and every change."""
     apiserver.apply(CLUSTER)
     watching = k.open("get", "resourceclaims", "-n", "ml", "--watch", "--output-watch-events", "--no-headers")
     guard = threading.Timer(40, watching.kill)
@@ -243,7 +243,7 @@ def test_watch(apiserver: Server, k: Kubectl) -> None:
         watching.communicate()
 
 
-def test_api_resources(k: Kubectl) -> None:
+def test_api_resources_and_versions(k: Kubectl) -> None:
     """`api-resources` and `api-versions` list what the release serves."""
     lines = k.run("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
     assert [line.split() for line in lines] == [
@@ -267,7 +267,7 @@ def test_api_resources(k: Kubectl) -> None:
     ids=lambda value: value[0] if isinstance(value, tuple) else value.split("/")[0],
 )
 def test_create_from_flags(k: Kubectl, args: tuple[str, ...], wanted: str) -> None:
-    """`create KIND`, whose requests are protobuf, makes the object it would print."""
+    """`create KIND` sends protobuf and creates the object that it prints."""
     printed = k.json("create", *args, "--dry-run=client")
     assert k.run("create", *args) == f"{wanted} created\n"
     stored = k.json("get", wanted)

@@ -1,4 +1,4 @@
-"""Every example in the README works as it stands there."""
+"""The examples of the README are executed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), r
 
 
 def blocks(language: str, *, tests: bool = False) -> pytest.MarkDecorator:
-    """The code blocks of a language; those with `tests` are files of pytest tests, the others are not."""
+    """Parametrise a test by the code blocks of a language: test files with `tests`, else the others."""
     found = [code for name, code in BLOCKS if name == language and tests == ("def test_" in code)]
     assert found
     first = [
@@ -32,7 +32,7 @@ def blocks(language: str, *, tests: bool = False) -> pytest.MarkDecorator:
 
 
 @blocks("python", tests=True)
-def test_tests(pytester: pytest.Pytester, code: str) -> None:
+def test_readme_tests_pass(pytester: pytest.Pytester, code: str) -> None:
     """A test in the README passes in a project that holds nothing else."""
     shutil.copy(ROOT / "fixtures" / "gpu-cluster-v1alpha3.yaml", pytester.path / "world.yaml")
     pytester.makepyfile(code)
@@ -41,8 +41,8 @@ def test_tests(pytester: pytest.Pytester, code: str) -> None:
 
 
 @blocks("python")
-def test_scripts(code: str) -> None:
-    """A script in the README runs in a checkout, without a warning."""
+def test_readme_scripts_run(code: str) -> None:
+    """A script in the README runs in a checkout without a warning."""
     subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=ROOT, check=True, timeout=60)
 
 
@@ -55,15 +55,15 @@ def port() -> str:
 
 @pytest.fixture
 def programs(kubectl: str, tmp_path: Path) -> Iterator[dict[str, str]]:
-    """An environment in which `understudy` and `kubectl` are the ones under test."""
+    """Return an environment in which `understudy` and `kubectl` are the programs under test."""
     (tmp_path / "kubectl").symlink_to(kubectl)
     path = os.pathsep.join([str(tmp_path), str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     return {"PATH": path, "HOME": str(tmp_path)}
 
 
 @blocks("console")
-def test_sessions(code: str, port: str, programs: dict[str, str]) -> None:
-    """The commands of a session print what stands below them; ages may differ. A server gets a port of its own."""
+def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str, str]) -> None:
+    """The commands of a session print what stands below them, except ages; a server gets a port of its own."""
     started = []
     try:
         for command, wanted in steps(code.replace("8001", port)):
@@ -86,7 +86,7 @@ def test_sessions(code: str, port: str, programs: dict[str, str]) -> None:
 
 
 def steps(session: str) -> Iterator[tuple[str, str]]:
-    """(command, what it prints) of a session whose prompt is "$ "."""
+    """Return (command, output) of a session whose prompt is "$ "."""
     for part in re.split(r"^\$ ", session, flags=re.MULTILINE)[1:]:
         command, _, printed = part.partition("\n")
         yield command, printed
@@ -96,8 +96,8 @@ def ageless(text: str) -> str:
     return re.sub(r" +\d+m?s$", " <age>", text, flags=re.MULTILINE)
 
 
-def test_commands_for_a_fresh_machine() -> None:
-    """The README has two of them, each on one line; .ci/run executes both."""
+def test_fresh_machine_commands_are_in_ci() -> None:
+    """The README's two commands for a fresh machine stand on one line each, and .ci/run executes both."""
     commands = [code.strip() for name, code in BLOCKS if name == "sh"]
     ends = (r"\.venv/bin/understudy serve --load fixtures/\S+", r"\.venv/bin/pytest")
     assert len(commands) == 2
@@ -105,7 +105,7 @@ def test_commands_for_a_fresh_machine() -> None:
         assert re.fullmatch(r"python3 -m venv \.venv && \.venv/bin/pip install [^\n]+ && " + end, command)
 
 
-def test_flags() -> None:
+def test_readme_flags_exist() -> None:
     """Every flag of `understudy serve` that the README names exists."""
     argv = [sys.executable, "-c", "from understudy.apiserver.cmd.cli import main; main(['serve', '--help'])"]
     known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
@@ -115,8 +115,8 @@ def test_flags() -> None:
     assert [flag for flag in named if not re.search(rf"{flag}\b", known)] == []
 
 
-def test_files_that_it_names() -> None:
-    """What the README says is in the repository is there."""
+def test_readme_files_exist() -> None:
+    """Every file that the README names is in the repository."""
     text = (ROOT / "README.md").read_text()
     named = re.findall(r"(?<![\w./-])(?:scripts|fixtures|tests|\.ci)/[\w./-]*\w", text)
     assert named

@@ -1,4 +1,4 @@
-"""What the tests with Python clients share: an allocated claim, and a line to the server that can be cut."""
+"""Fixtures of the tests with Python clients: an allocated claim, and a relay whose connections can be cut."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ CLAIM = {
 
 @pytest.fixture
 def claim(apiserver: Server) -> str:
-    """The name of an allocated claim in the namespace default, which nobody uses yet."""
+    """Return the name of an allocated, unused claim in the namespace default."""
     apiserver.apply(CLAIM)
     return "gpu"
 
 
 class Relay:
-    """Stands between clients and a server."""
+    """Forward connections of clients to a server."""
 
     def __init__(self, server: Server, kubeconfig: Path) -> None:
         address = urlsplit(server.url)
@@ -72,7 +72,7 @@ class Relay:
             self._open.discard(near)
 
     def cut(self) -> None:
-        """Drops every connection, in the middle of what it carries."""
+        """Drop every connection, in the middle of its data."""
         with self._lock:
             for near in self._open:
                 with suppress(OSError):
@@ -87,7 +87,7 @@ class Relay:
 
 @pytest.fixture
 def relay(apiserver: Server, tmp_path: Path) -> Iterator[Relay]:
-    """Another way to the server of `apiserver`: `url`, `kubeconfig`, and `cut()` to drop every connection."""
+    """Return a relay to the server of `apiserver`."""
     relay = Relay(apiserver, tmp_path / "kubeconfig")
     yield relay
     relay.close()

@@ -1,4 +1,4 @@
-"""An operator made with kopf."""
+"""An operator built with kopf."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
 
 @contextmanager
 def operator(url: str, registry: Any) -> Iterator[None]:
-    """Runs until the block ends."""
+    """Run the operator until the block ends."""
     stop, ready = threading.Event(), threading.Event()
 
     @kopf.on.login(registry=registry)
@@ -45,9 +45,8 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-def test_an_operator(apiserver: Server, relay: Any) -> None:
-    """Handlers see what is created, changed and deleted, though connections drop and history is forgotten; finalizers
-    hold what is deleted until they are done; what they report becomes events."""
+def test_operator_survives_drops_and_expiry(apiserver: Server, relay: Any) -> None:
+    """Handlers see every creation, change and deletion, though connections drop and history expires."""
     registry = kopf.OperatorRegistry()
     seen: Queue[tuple[Any, ...]] = Queue()
 
@@ -93,14 +92,14 @@ def test_an_operator(apiserver: Server, relay: Any) -> None:
 
 
 def watched(server: Server, resource: str) -> Iterator[dict[str, Any]]:
-    """Every object in the namespace default: as it is, and after each change."""
+    """Yield every object of a resource in the namespace default, and again after each change."""
     with watch(server, f"/api/v1/namespaces/default/{resource}", "&resourceVersion=0") as events:
         for event in events:
             yield event["object"]
 
 
 def until_settled(server: Server, *names: str) -> None:
-    """Until the operator has written what it does to objects that it has seen."""
+    """Wait until the operator has written to each of the objects."""
     waiting = set(names)
     for found in watched(server, "configmaps"):
         if "seen" in found["metadata"].get("annotations", {}):
@@ -110,8 +109,7 @@ def until_settled(server: Server, *names: str) -> None:
 
 
 def until_reported(server: Server, reason: str, message: str) -> None:
-    """Until the operator's event is there. If its connection broke, the operator sends it again in the background,
-    a second later."""
+    """Wait for an event of the operator; after a broken connection it comes a second later."""
     for event in watched(server, "events"):
         if (event["reason"], event["message"]) == (reason, message):
             return

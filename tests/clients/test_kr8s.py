@@ -1,4 +1,4 @@
-"""kr8s, with and without asyncio.
+"""kr8s, with and without asyncio. Its watches do not list again after 410, so that is not tested.
 
 Its watches do not begin anew after 410, they ask for the same version again: that is left out here.
 """
@@ -25,7 +25,7 @@ Connect = Callable[[object], Awaitable[Any]]
 
 @pytest.fixture
 def api(apiserver: Server) -> Iterator[Any]:
-    """Without asyncio. kr8s leaves its connections open; not so here, where that would be an error."""
+    """Return a synchronous client. It leaves connections open, which would be an error here, so they are closed."""
     api = kr8s.api(kubeconfig=str(apiserver.kubeconfig))
     yield api
     pytest.importorskip("kr8s._async_utils").as_sync_func(api._session.aclose)()
@@ -33,7 +33,7 @@ def api(apiserver: Server) -> Iterator[Any]:
 
 @pytest.fixture
 async def connect() -> AsyncIterator[Connect]:
-    """The same with asyncio, for a kubeconfig."""
+    """Return an asyncio client for a kubeconfig."""
     made = []
 
     async def connect(kubeconfig: object) -> Any:
@@ -66,8 +66,8 @@ def test_crud(api: Any) -> None:
     assert error.value.response.status_code == 422
 
 
-def test_kinds_that_it_has_no_class_for(apiserver: Server, api: Any) -> None:
-    """Kinds are looked up by discovery."""
+def test_kinds_are_discovered(apiserver: Server, api: Any) -> None:
+    """A kind that kr8s has no class for is found by discovery."""
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     slice_ = {
         "apiVersion": "resource.k8s.io/v1beta1",
@@ -79,8 +79,8 @@ def test_kinds_that_it_has_no_class_for(apiserver: Server, api: Any) -> None:
     assert [found.name for found in api.get("resourceslices.resource.k8s.io")] == ["s"]
 
 
-async def test_watch(apiserver: Server, relay: Any, connect: Connect) -> None:
-    """A watch that is begun again where its connection dropped misses nothing and sees nothing twice."""
+async def test_watch_survives_a_drop(apiserver: Server, relay: Any, connect: Connect) -> None:
+    """A watch that restarts after a dropped connection misses nothing and repeats nothing."""
     api = await connect(relay.kubeconfig)
     direct = await connect(apiserver.kubeconfig)
     first = await async_objects.ConfigMap(config_map("first"), api=direct)
@@ -129,8 +129,8 @@ async def test_concurrent_consumers(apiserver: Server, claim: str, connect: Conn
     assert sorted(consumer["name"] for consumer in stored.status.reservedFor) == sorted(names)
 
 
-async def test_optimistic_locks(apiserver: Server, connect: Connect) -> None:
-    """Read, change, write with the version that was read, again after 409, in many tasks: no change is lost."""
+async def test_optimistic_locking_loses_no_change(apiserver: Server, connect: Connect) -> None:
+    """Many tasks that read, change and write again after 409 lose no change."""
     api = await connect(apiserver.kubeconfig)
     await (await async_objects.ConfigMap(config_map("counter", n="0"), api=api)).create()
     conflicts = []

@@ -1,4 +1,4 @@
-"""The official client, `kubernetes`."""
+"""The official Python client, `kubernetes`."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def test_crud(core: Any) -> None:
     assert core.list_config_map_for_all_namespaces(label_selector="k=v").items == []
 
 
-def test_errors(core: Any) -> None:
-    """Refusals carry the server's Status."""
+def test_errors_carry_a_status(core: Any) -> None:
+    """A refused request raises an error with the server's Status."""
     core.create_namespaced_config_map("default", config_map("a"))
     for reason, status, request in (
         ("NotFound", 404, lambda: core.read_namespaced_config_map("b", "default")),
@@ -59,8 +59,8 @@ def test_errors(core: Any) -> None:
         assert f'"reason":"{reason}"' in error.value.body
 
 
-def test_dynamic_client(apiserver: Server) -> None:
-    """The dynamic client finds its way by discovery."""
+def test_dynamic_client_discovers_kinds(apiserver: Server) -> None:
+    """The dynamic client finds resources by discovery."""
     with connected(apiserver.kubeconfig) as api:
         found = kubernetes.dynamic.DynamicClient(api)
         slices = found.resources.get(api_version="resource.k8s.io/v1beta1", kind="ResourceSlice")
@@ -73,8 +73,8 @@ def test_dynamic_client(apiserver: Server) -> None:
         assert applied.spec.pool.generation == 2
 
 
-def test_watch(core: Any) -> None:
-    """A watch shows what happens from a list's version on."""
+def test_watch_starts_at_a_version(core: Any) -> None:
+    """A watch sees every change after the version of a list."""
     since = core.list_namespaced_config_map("default").metadata.resource_version
     made = core.create_namespaced_config_map("default", config_map("a"))
     core.patch_namespaced_config_map("a", "default", {"data": {"k": "1"}})
@@ -89,8 +89,8 @@ def test_watch(core: Any) -> None:
     assert seen == [("ADDED", None), ("MODIFIED", {"k": "1"}), ("DELETED", {"k": "1"})]
 
 
-def test_expired(apiserver: Server, core: Any) -> None:
-    """A watch from a version that is forgotten ends with 410."""
+def test_expired_watch_is_410(apiserver: Server, core: Any) -> None:
+    """A watch from a compacted version ends with 410."""
     since = core.list_namespaced_config_map("default").metadata.resource_version
     core.create_namespaced_config_map("default", config_map("a"))
     apiserver.compact()
@@ -99,8 +99,8 @@ def test_expired(apiserver: Server, core: Any) -> None:
     assert error.value.status == 410
 
 
-def test_informer(apiserver: Server, relay: Any) -> None:
-    """An informer misses nothing and sees nothing twice, though its connection drops; after 410 it lists again."""
+def test_informer_survives_drops_and_expiry(apiserver: Server, relay: Any) -> None:
+    """A loop of list and watch misses nothing and repeats nothing, though connections drop and versions expire."""
     informers = pytest.importorskip("kubernetes.informer", reason="this release of `kubernetes` has no informers")
     seen: Queue[tuple[str, str]] = Queue()
     with connected(relay.kubeconfig) as api, connected(apiserver.kubeconfig) as direct:
@@ -145,8 +145,8 @@ def test_concurrent_consumers(apiserver: Server, claim: str) -> None:
     assert sorted(consumer.name for consumer in stored.status.reserved_for) == sorted(names)
 
 
-def test_optimistic_locks(apiserver: Server, core: Any) -> None:
-    """Read, change, replace, again after 409: no change is lost."""
+def test_optimistic_locking_loses_no_change(apiserver: Server, core: Any) -> None:
+    """Tasks that read, change and replace again after 409 lose no change."""
     core.create_namespaced_config_map("default", config_map("counter", n="0"))
     with connected(apiserver.kubeconfig) as api, ThreadPoolExecutor(4) as pool:
         maps = client.CoreV1Api(api)

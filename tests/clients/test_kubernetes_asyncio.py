@@ -1,4 +1,4 @@
-"""`kubernetes_asyncio`."""
+"""The client `kubernetes_asyncio`."""
 
 from __future__ import annotations
 
@@ -48,9 +48,8 @@ async def test_crud(api: Any) -> None:
     assert error.value.status == 404
 
 
-async def test_informer(apiserver: Server, api: Any, relay: Any) -> None:
-    """A loop that lists and watches misses nothing and sees nothing twice, though its connection drops; after 410 it
-    lists again."""
+async def test_informer_survives_drops_and_expiry(apiserver: Server, api: Any, relay: Any) -> None:
+    """A loop of list and watch misses nothing and repeats nothing, though connections drop and versions expire."""
     core = client.CoreV1Api(api)
     seen: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     paused = asyncio.Event()
@@ -113,8 +112,8 @@ async def test_concurrent_consumers(api: Any, claim: str) -> None:
     assert sorted(consumer.name for consumer in stored.status.reserved_for) == sorted(names)
 
 
-async def test_optimistic_locks(api: Any) -> None:
-    """Read, change, replace, again after 409, in many tasks: no change is lost."""
+async def test_optimistic_locking_loses_no_change(api: Any) -> None:
+    """Tasks that read, change and replace again after 409 lose no change."""
     core = client.CoreV1Api(api)
     await core.create_namespaced_config_map("default", config_map("counter", n="0"))
     conflicts = []

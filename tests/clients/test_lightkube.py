@@ -1,4 +1,4 @@
-"""lightkube, with and without asyncio."""
+"""The client lightkube, with and without asyncio."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kube(apiserver: Server) -> Iterator[Any]:
 
 
 def version(kube: Any) -> str:
-    """That of the collection now."""
+    """Return the collection's current resourceVersion."""
     listed = kube.list(ConfigMap)
     list(listed)
     return str(listed.resourceVersion)
@@ -62,8 +62,8 @@ def test_crud(kube: Any) -> None:
     assert (error.value.status.code, error.value.status.reason) == (404, "NotFound")
 
 
-def test_watch(apiserver: Server, kube: Any, relay: Any) -> None:
-    """A watch goes on where it was when its connection drops."""
+def test_watch_survives_a_drop(apiserver: Server, kube: Any, relay: Any) -> None:
+    """A watch continues where it was when its connection dropped."""
 
     def again(error: Exception, count: int) -> Any:
         return types.OnErrorResult(types.OnErrorAction.RETRY, sleep=0)
@@ -81,8 +81,8 @@ def test_watch(apiserver: Server, kube: Any, relay: Any) -> None:
         assert [(type_, obj.metadata.name) for type_, obj in [next(events)]] == [("DELETED", "a")]
 
 
-def test_expired(apiserver: Server, kube: Any) -> None:
-    """A watch from a version that is forgotten gets 410, and then begins anew with what is there."""
+def test_expired_watch_lists_again(apiserver: Server, kube: Any) -> None:
+    """A watch from a compacted version gets 410 and starts again with the current objects."""
     codes = []
 
     def again(error: Any, count: int) -> Any:
@@ -111,8 +111,8 @@ def test_concurrent_consumers(kube: Any, claim: str) -> None:
     assert sorted(consumer.name for consumer in stored.status.reservedFor) == sorted(names)
 
 
-async def test_optimistic_locks(apiserver: Server) -> None:
-    """Read, change, replace, again after 409, in many tasks: no change is lost."""
+async def test_optimistic_locking_loses_no_change(apiserver: Server) -> None:
+    """Tasks that read, change and replace again after 409 lose no change."""
     conflicts = []
     async with lightkube.AsyncClient(config=config(apiserver.kubeconfig)) as kube:
         await kube.create(config_map("counter", n="0"))
@@ -132,8 +132,8 @@ async def test_optimistic_locks(apiserver: Server) -> None:
     assert set(conflicts) == {"Conflict"}
 
 
-async def test_async_watch(apiserver: Server) -> None:
-    """A watch shows what happens, in order."""
+async def test_async_watch_keeps_the_order(apiserver: Server) -> None:
+    """An asyncio watch sees changes in their order."""
     async with lightkube.AsyncClient(config=config(apiserver.kubeconfig)) as kube:
         made = await kube.create(config_map("a"))
         await kube.patch(ConfigMap, "a", {"data": {"k": "1"}})

@@ -1,4 +1,4 @@
-"""Options of requests."""
+"""Options in the query of a request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from understudy.machinery.options import check_timeout
 @pytest.mark.parametrize(
     "text", ["0", "20s", "-1s", "1h30m", "1.5s", ".5s", "100ms", "2µs", "", "9223372036854775807ns"]
 )
-def test_timeouts(text: str) -> None:
-    """Durations as Go writes them."""
+def test_timeout_is_a_duration(text: str) -> None:
+    """The timeout is a duration as Go writes it."""
     check_timeout(text)
 
 
@@ -32,8 +32,8 @@ def test_timeouts(text: str) -> None:
         (f"{'1' * 5000}s", f'time: invalid duration "{"1" * 5000}s"'),
     ],
 )
-def test_timeouts_that_are_none(text: str, told: str) -> None:
-    """400, in Go's words."""
+def test_malformed_timeout_is_refused(text: str, told: str) -> None:
+    """A malformed timeout is 400 in Go's words."""
     with pytest.raises(StatusError) as error:
         check_timeout(text)
     assert error.value.message == f"invalid timeout specified in the request URL - {told}"

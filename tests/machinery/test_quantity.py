@@ -1,4 +1,4 @@
-"""Quantities: canonical text, errors, comparison and arithmetic, as k8s.io/apimachinery has them."""
+"""Quantities: canonical text, errors, comparison and arithmetic, as in k8s.io/apimachinery."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ TEXTS = st.one_of(
         ("1e-2147483648", "1e-9"),
     ],
 )
-def test_text(text: str, wanted: str) -> None:
-    """Simple texts are kept, the others written with the suffix that fits; some values lose theirs."""
+def test_canonical_text(text: str, wanted: str) -> None:
+    """A quantity is written with the suffix that fits it, which some values lose."""
     assert canonical_text(text) == wanted
 
 
@@ -76,40 +76,44 @@ def test_text(text: str, wanted: str) -> None:
         (f"1e{'1' * 5000}", WRONG_SUFFIX),
     ],
 )
-def test_errors(text: str, error: str) -> None:
+def test_malformed_quantities_are_refused(text: str, error: str) -> None:
+    """A malformed quantity is refused in the words of apimachinery."""
     with pytest.raises(QuantityError) as raised:
         parse(text)
     assert str(raised.value) == error
 
 
-def test_equal_means_the_same_amount() -> None:
-    """However it is written; an integer is an amount, too."""
+def test_equality_compares_amounts() -> None:
+    """Quantities of the same amount are equal in any spelling, and so is an integer."""
     assert parse("1Gi") == parse("1073741824") == 1073741824
     assert parse("0.5") < parse("501m") < 1
     assert len({parse("1"), parse("1000m")}) == 1
 
 
-def test_arithmetic_keeps_the_format_of_the_left() -> None:
+def test_arithmetic_keeps_the_left_format() -> None:
+    """A sum is written in the format of its left operand."""
     assert str(parse("1Gi") + parse("1Gi")) == "2Gi"
     assert str(parse("1Gi") - parse("512Mi")) == "512Mi"
     assert str(parse("0") + parse("1Ki")) == "1Ki"
 
 
 def test_rounding_is_away_from_zero() -> None:
+    """A quantity is rounded away from zero."""
     assert str(parse("1.0001").round_up(-3)) == "1001m"
     assert str(parse("-1.0001").round_up(-3)) == "-1001m"
     assert parse("1500m").scaled(0) == 2
     assert parse("2").scaled(-3) == 2000
 
 
-def test_as_int64_wants_no_fraction() -> None:
+def test_as_int64_needs_a_whole_number() -> None:
+    """A quantity with a fraction is not an int64."""
     assert parse("5k").as_int64() == 5000
     assert parse("500m").as_int64() is None
     assert parse("1e30").as_int64() is None
 
 
-def test_an_absurd_exponent_costs_nothing() -> None:
-    """It is compared and rounded without its zeros being written out."""
+def test_huge_exponents_are_cheap() -> None:
+    """A huge exponent is compared and rounded without writing its zeros out."""
     huge, tiny = parse("1e2147483647"), parse("1e-2147483648")
     assert compare(huge, parse("1Ei")) == 1
     assert compare(tiny, parse("1n")) == 0
@@ -118,7 +122,7 @@ def test_an_absurd_exponent_costs_nothing() -> None:
 
 @given(TEXTS)
 def test_canonical_text_is_stable(text: str) -> None:
-    """The canonical text is read as the same amount, where that has a suffix; nothing is raised but QuantityError."""
+    """The canonical text is read back as the same amount, and only QuantityError is raised."""
     try:
         found = parse(text)
     except QuantityError:
@@ -130,7 +134,8 @@ def test_canonical_text_is_stable(text: str) -> None:
 
 
 @given(TEXTS, TEXTS)
-def test_order_is_that_of_the_numbers(left: str, right: str) -> None:
+def test_order_is_numeric(left: str, right: str) -> None:
+    """Quantities are ordered by their amounts."""
     found: list[Quantity] = []
     for text in (left, right):
         try:

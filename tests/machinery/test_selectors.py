@@ -1,4 +1,4 @@
-"""Label and field selectors: what they match, and what is said of those that cannot be read."""
+"""Label and field selectors: which objects they match, and the errors of malformed ones."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ LABELS = {"app": "web", "tier": "", "size": "7"}
         ("in in (a)", False),
     ],
 )
-def test_labels(text: str, matches: bool) -> None:
-    """Every operator."""
+def test_label_operators(text: str, matches: bool) -> None:
+    """Every operator of a label selector matches as upstream does."""
     assert Selector(parse_labels(text)).matches({"metadata": {"labels": LABELS}}) is matches
 
 
@@ -51,15 +51,15 @@ def test_labels(text: str, matches: bool) -> None:
         ("!", "unable to parse requirement: found '', expected: identifier"),
     ],
 )
-def test_labels_that_cannot_be_read(text: str, told: str) -> None:
-    """The real server's words."""
+def test_malformed_label_selectors_are_refused(text: str, told: str) -> None:
+    """A malformed label selector is refused in the real server's words."""
     with pytest.raises(SelectorError) as error:
         parse_labels(text)
     assert str(error.value) == told
 
 
-def test_fields() -> None:
-    """Terms with = and !=, escapes, and the fields that a kind offers."""
+def test_field_selectors() -> None:
+    """A field selector has terms with = and !=, escapes, and the fields that the kind offers."""
     selector = Selector((), parse_fields(r"metadata.name=a\,b,spec.node!=n1"), {"spec.node": lambda obj: obj["node"]})
     assert selector.matches({"metadata": {"name": "a,b"}, "node": "n2"})
     assert not selector.matches({"metadata": {"name": "a,b"}, "node": "n1"})
@@ -69,8 +69,8 @@ def test_fields() -> None:
 
 
 @given(st.text(alphabet="ab=!,()<> in\\/", max_size=20))
-def test_nothing_but_selector_errors(text: str) -> None:
-    """Whatever the text, it is a selector or a SelectorError."""
+def test_any_text_is_a_selector_or_an_error(text: str) -> None:
+    """Any text is a selector or raises SelectorError."""
     for parse in (parse_labels, parse_fields):
         with suppress(SelectorError):
             assert all(parse(text))

@@ -1,4 +1,4 @@
-"""Replays recorded verdicts on CEL selectors, each in a DeviceClass of its own.
+"""Replay recorded verdicts on CEL selectors, each in a DeviceClass of its own.
 
 A line is {"expression", "status", "causes"}: what a create with that one selector is answered.
 """

@@ -15,7 +15,7 @@ LINGER = 0.1  # seconds given to an event that should not come
 
 
 class Client(Connection):
-    """A keep-alive connection under the name and the token of the client that made the recordings."""
+    """Talk to a server under the name and the token of the client that made the recordings."""
 
     def __init__(self, url: str, token: str) -> None:
         super().__init__(url)
@@ -43,7 +43,7 @@ class Client(Connection):
 
 
 class Watch:
-    """An open watch; its events wait in the socket until they are collected."""
+    """Hold an open watch; its events wait in the socket until they are collected."""
 
     def __init__(self, client: Client, path: str, headers: Mapping[str, str]) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Watch:
         self.error = None if self.status == 200 else json_or_text(self._response.read())
 
     def collect(self, expected: int, seconds: float, count: int | None) -> list[Any]:
-        """Events until `count` of them; without a count, the `expected` ones and what follows them at once."""
+        """Return events until there are `count`; without a count, the `expected` ones and those that follow at once."""
         events: list[Any] = []
         end = time.monotonic() + seconds
         try:
@@ -71,7 +71,7 @@ class Watch:
 
 
 def kept(response: http.client.HTTPResponse) -> dict[str, Any]:
-    """The headers that recordings hold: `warning` as a list, the others joined."""
+    """Return the headers that recordings hold: `warning` as a list, the others joined."""
     out: dict[str, Any] = {}
     for name in KEPT_HEADERS:
         if values := response.headers.get_all(name):

@@ -1,4 +1,4 @@
-"""Compares a live answer with a recorded one whose made-up values are placeholders.
+"""Compare a live answer with a recorded one, in which placeholders stand for made-up values.
 
     <uid:N>   a UUID                  <rv:N>        a resourceVersion
     <name:N>  made of a generateName  <continue:N>  a list's continue token
@@ -37,7 +37,7 @@ SENT_TIMES = {"<time>": "2024-01-02T03:04:05Z", "<microtime>": "2024-01-02T03:04
 
 
 class Memory:
-    """What the placeholders of one recording stand for, learnt from the answers as they come."""
+    """Remember the live value behind each placeholder of one recording."""
 
     def __init__(self) -> None:
         self.values: dict[str, str] = {}
@@ -56,7 +56,7 @@ class Memory:
         return BOUND.sub(lambda m: urllib.parse.quote(self.values.get(m.group(), m.group()), safe=""), path)
 
     def fill(self, node: Any) -> Any:
-        """A recorded request's body as it is sent now."""
+        """Return the body of a recorded request with live values."""
         if isinstance(node, str):
             return self.text(node)
         if isinstance(node, list):
@@ -81,7 +81,7 @@ class Memory:
         return self.text(key) if key.startswith("k:") else key
 
     def note(self, node: Any) -> None:
-        """Keeps the metadata of every object in a live answer."""
+        """Remember the metadata of every object in a live answer."""
         if isinstance(node, list):
             for item in node:
                 self.note(item)
@@ -95,7 +95,7 @@ class Memory:
     # --- answers
 
     def body(self, want: Any, got: Any) -> list[str]:
-        """Differences of two bodies. The causes of a Status may stand in another order (Go's maps have none)."""
+        """Return the differences of two bodies. The causes of a Status have no order, since Go's maps have none."""
         if several_causes(want) and several_causes(got):
             want, got = by_cause(want), by_cause(got)
             if "[" in want.get("message", "") and spelt(want["message"]) == spelt(got.get("message", "")):
@@ -132,7 +132,7 @@ class Memory:
         return [found for i, (w, g) in pairs for found in self.differences(w, g, f"{path}[{i}]")]
 
     def same(self, want: str, got: str) -> bool:
-        """Whether `got` fits the recorded text; binds the placeholders that appear for the first time."""
+        """Report whether a live text matches a recorded one; bind the placeholders that appear for the first time."""
         if "<" not in want:
             return want == got
         if want in self.values:
@@ -164,7 +164,7 @@ class Memory:
         return True
 
     def in_order(self, recorded: dict[str, int]) -> bool:
-        """Whether the live resource versions stand in the order of the recorded ones."""
+        """Report whether the live resource versions stand in the order of the recorded ones."""
         live = sorted((recorded[h], int(v)) for h, v in self.values.items() if h in recorded and v.isdigit())
         return all(a[1] < b[1] for a, b in pairwise(live) if a[0] < b[0])
 
@@ -186,7 +186,7 @@ def by_cause(status: dict[str, Any]) -> dict[str, Any]:
 
 
 def spelt(text: str) -> list[str]:
-    """A text's letters without their order; memory addresses do not count."""
+    """Return the sorted letters of a text; memory addresses do not count."""
     return sorted(POINTER.sub("<pointer>", text))
 
 

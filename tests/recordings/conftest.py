@@ -1,4 +1,4 @@
-"""Keeps the share of exchanges that agree, file by file; it may only rise."""
+"""Compare the number of agreeing exchanges of each file with agreement.json: it may only rise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AGREEMENT = Path(__file__).with_name("agreement.json")
 
 
 class Agreement:
-    """`agreement.json` holds {recorded file: [steps that agree, steps]}."""
+    """Hold the content of agreement.json: {recorded file: [steps that agree, steps]}."""
 
     def __init__(self) -> None:
         self.kept: dict[str, list[int]] = json.loads(AGREEMENT.read_text())

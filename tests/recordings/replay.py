@@ -1,4 +1,4 @@
-"""Replays a recording against a live server: one verdict per step.
+"""Replay a recording against a live server, with one verdict for each step.
 
 A recording is JSON lines. The first tells where it was taken (`scenario`, `server`, `namespace`, `about`), the last
 the order of the resource versions seen (`resource_versions`); between them are the steps:
@@ -47,7 +47,7 @@ def read(path: Path) -> list[Any]:
 
 
 def replay(lines: list[Any], client: Client, control: Control) -> Outcome:
-    """`control` carries out the recording's control steps: (what, body)."""
+    """Replay the lines of a recording; `control(name, body)` carries out its control steps."""
     return Replay(client, control).run(lines)
 
 

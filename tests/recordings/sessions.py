@@ -1,4 +1,4 @@
-"""Replays recorded kubectl sessions: the same commands, the same output, errors and exit status.
+"""Replay recorded kubectl sessions: the same commands with the same output, errors and exit status.
 
 A session is JSON lines, each a command: `argv` (without the program and the flags that choose the server), `stdin`,
 `stdout`, `stderr`, `exit`, and now and then
@@ -63,8 +63,7 @@ VERSION_KEY = re.compile(
 
 
 class Session:
-    """Runs the commands of one session, one after the other, in a home of their own. `watches` counts those that the
-    server has open."""
+    """Run the commands of one session in order, in one home folder. `watches` counts the server's open watches."""
 
     def __init__(self, url: str, kubectl: str, home: Path, watches: Callable[[], int]) -> None:
         self.url, self.kubectl, self.home, self.watches = url, kubectl, home, watches
@@ -73,11 +72,11 @@ class Session:
         self._env = {"PATH": path, "HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "KUBECONFIG": os.devnull}
 
     def differences(self, step: dict[str, Any]) -> list[str]:
-        """How the command comes out differently from what is recorded; empty if it does not."""
+        """Return the differences of a command's outcome from the recorded one."""
         return compared(step, self.run(step))
 
     def run(self, step: dict[str, Any]) -> dict[str, Any]:
-        """Runs one command; what came out of it, masked."""
+        """Run one command and return its masked output."""
         for text in (step.get("stdin") or "", *step["argv"]):
             self._prefixes |= set(re.findall(r'generateName"?: *"?([a-z0-9.-]+)', text))
         watches = self.watches()
@@ -99,7 +98,7 @@ class Session:
 
 
 class Command:
-    """A running program whose lines are read as they come."""
+    """Run a program and read its lines as they come."""
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:
         self.argv, self.env = argv, env
@@ -134,18 +133,18 @@ class Command:
             self._changed.notify_all()
 
     def wait(self, ready: Callable[[], bool], seconds: float) -> None:
-        """Until `ready`, the command's end, or that long."""
+        """Wait until `ready` is true, the command ends, or the time is over."""
         with self._changed:
             self._changed.wait_for(lambda: ready() or not self._reading, seconds)
 
     def poll(self, ready: Callable[[], bool], seconds: float) -> None:
-        """The same for what changes without the command printing anything."""
+        """Wait like `wait` for a change that makes the command print nothing."""
         until = time.monotonic() + seconds
         while not ready() and time.monotonic() < until and self._reading:
             self.wait(ready, 0.02)
 
     def stop(self) -> int | None:
-        """The exit status; None if it had to be ended."""
+        """End the command and return its exit status, or None if it was killed."""
         ended = not self._reading
         if not ended:
             os.killpg(self._process.pid, signal.SIGTERM)
@@ -160,7 +159,7 @@ class Command:
 
 
 class Mask:
-    """Replaces what differs between runs in the output of one command."""
+    """Replace what differs between two runs in the output of one command."""
 
     def __init__(self, url: str, prefixes: set[str], argv: list[str], only: list[str] | None) -> None:
         self.url, self.argv, self.only = url, argv, only
@@ -222,7 +221,7 @@ class Mask:
 
 
 def explained(text: str) -> str:
-    """The fields and types of an `explain`, without its prose."""
+    """Return the fields and types of an `explain`, without its prose."""
     kept = []
     for line in text.splitlines():
         if re.match(r"(GROUP|KIND|VERSION|FIELD|FIELDS|RESOURCE|DESCRIPTION):", line):
@@ -235,7 +234,7 @@ def explained(text: str) -> str:
 
 
 def in_one_order(text: str) -> str:
-    """The entries of metadata.managedFields sorted: their order depends on when a second ends."""
+    """Sort the entries of managedFields, whose order depends on the second in which they were written."""
     if not text.lstrip().startswith("{"):
         return yaml_in_one_order(text)
 
@@ -276,7 +275,7 @@ def yaml_in_one_order(text: str) -> str:
 
 
 def tables(text: str, watching: bool, verb: str) -> str:
-    """Tables laid out anew, so that the width of a masked cell does not matter."""
+    """Lay out tables again, so that the width of a masked cell does not matter."""
     out: list[str] = []
     lines, at, part = text.splitlines(), 0, ""
     while at < len(lines):

@@ -1,4 +1,4 @@
-"""Replays what real kube-apiservers answered: no recorded file may agree less than it did before."""
+"""Replay the recorded answers of real kube-apiservers: no file may agree less than it did before."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TOKEN = "admintoken"
 
 
 def recorded(*folders: str) -> pytest.MarkDecorator:
-    """One case for each recorded file of the folders; those of a folder share a server."""
+    """Parametrise a test by the recorded files of folders; files of one folder share a server."""
     files = [(folder, path) for folder in folders for path in sorted((HERE / folder).glob("*.jsonl.xz"))]
     ids = [f"{folder}/{path.name.removesuffix('.jsonl.xz')}" for folder, path in files]
     cases = [pytest.param(folder, path, name, id=name) for (folder, path), name in zip(files, ids, strict=True)]
@@ -61,8 +61,8 @@ def client(server: Server) -> Iterator[Client]:
 
 
 @recorded(*(folder for folder in SERVERS if "/" in folder))
-def test_exchanges(server: Server, client: Client, path: Path, name: str, agreement: Agreement) -> None:
-    """The same requests get the same status, headers, bodies and watch events."""
+def test_exchanges_agree(server: Server, client: Client, path: Path, name: str, agreement: Agreement) -> None:
+    """A recorded request gets the recorded status, headers, body and watch events."""
 
     def control(what: str, body: dict[str, bool]) -> None:
         assert what == "feature-gates"
@@ -72,13 +72,13 @@ def test_exchanges(server: Server, client: Client, path: Path, name: str, agreem
 
 
 @recorded("cel")
-def test_selectors(client: Client, path: Path, name: str, agreement: Agreement) -> None:
-    """A CEL selector is accepted or refused in the same words."""
+def test_selector_verdicts_agree(client: Client, path: Path, name: str, agreement: Agreement) -> None:
+    """A recorded CEL selector is accepted, or refused in the recorded words."""
     agreement.check(name, cel.replay(replay.read(path), client))
 
 
 @recorded("kubectl")
-def test_kubectl_sessions(
+def test_kubectl_sessions_agree(
     server: Server, kubectl: str, path: Path, name: str, agreement: Agreement, tmp_path: Path
 ) -> None:
     """kubectl prints the same, to the letter, and ends with the same status."""
@@ -91,6 +91,6 @@ def test_kubectl_sessions(
 
 
 def test_every_recording_is_replayed() -> None:
-    """No recorded file lies in a folder that no server is started for."""
+    """Every folder of recordings has a server that it is replayed against."""
     folders = {path.parent.relative_to(HERE).as_posix() for path in HERE.rglob("*.xz")}
     assert folders == set(SERVERS)

@@ -1,4 +1,4 @@
-"""The replayer itself: when is a live answer the same as the recorded one?"""
+"""The replay itself: when a live answer counts as the recorded one."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def status(message: str, *causes: str) -> dict[str, Any]:
         ),
     ],
 )
-def test_same(want: Any, got: Any) -> None:
-    """What a server makes up, and what has no order, is no difference."""
+def test_made_up_values_agree(want: Any, got: Any) -> None:
+    """Values that a server makes up, and lists without an order, are no difference."""
     assert Memory().body(want, got) == []
 
 
@@ -53,13 +53,13 @@ def test_same(want: Any, got: Any) -> None:
         pytest.param(status("[a, b]", "a", "b"), status("[a, c]", "a", "c"), "message", id="another cause"),
     ],
 )
-def test_different(want: Any, got: Any, where: str) -> None:
-    """Everything else is, and the difference names its place."""
+def test_other_differences_are_located(want: Any, got: Any, where: str) -> None:
+    """Any other difference is reported with its path."""
     assert [difference.split(":")[0] for difference in Memory().body(want, got)][:1] == [where]
 
 
 def test_live_values_are_sent_back() -> None:
-    """A request holds the live server's uid and an object's own times where the recorded one held the recorded ones."""
+    """A request is sent with the live uid and the object's own times in place of the recorded ones."""
     memory = Memory()
     metadata = {
         "uid": ONE,
@@ -74,7 +74,7 @@ def test_live_values_are_sent_back() -> None:
 
 
 def test_resource_versions_keep_their_order() -> None:
-    """Live resource versions may have other distances than the recorded ones, never another order."""
+    """Live resource versions must stand in the recorded order, at any distance."""
     memory = Memory()
     assert memory.differences(["<rv:1>", "<rv:2>", "<rv:3>"], ["10", "20", "20"]) == []
     assert memory.in_order({"<rv:1>": 1, "<rv:2>": 2, "<rv:3>": 2})

@@ -1,4 +1,4 @@
-"""Tokens of service accounts: who takes them for what, and that anybody can check them."""
+"""Tokens of service accounts: who they name, when they are refused, and the keys that verify them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def issued(audiences: list[str] | None = None, lasts: int = 3600, **bound: Any) 
 
 
 def stored(*changed: tuple[str, str]) -> Any:
-    """A lookup in a store with an account, a pod, a secret and a node, of which some have another uid ("": none)."""
+    """Return a lookup in a store that holds an account, a pod, a secret and a node; the named ones have another uid."""
     objects = {"serviceaccounts": ACCOUNT, "pods": POD, "secrets": SECRET, "nodes": NODE}
     uids = dict(changed)
 
@@ -47,14 +47,14 @@ def stored(*changed: tuple[str, str]) -> Any:
 
 
 def verify(jwk: Any, signed: str, signature: str) -> None:
-    """As anybody would who has the published key."""
+    """Verify a signature with the published key, as any client can."""
     exponent, modulus = (int.from_bytes(decoded(jwk[name])) for name in "en")
     public = RSAPublicNumbers(exponent, modulus).public_key()
     public.verify(decoded(signature), signed.encode(), PKCS1v15(), SHA256())
 
 
-def test_what_a_token_says() -> None:
-    """Header and claims, and a signature that the published key verifies."""
+def test_claims_and_signature() -> None:
+    """A token has the header and claims of kube-apiserver, and the published key verifies its signature."""
     head, claims, signature = issued(pod=POD, node={"name": "node"}).split(".")
     assert json.loads(decoded(head)) == {"alg": "RS256", "kid": TOKENS.jwk["kid"]}
     said = json.loads(decoded(claims))
@@ -68,8 +68,8 @@ def test_what_a_token_says() -> None:
     verify(TOKENS.jwk, f"{head}.{claims}", signature)
 
 
-def test_who_a_token_is() -> None:
-    """The account, with what the token is bound to, for the audiences that it shares with those who ask."""
+def test_user_of_a_token() -> None:
+    """A token names its account and what it is bound to, for the audiences that it shares with the reviewer."""
     user, audiences = TOKENS.user(issued(["x", "y"], pod=POD, node=NODE), ["z", "y"], stored())
     assert (user.name, user.uid, audiences) == ("system:serviceaccount:default:sa", "1", ["y"])
     assert user.groups == ["system:serviceaccounts", "system:serviceaccounts:default"]
@@ -117,8 +117,8 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("token", "lookup", "why"), REFUSED)
-def test_tokens_that_are_no_good(token: Callable[[], str], lookup: Any, why: str) -> None:
-    """Each says why, unless it is none of ours."""
+def test_invalid_tokens_are_refused(token: Callable[[], str], lookup: Any, why: str) -> None:
+    """A token that cannot be used is refused with the reason; a token of another issuer is left to others."""
     with pytest.raises(TokenError) as refused:
         TOKENS.user(token(), [ISSUER], lookup)
     assert str(refused.value) == why
@@ -139,8 +139,8 @@ def test_a_token_is_valid_for_its_time_and_a_minute_around() -> None:
             tokens.user(token, [ISSUER], stored())
 
 
-def test_the_node_of_a_pod_is_only_told() -> None:
-    """A token of a pod does not die with the node."""
+def test_deleted_node_of_a_pod_keeps_the_token_valid() -> None:
+    """A token bound to a pod stays valid when the node of the pod is deleted."""
     TOKENS.user(issued(pod=POD, node=NODE), [ISSUER], stored(("nodes", "")))
 
 
@@ -157,8 +157,8 @@ def asked(server: Server, path: str, body: Any = None) -> Any:
     return response.headers, response.json()
 
 
-def test_discovery_of_the_keys(server: Server) -> None:
-    """The configuration leads to the keys, which verify the tokens that the server issues."""
+def test_openid_configuration_leads_to_the_keys(server: Server) -> None:
+    """The OpenID configuration names the page of the keys that verify the server's tokens."""
     headers, configuration = asked(server, "/.well-known/openid-configuration")
     assert (headers["Content-Type"], headers["Cache-Control"]) == ("application/json", "public, max-age=3600")
     assert configuration["issuer"] == ISSUER
@@ -172,8 +172,8 @@ def test_discovery_of_the_keys(server: Server) -> None:
     verify(jwk, signed, signature)
 
 
-def test_reviews(server: Server) -> None:
-    """A review asks for audiences; without any, for this server's own."""
+def test_token_review_checks_audiences(server: Server) -> None:
+    """A TokenReview is authenticated for audiences of the token, and for the server's own where it asks for none."""
     accounts, reviews = "/api/v1/namespaces/default/serviceaccounts", "/apis/authentication.k8s.io/v1/tokenreviews"
     token = asked(server, f"{accounts}/sa/token", {"spec": {"audiences": ["x"]}})[1]["status"]["token"]
     found = asked(server, reviews, {"spec": {"token": token, "audiences": ["x", "z"]}})[1]["status"]

@@ -1,4 +1,4 @@
-"""`understudy serve` as a program: what it prints, how it ends, what it refuses."""
+"""`understudy serve` as a program: what it prints, how it ends, and which options it refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli 
 
 @contextmanager
 def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """The process and the address that it prints."""
+    """Run the program until the block ends; yield the process and the URL that it prints."""
     process = subprocess.Popen([*PROGRAM, "serve", "--port", "0", *argv], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -37,8 +37,8 @@ def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_end_it(number: signal.Signals) -> None:
-    """Open watches end cleanly, and it exits with 0 without waiting for them to time out."""
+def test_signals_end_the_server(number: signal.Signals) -> None:
+    """On SIGINT and SIGTERM open watches end cleanly, and the server exits with 0 at once."""
     with serving() as (process, url):
         with watch(url, "/api/v1/namespaces") as events:
             assert next(events)["type"] == "ADDED"
@@ -47,8 +47,8 @@ def test_signals_end_it(number: signal.Signals) -> None:
         assert process.wait(PATIENCE) == 0
 
 
-def test_kubeconfig(tmp_path: Path) -> None:
-    """It points at the server and is for its owner only."""
+def test_kubeconfig_names_the_server(tmp_path: Path) -> None:
+    """The kubeconfig points at the server, trusts its certificate, and only its owner can read it."""
     path = tmp_path / "kubeconfig"
     with serving("--kubeconfig", str(path), "--tls") as (_, url):
         cluster = json.loads(path.read_text())["clusters"][0]["cluster"]
@@ -57,8 +57,8 @@ def test_kubeconfig(tmp_path: Path) -> None:
         assert cluster["certificate-authority-data"]
 
 
-def test_tokens(tmp_path: Path) -> None:
-    """With a token file a wrong token is refused."""
+def test_unknown_token_is_refused(tmp_path: Path) -> None:
+    """With a token file, only the tokens in it are accepted."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret,ann,1,"dev,ops"\n')
     with serving("--token-auth-file", str(tokens)) as (_, url):
@@ -83,8 +83,8 @@ def test_tokens(tmp_path: Path) -> None:
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
     ],
 )
-def test_what_it_refuses(argv: list[str], told: str, tmp_path: Path) -> None:
-    """One clear line on stderr and exit code 2."""
+def test_wrong_options_are_refused(argv: list[str], told: str, tmp_path: Path) -> None:
+    """A wrong option prints one clear line on stderr and exits with 2."""
     good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\n"
     (tmp_path / "broken.yaml").write_text(f"{good}apiVersion: v1\nkind: Namespace\nmetadata:\n  name: A b\n")
     done = subprocess.run(
@@ -95,8 +95,8 @@ def test_what_it_refuses(argv: list[str], told: str, tmp_path: Path) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_port_that_is_taken() -> None:
-    """Says so."""
+def test_used_port_is_refused() -> None:
+    """A port that another program listens on is an error that names it."""
     with serving() as (_, url):
         port = url.rpartition(":")[2]
         argv = [*PROGRAM, "serve", "--port", port]

@@ -1,4 +1,4 @@
-"""The `apiserver` fixture, as projects that install understudy see it."""
+"""The `apiserver` fixture, as projects see it that install understudy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CLAIM = """
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """An empty project. It runs in processes of its own: what is imported there stays there."""
+    """Return an empty project whose tests run in processes of their own, so that nothing it imports stays here."""
     pytester.makeini(
         "[pytest]\nfilterwarnings = error\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function"
     )
@@ -73,8 +73,8 @@ def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
     project.runpytest_subprocess().assert_outcomes(passed=3)
 
 
-def test_marker(project: pytest.Pytester) -> None:
-    """The marker chooses release, gates and what is loaded; the nearest marker wins, option by option."""
+def test_marker_sets_options(project: pytest.Pytester) -> None:
+    """The marker sets release, gates and objects to load; the nearest marker wins, option by option."""
     world = project.path / "worlds" / "one.yaml"
     world.parent.mkdir()
     world.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: loaded, namespace: default}\n")
@@ -114,8 +114,8 @@ def test_marker(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
 
 
-def test_wrong_markers(project: pytest.Pytester) -> None:
-    """A marker that no server can follow fails its test and says why."""
+def test_wrong_marker_fails_the_test(project: pytest.Pytester) -> None:
+    """A marker with options that no server has fails its test and says why."""
     project.makepyfile("""
         import pytest
 
@@ -137,8 +137,8 @@ def test_wrong_markers(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize("conftest", [True, False], ids=["conftest", "no-conftest"])
-def test_project_with_packages_of_the_same_names(tmp_path: Path, conftest: bool) -> None:
-    """A project's own `schemas`, `admission` and `apiserver` packages stay its own."""
+def test_packages_of_the_same_names_stay_the_projects(tmp_path: Path, conftest: bool) -> None:
+    """A project's own `schemas`, `admission` and `apiserver` packages are not hidden by understudy's."""
     for package in ("schemas", "admission", "apiserver"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "__init__.py").write_text(f"OWNER = 'the project, {package}'\n")
@@ -157,8 +157,8 @@ def test_project_with_packages_of_the_same_names(tmp_path: Path, conftest: bool)
     assert "1 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_importing_the_plugin_is_light() -> None:
-    """A project that has understudy installed and does not use it pays for no server library."""
+def test_plugin_imports_no_server() -> None:
+    """A project that has understudy installed and does not use it loads no server library."""
     heavy = [
         "aiohttp",
         "asyncio",

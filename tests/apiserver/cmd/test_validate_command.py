@@ -1,4 +1,4 @@
-"""`understudy validate`: what it prints and answers for manifests."""
+"""`understudy validate`: the lines it prints for manifests, and its exit status."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(*args: str) -> int:
 
 
 def places(capsys: pytest.CaptureFixture[str], file: Path) -> list[str]:
-    """LINE: KIND/NAME: FIELD of each line that was printed."""
+    """Return "LINE: KIND/NAME: FIELD" of each printed line."""
     lines = capsys.readouterr().out.splitlines()
     assert all(line.startswith(f"{file}:") for line in lines)
     return [": ".join(line.removeprefix(f"{file}:").split(": ")[:3]) for line in lines]
@@ -69,14 +69,15 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "manifest.yaml"
 
 
-def test_what_is_valid_is_passed_over_in_silence(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_valid_manifests_print_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file without errors prints nothing and exits with 0."""
     file.write_text(f"---\n{GOOD}---\n---\n{GOOD}")
     assert run(str(file)) == 0
     assert capsys.readouterr().out == ""
 
 
-def test_each_error_has_its_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of a field that is missing it is the line of what should have it."""
+def test_error_names_the_line_of_its_field(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An error names the line of its field; of a missing field, the line of the object that should have it."""
     file.write_text(BAD)
     assert run(str(file)) == 1
     assert places(capsys, file) == [
@@ -87,13 +88,15 @@ def test_each_error_has_its_line(file: Path, capsys: pytest.CaptureFixture[str])
     ]
 
 
-def test_documents_and_items_of_lists_are_objects_of_their_own(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_document_and_list_item_is_an_object(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Every YAML document and every item of a List is validated as an object of its own."""
     file.write_text(f"{GOOD}---\n{LIST}")
     assert run(str(file)) == 1
     assert places(capsys, file) == ["21: ResourceSlice/s: spec.devices[0].basic.attributes[gpu.example.com/a.b]"]
 
 
 def test_unknown_kinds_are_named(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object of an unknown kind is an error that names the kind."""
     file.write_text("apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: x}\n---\na: b\n")
     assert run(str(file)) == 1
     assert capsys.readouterr().out.splitlines() == [
@@ -103,20 +106,22 @@ def test_unknown_kinds_are_named(file: Path, capsys: pytest.CaptureFixture[str])
 
 
 def test_duplicate_keys_are_errors(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A key that stands twice in a mapping is an error."""
     file.write_text(f"{GOOD}  name: other\n")
     assert run(str(file)) == 1
     assert capsys.readouterr().out == f'{file}:5: DeviceClass/other: key "name" already set in map\n'
 
 
-def test_what_cannot_be_decoded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_undecodable_fields_are_errors(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A value of the wrong type is an error in the words of the server."""
     file.write_text(f"{GOOD}spec:\n  selectors: 5\n")
     assert run(str(file)) == 1
     text = "json: cannot unmarshal number into Go struct field DeviceClassSpec.spec.selectors of type"
     assert capsys.readouterr().out.startswith(f"{file}:6: DeviceClass/gpus: spec.selectors: {text}")
 
 
-def test_releases_and_gates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """1.31 has neither v1beta1 nor a limit on the length of expressions; gates that no release knows end it all."""
+def test_release_and_gates_are_options(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """1.31 has no v1beta1 and no limit on the length of expressions; an unknown gate ends the command."""
     file.write_text(GOOD)
     assert run("--emulated-version", "1.31", str(file)) == 1
     assert "no matches" in capsys.readouterr().out
@@ -125,9 +130,10 @@ def test_releases_and_gates(file: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert run("--emulated-version", "0.9", str(file)) == 2
 
 
-def test_folders_and_standard_input(
+def test_folders_and_standard_input_are_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A folder is read with all its files, and `-` is standard input."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.json").write_text('{"apiVersion": "v1", "kind": "Foo"}')
     (tmp_path / "a.yml").write_text(GOOD)
@@ -140,8 +146,8 @@ def test_folders_and_standard_input(
     ]
 
 
-def test_what_cannot_be_read_is_worse_than_invalid(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The other files are validated all the same."""
+def test_unreadable_file_exits_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file that cannot be read exits with 2, and the other files are validated all the same."""
     file.write_text(BAD)
     broken = file.with_name("broken.yaml")
     broken.write_text("a: [\n")
@@ -152,7 +158,8 @@ def test_what_cannot_be_read_is_worse_than_invalid(file: Path, capsys: pytest.Ca
     assert captured.err.splitlines()[1] == f"{file.with_name('missing.yaml')}: No such file or directory"
 
 
-def test_json(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-o json` prints the errors as JSON."""
     file.write_text(BAD.replace("Gpus", "gpus").replace("      allocationmode: All\n", ""))
     assert run("-o", "json", str(file)) == 1
     assert json.loads(capsys.readouterr().out)[1] == {

@@ -1,4 +1,4 @@
-"""The controllers that can run behind a server: what becomes of namespaces, owners and dependents that are deleted."""
+"""The controllers that can run behind a server: namespaces, garbage collection, definitions and flow schemas."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def request(server: Server, method: str, path: str, body: Obj | None = None) -> 
 
 
 def until(server: Server, path: str, done: Callable[[Mapping[str, Obj]], bool]) -> dict[str, Obj]:
-    """Watches a collection until `done` is true of the objects in it by name; answers them."""
+    """Watch a collection until `done` is true of its objects by name, and return them."""
     with watch(server, path) as events:
         listed = request(server, "GET", path)
         have = {item["metadata"]["name"]: item for item in listed["items"]}
@@ -79,8 +79,8 @@ def owners_of(obj: Obj) -> list[str]:
     return [owner["name"] for owner in obj["metadata"].get("ownerReferences", [])]
 
 
-def test_none_by_default() -> None:
-    """A bare server collects nothing, and namespaces that are deleted stay: nothing runs behind it."""
+def test_no_controller_runs_by_default() -> None:
+    """Without `controllers`, dependents stay and a deleted namespace stays Terminating."""
     with Server() as server:
         owner = make(server, config_map("owner"))
         make(server, config_map("dependent", owned(owner)))
@@ -92,8 +92,8 @@ def test_none_by_default() -> None:
 
 
 @every_release
-def test_a_namespace_drains(release: Version) -> None:
-    """A deleted namespace goes, and everything in it before; others are left alone."""
+def test_namespace_is_emptied_and_deleted(release: Version) -> None:
+    """A deleted namespace goes after everything in it; objects of other namespaces stay."""
     with Server(emulated_version=str(release), controllers=["namespace"]) as server:
         make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
         server.apply(config_map("inside", namespace="a"), config_map("outside"))
@@ -107,7 +107,7 @@ def test_a_namespace_drains(release: Version) -> None:
 
 
 def test_finalizers_hold_a_namespace(apiserver: Server) -> None:
-    """What has finalizers holds its namespace, which says so, until they are taken away."""
+    """An object with finalizers keeps its namespace, whose conditions say so, until the finalizers are removed."""
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     apiserver.apply(config_map("free", namespace="a"), config_map("held", namespace="a", finalizers=["e.com/f"]))
     apiserver.delete("namespace", "a")
@@ -144,8 +144,8 @@ def test_finalizers_hold_a_namespace(apiserver: Server) -> None:
     until(apiserver, "/api/v1/namespaces", lambda have: "a" not in have)
 
 
-def test_foreign_finalizers_of_a_namespace(apiserver: Server) -> None:
-    """A namespace is emptied, and then waits for the finalizers that are somebody else's."""
+def test_namespace_waits_for_foreign_finalizers(apiserver: Server) -> None:
+    """A namespace is emptied, and then waits until others remove their finalizers from its spec."""
     spec = {"finalizers": ["kubernetes", "e.com/f"]}
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}, "spec": spec})
     make(apiserver, config_map("inside", namespace="a"))
@@ -157,7 +157,7 @@ def test_foreign_finalizers_of_a_namespace(apiserver: Server) -> None:
 
 
 def test_pods_on_a_node_hold_a_namespace(apiserver: Server) -> None:
-    """A pod that runs is deleted gracefully: its namespace waits for its kubelet."""
+    """A running pod is deleted gracefully, and its namespace waits until the kubelet has ended it."""
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     spec = {"nodeName": "node", "containers": [{"name": "c", "image": "i"}]}
     make(apiserver, {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "a"}, "spec": spec})
@@ -168,8 +168,8 @@ def test_pods_on_a_node_hold_a_namespace(apiserver: Server) -> None:
     until(apiserver, "/api/v1/namespaces", lambda have: "a" not in have)
 
 
-def test_background(apiserver: Server) -> None:
-    """The owner goes at once, its dependents and theirs after it."""
+def test_background_deletion(apiserver: Server) -> None:
+    """The owner goes at once; its dependents and their dependents follow."""
     owner = make(apiserver, config_map("owner"))
     child = make(apiserver, config_map("child", owned(owner)))
     apiserver.apply(config_map("grandchild", owned(child)), config_map("other"))
@@ -177,8 +177,8 @@ def test_background(apiserver: Server) -> None:
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"other"}
 
 
-def test_dependents_of_other_kinds(apiserver: Server) -> None:
-    """Owners can be cluster-scoped, dependents of any kind."""
+def test_cluster_scoped_owner_has_dependents_of_any_kind(apiserver: Server) -> None:
+    """A cluster-scoped owner takes dependents of any kind with it."""
     node = make(apiserver, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node"}})
     api_version = "resource.k8s.io/v1beta1"
     resource_slice = {
@@ -197,16 +197,16 @@ def test_dependents_of_other_kinds(apiserver: Server) -> None:
     until(apiserver, CONFIG_MAPS, lambda have: not have)
 
 
-def test_an_owner_that_never_was(apiserver: Server) -> None:
-    """A dependent is collected if no object has the name and the uid of its owner."""
+def test_dependent_of_an_absent_uid_is_collected(apiserver: Server) -> None:
+    """A dependent is collected if no object has both the name and the uid of its owner."""
     owner = make(apiserver, config_map("owner"))
     absent = {**owned(owner), "uid": "00000000-0000-0000-0000-000000000000"}
     make(apiserver, config_map("dependent", absent))
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"owner"}
 
 
-def test_an_owner_of_two(apiserver: Server) -> None:
-    """With an owner left, a dependent stays, and loses the reference to the one that went."""
+def test_dependent_stays_with_its_last_owner(apiserver: Server) -> None:
+    """A dependent with another owner left stays, and loses the reference to the deleted one."""
     owners = [make(apiserver, config_map(name)) for name in ("one", "two")]
     make(apiserver, config_map("dependent", *map(owned, owners)))
     delete(apiserver, "one", "Background")
@@ -215,8 +215,8 @@ def test_an_owner_of_two(apiserver: Server) -> None:
     until(apiserver, CONFIG_MAPS, lambda have: not have)
 
 
-def test_owners_in_other_namespaces(apiserver: Server) -> None:
-    """Owners are looked for in the dependent's own namespace only."""
+def test_owner_is_looked_up_in_the_dependents_namespace(apiserver: Server) -> None:
+    """An owner in another namespace does not count: the dependent is collected."""
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
     owner = make(apiserver, config_map("owner", namespace="a"))
     make(apiserver, config_map("dependent", owned(owner)))
@@ -224,16 +224,16 @@ def test_owners_in_other_namespaces(apiserver: Server) -> None:
     assert apiserver.get("configmap", "owner", "a")
 
 
-def test_unknown_owners(apiserver: Server) -> None:
-    """An owner of a kind that is not served may be there all the same: the dependent stays."""
+def test_dependent_of_an_unknown_kind_stays(apiserver: Server) -> None:
+    """An owner of a kind that is not served may exist, so its dependent stays."""
     unknown = {"apiVersion": "example.com/v1", "kind": "Widget", "name": "w", "uid": "1"}
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "2"}
     apiserver.apply(config_map("kept", unknown, gone), config_map("collected", gone))
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"kept"}
 
 
-def test_foreground(apiserver: Server) -> None:
-    """The owner waits for the dependents that block it, which are deleted meanwhile; then it goes."""
+def test_foreground_deletion(apiserver: Server) -> None:
+    """The owner waits for the dependents that block it, which are deleted meanwhile."""
     owner = make(apiserver, config_map("owner"))
     blocking = owned(owner, blocks=True)
     apiserver.apply(config_map("held", blocking, finalizers=["e.com/f"]), config_map("free", blocking))
@@ -245,8 +245,8 @@ def test_foreground(apiserver: Server) -> None:
     until(apiserver, CONFIG_MAPS, lambda have: not have)
 
 
-def test_foreground_through_generations(apiserver: Server) -> None:
-    """A blocking dependent that has dependents is deleted in the foreground too: the youngest go first."""
+def test_foreground_deletion_reaches_grandchildren(apiserver: Server) -> None:
+    """A blocking dependent with dependents of its own is deleted in the foreground too, the youngest first."""
     owner = make(apiserver, config_map("owner"))
     child = make(apiserver, config_map("child", owned(owner, blocks=True)))
     make(apiserver, config_map("grandchild", owned(child, blocks=True), finalizers=["e.com/f"]))
@@ -258,8 +258,8 @@ def test_foreground_through_generations(apiserver: Server) -> None:
     until(apiserver, CONFIG_MAPS, lambda have: not have)
 
 
-def test_foreground_does_not_wait_for_all(apiserver: Server) -> None:
-    """A dependent that does not block its owner is deleted, but not waited for."""
+def test_foreground_deletion_waits_for_blocking_dependents_only(apiserver: Server) -> None:
+    """A dependent without `blockOwnerDeletion` is deleted, and its owner does not wait for it."""
     owner = make(apiserver, config_map("owner"))
     make(apiserver, config_map("held", owned(owner), finalizers=["e.com/f"]))
     delete(apiserver, "owner", "Foreground")
@@ -267,8 +267,8 @@ def test_foreground_does_not_wait_for_all(apiserver: Server) -> None:
     assert have["held"]["metadata"]["finalizers"] == ["e.com/f"]
 
 
-def test_a_dependent_that_stops_blocking(apiserver: Server) -> None:
-    """The owner goes as soon as nothing blocks it any more, be it that a reference was edited."""
+def test_owner_goes_when_nothing_blocks_it(apiserver: Server) -> None:
+    """The owner goes as soon as an edited reference no longer blocks it."""
     owner = make(apiserver, config_map("owner"))
     make(apiserver, config_map("held", owned(owner, blocks=True), finalizers=["e.com/f"]))
     delete(apiserver, "owner", "Foreground")
@@ -277,7 +277,7 @@ def test_a_dependent_that_stops_blocking(apiserver: Server) -> None:
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"held"}
 
 
-def test_a_circle(apiserver: Server) -> None:
+def test_circle_of_owners_can_be_deleted(apiserver: Server) -> None:
     """Two objects that own each other can be deleted in the foreground."""
     one = make(apiserver, config_map("one"))
     two = make(apiserver, config_map("two", owned(one, blocks=True)))
@@ -286,8 +286,8 @@ def test_a_circle(apiserver: Server) -> None:
     until(apiserver, CONFIG_MAPS, lambda have: not have)
 
 
-def test_orphan(apiserver: Server) -> None:
-    """The dependents lose their reference and stay, then the owner goes."""
+def test_orphan_deletion(apiserver: Server) -> None:
+    """The dependents lose their reference and stay, and then the owner goes."""
     owner, other = (make(apiserver, config_map(name)) for name in ("owner", "other"))
     apiserver.apply(config_map("one", owned(owner)), config_map("two", owned(owner), owned(other)))
     delete(apiserver, "owner", "Orphan")
@@ -295,8 +295,8 @@ def test_orphan(apiserver: Server) -> None:
     assert (owners_of(have["one"]), owners_of(have["two"])) == ([], ["other"])
 
 
-def test_who_did_it(apiserver: Server) -> None:
-    """Their changes are owned by kube-controller-manager, as a real one's are."""
+def test_changes_belong_to_the_controller_manager(apiserver: Server) -> None:
+    """What the controllers write is owned by kube-controller-manager, as with the real one."""
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"l": "v"}}})
     make(apiserver, config_map("held", namespace="a", finalizers=["e.com/f"]))
     apiserver.delete("namespace", "a")
@@ -308,8 +308,8 @@ def test_who_did_it(apiserver: Server) -> None:
     ]
 
 
-def test_what_was_loaded() -> None:
-    """What is there from the start is looked at too, after a reset again."""
+def test_loaded_objects_are_collected() -> None:
+    """Objects that are there from the start are collected too, and again after a reset."""
     gone = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "1"}
     with Server(load=[config_map("dependent", gone)], controllers=["garbage-collector"]) as server:
         until(server, CONFIG_MAPS, lambda have: not have)
@@ -317,8 +317,8 @@ def test_what_was_loaded() -> None:
         until(server, CONFIG_MAPS, lambda have: not have)
 
 
-def test_reset_in_the_middle(apiserver: Server) -> None:
-    """A server that is reset while the controllers work is as new, and they work on."""
+def test_reset_while_controllers_work(apiserver: Server) -> None:
+    """A server that is reset while the controllers work is as new, and they go on."""
     for _ in range(3):
         make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
         apiserver.apply(*(config_map(f"c{n}", namespace="a") for n in range(20)))
@@ -328,8 +328,8 @@ def test_reset_in_the_middle(apiserver: Server) -> None:
         assert "a" not in {namespace["metadata"]["name"] for namespace in apiserver.list("namespaces")}
 
 
-def test_many(apiserver: Server) -> None:
-    """A write never waits for the controllers, though they have hundreds of objects to delete."""
+def test_writes_do_not_wait_for_controllers(apiserver: Server) -> None:
+    """A write is answered while the controllers have hundreds of objects to delete."""
     owner = make(apiserver, config_map("owner"))
     apiserver.apply(*(config_map(f"c{n}", owned(owner)) for n in range(300)))
     delete(apiserver, "owner", "Background")
@@ -337,15 +337,15 @@ def test_many(apiserver: Server) -> None:
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"new"}
 
 
-def test_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that no controller has is an error of one line."""
+def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """A controller that does not exist is an error of one line."""
     assert main(["serve", "--port=0", "--controllers=namespace,podgc"]) == 2
     said = capsys.readouterr().err
     assert said == "understudy: unknown controller 'podgc': known are namespace, garbage-collector\n"
 
 
-def test_the_end(apiserver: Server) -> None:
-    """Controllers end with their server; no thread and no warning stays."""
+def test_controllers_end_with_their_server(apiserver: Server) -> None:
+    """No thread and no warning is left when a server with controllers is closed."""
     before = {thread.ident for thread in threading.enumerate()}
     with Server(controllers=["namespace", "garbage-collector"]) as server:
         make(server, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}})
@@ -373,7 +373,7 @@ def definition(plural: str, kind: str, group: str = "example.com") -> Obj:
 
 
 def conditions(obj: Obj | None) -> dict[str, tuple[str, str]]:
-    """{type: (status, reason)}"""
+    """Return {type: (status, reason)} of an object's conditions."""
     found = ((obj or {}).get("status") or {}).get("conditions") or ()
     return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
 
@@ -382,8 +382,8 @@ ESTABLISHED = {"NamesAccepted": ("True", "NoConflicts"), "Established": ("True",
 
 
 @pytest.mark.apiserver(controllers=[])
-def test_established(apiserver: Server) -> None:
-    """A definition gets its names and is established without any controller being asked for; then its kind stays."""
+def test_definition_is_established(apiserver: Server) -> None:
+    """A definition gets its names and is established without any controller switched on; then its kind is immutable."""
     created = request(apiserver, "POST", DEFINITIONS, definition("tables", "Table"))
     assert created["status"] == {
         "conditions": None,
@@ -407,8 +407,8 @@ def test_established(apiserver: Server) -> None:
 
 
 @pytest.mark.apiserver(controllers=[])
-def test_names_that_are_taken(apiserver: Server) -> None:
-    """Names that another definition of the group has are not accepted before that one is gone."""
+def test_conflicting_names_are_not_accepted(apiserver: Server) -> None:
+    """Names that another definition of the group has are accepted only once that definition is gone."""
     request(apiserver, "POST", DEFINITIONS, definition("tables", "Table"))
     until(apiserver, DEFINITIONS, lambda have: conditions(have.get("tables.example.com")) == ESTABLISHED)
     for other in (definition("desks", "Table"), definition("tables", "Table", "other.example.com")):
@@ -436,8 +436,8 @@ FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 
 @pytest.mark.apiserver(controllers=[])
-def test_dangling_flow_schema(apiserver: Server) -> None:
-    """A flow schema says whether its priority level exists, also when that comes later."""
+def test_flow_schema_reports_a_missing_priority_level(apiserver: Server) -> None:
+    """A flow schema is Dangling while its priority level does not exist."""
     kinds = {"apiVersion": "flowcontrol.apiserver.k8s.io/v1", "metadata": {"name": "mine"}}
     spec = {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}
     level = {**kinds, "kind": "PriorityLevelConfiguration", "spec": spec}

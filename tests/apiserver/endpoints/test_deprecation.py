@@ -1,4 +1,4 @@
-"""Warnings of API versions that go."""
+"""Warnings about deprecated API versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TEXT = (
         ("/api/v1/pods", []),
     ],
 )
-def test_warning(apiserver: Server, path: str, told: list[str]) -> None:
-    """Every answer about such a version warns, errors too, and the next one again; those that stay do not."""
+def test_deprecated_versions_warn(apiserver: Server, path: str, told: list[str]) -> None:
+    """Every answer of a deprecated version warns, errors included; other versions do not."""
     for _ in range(2):
         assert send(apiserver, "GET", path).warnings == told

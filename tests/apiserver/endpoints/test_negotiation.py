@@ -1,4 +1,4 @@
-"""Accept and Content-Type: forms, refusals and their texts as the real server has them."""
+"""Negotiation of Accept and Content-Type: the chosen forms, and the real server's refusals."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ HANDLER = "only the following media types are accepted: "
         (f"{PROTOBUF};as=PartialObjectMetadata{META}", Output(PROTOBUF, "PartialObjectMetadata", "v1")),
     ],
 )
-def test_what_is_wanted_of_an_object(accept: str, wanted: Output) -> None:
-    """The first clause, by quality, that the endpoint can fulfil is the answer's form."""
+def test_best_acceptable_form_is_chosen(accept: str, wanted: Output) -> None:
+    """The first clause, by quality, that the endpoint can serve is the form of the answer."""
     assert output(accept, OBJECT) == wanted
 
 
@@ -78,8 +78,8 @@ def test_what_is_wanted_of_an_object(accept: str, wanted: Output) -> None:
         (V2.replace("v2", "v9"), UNROUTED, HANDLER + MEDIA),
     ],
 )
-def test_what_nobody_can_fulfil(accept: str, endpoint: Endpoint, message: str) -> None:
-    """406: the router and the handler each have their words for it."""
+def test_unacceptable_forms_are_406(accept: str, endpoint: Endpoint, message: str) -> None:
+    """A form that nobody serves is 406, in the router's words or the handler's."""
     with pytest.raises(StatusError) as refused:
         output(accept, endpoint)
     assert (refused.value.code, refused.value.message) == (406, message)
@@ -87,18 +87,18 @@ def test_what_nobody_can_fulfil(accept: str, endpoint: Endpoint, message: str) -
 
 
 def test_unrouted_endpoints_understand_wildcards() -> None:
-    """`application/*` is good enough where no router stands before."""
+    """Endpoints without a router in front accept `application/*`."""
     assert output("application/*", UNROUTED) == Output()
 
 
-def test_routes_without_negotiation() -> None:
-    """/version looks at media types only: wishes for tables are not even read."""
+def test_version_ignores_transformations() -> None:
+    """/version looks at media types only, and ignores `as=Table`."""
     route(f"{JSON};as=Table{META}", (JSON,))
     with pytest.raises(StatusError, match=ROUTER + JSON):
         route(YAML, (JSON,))
 
 
-def test_watches() -> None:
+def test_watch_forms() -> None:
     """A watch is streamed as JSON or protobuf, never as YAML."""
     assert watch_output("*/*").watch_type == JSON
     assert watch_output(f"{PROTOBUF};stream=watch").watch_type == f"{PROTOBUF};stream=watch"
@@ -106,8 +106,8 @@ def test_watches() -> None:
         watch_output(YAML)
 
 
-def test_errors_are_always_told() -> None:
-    """An error ignores wishes for tables, and comes as indented JSON to those who accept nothing."""
+def test_errors_ignore_transformations() -> None:
+    """An error is never a table, and is indented JSON for clients that accept nothing."""
     assert error_output(YAML) == Output(YAML)
     assert error_output(f"{JSON};as=Table{META},{YAML}") == Output(YAML)
     assert error_output("image/png") == Output(pretty=True)
@@ -126,8 +126,8 @@ def test_errors_are_always_told() -> None:
         (V2.replace("v2", "v9") + ",*/*", ""),
     ],
 )
-def test_aggregated_discovery(accept: str, version: str) -> None:
-    """Any clause that asks for aggregated discovery gets it, wherever it stands; only /api and /apis have it."""
+def test_any_clause_can_ask_for_aggregated_discovery(accept: str, version: str) -> None:
+    """Aggregated discovery is served if any clause asks for it, on /api and /apis only."""
     assert output(accept, API).target_version == output(accept, APIS).target_version == version
 
 
@@ -145,8 +145,8 @@ def test_aggregated_discovery(accept: str, version: str) -> None:
         ("application/json; charset", None),
     ],
 )
-def test_bodies(content_type: str, wanted: str | None) -> None:
-    """No Content-Type means JSON; what is unknown is 415."""
+def test_content_type_of_bodies(content_type: str, wanted: str | None) -> None:
+    """A body without Content-Type is JSON; an unknown type is 415."""
     if wanted:
         assert body_type(content_type) == wanted
         return
@@ -155,14 +155,14 @@ def test_bodies(content_type: str, wanted: str | None) -> None:
     assert refused.value.code == 415
 
 
-def test_patches() -> None:
-    """A patch must say its kind, with or without parameters."""
+def test_patch_needs_a_media_type() -> None:
+    """A patch must name its type, with or without parameters."""
     headers = {"Content-Type": "application/merge-patch+json; charset=utf-8"}
     assert patch_type(headers) == "application/merge-patch+json"
 
 
-def test_several_types_of_a_patch() -> None:
-    """The router takes a list in which it knows one; the handler does not."""
+def test_list_of_patch_types() -> None:
+    """The router accepts a list of types with a known one in it; the handler refuses it."""
     with pytest.raises(StatusError) as refused:
         patch_type({"Content-Type": "application/merge-patch+json, x", "Content-Length": "2"})
     assert (refused.value.code, refused.value.message[:15]) == (415, "the body of the")
@@ -177,8 +177,8 @@ def test_several_types_of_a_patch() -> None:
     ],
     ids=["a body", "no length", "no body"],
 )
-def test_patches_of_no_kind(length: dict[str, str], message: str) -> None:
-    """The router refuses what is no patch by what it looked for last."""
+def test_unknown_patch_type_is_refused(length: dict[str, str], message: str) -> None:
+    """A type that is no patch is refused with the type that the router compared last."""
     with pytest.raises(StatusError) as refused:
         patch_type({"Content-Type": "application/json", **length})
     assert (refused.value.code, refused.value.message) == (int(message[:3]), message)
@@ -197,6 +197,6 @@ def test_patches_of_no_kind(length: dict[str, str], message: str) -> None:
         ("pretty=yes", "curl/8.0", False),
     ],
 )
-def test_pretty(query: str, agent: str, pretty: bool) -> None:
-    """People's programs get indented JSON; `pretty` overrules."""
+def test_browsers_get_indented_json(query: str, agent: str, pretty: bool) -> None:
+    """Browsers and curl get indented JSON unless `pretty` says otherwise."""
     assert wants_pretty(Query(query), agent) is pretty

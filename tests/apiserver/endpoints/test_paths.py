@@ -1,4 +1,4 @@
-"""Which paths there are, and what is answered where there is none."""
+"""Paths: which ones exist, and the answers where there is none."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         "/openid/v1/jwks/x",
     ],
 )
-def test_paths_that_no_route_has(server: Server, method: str, path: str) -> None:
-    """Whatever the method, a Status says that there is nothing."""
+def test_path_without_a_route_is_a_status(server: Server, method: str, path: str) -> None:
+    """A path below a known group that has no route is 404 with a Status for every method."""
     status, body = exchange(server, method, path)
     assert (status, body["message"], body["details"]) == (404, NOT_FOUND, {})
 
 
 @pytest.mark.parametrize("path", ["//api/v1/pods", "//", "/apis//", "/apis//v1", "/apis//v1/x", "/nothing"])
-def test_paths_outside_of_every_router(server: Server, path: str) -> None:
-    """Plain text."""
+def test_path_outside_every_group_is_plain_text(server: Server, path: str) -> None:
+    """A path outside every API group is 404 in plain text."""
     answer = send(server, "GET", path)
     assert (answer.status, answer.body) == (404, b"404 page not found\n")
 
 
-def test_slashes_behind_a_group(server: Server) -> None:
-    """One is the group's page, which takes every method; with two it is a page of the router, which does not."""
+def test_slashes_after_a_group(server: Server) -> None:
+    """With one slash after it, the page of a group takes every method; with two, only GET."""
     assert [send(server, "POST", f"/apis/apps{end}").status for end in ("", "/", "//")] == [200, 200, 405]
 
 
@@ -89,14 +89,14 @@ def test_slashes_behind_a_group(server: Server) -> None:
         ),
     ],
 )
-def test_names(server: Server, method: str, path: str, status: int, message: str) -> None:
-    """What is told of names that are none, and of things that are not there or do not listen."""
+def test_invalid_and_missing_names(server: Server, method: str, path: str, status: int, message: str) -> None:
+    """Names that cannot be, objects that do not exist, and backends without an address have errors of their own."""
     code, body = exchange(server, method, path)
     assert (code, body["message"]) == (status, message)
 
 
-def test_escapes_that_are_none(server: Server) -> None:
-    """In a path they spoil the request, in a query the parameter, as semicolons do."""
+def test_malformed_escapes(server: Server) -> None:
+    """A malformed escape spoils the request in a path, but only the parameter in a query."""
     answer = send(server, "GET", f"{NS}/pods/%ZZ")
     assert (answer.status, answer.body, answer.headers["Connection"]) == (400, b"400 Bad Request", "close")
     assert "Server" not in answer.headers
@@ -104,8 +104,8 @@ def test_escapes_that_are_none(server: Server) -> None:
     assert send(server, "GET", f"{NS}/pods?limit=ab").status == 400
 
 
-def test_component_statuses(server: Server) -> None:
-    """The store is well, other parts are not there; a warning says that nobody should ask."""
+def test_component_statuses_are_deprecated(server: Server) -> None:
+    """etcd is healthy, the scheduler and controller manager are not, and the answer warns of its deprecation."""
     response = send(server, "GET", "/api/v1/componentstatuses")
     status, headers, body = response.status, response.headers, response.json()
     assert (status, body["metadata"]) == (200, {})
@@ -116,15 +116,15 @@ def test_component_statuses(server: Server) -> None:
     assert [item["metadata"]["name"] for item in chosen["items"]] == ["etcd-0"]
 
 
-def test_timeouts_of_requests_that_last(server: Server) -> None:
-    """Nobody reads the timeout of a watch, nor of a log."""
+def test_timeout_is_ignored_by_watches_and_logs(server: Server) -> None:
+    """The `timeout` parameter is not read for a watch or a log."""
     assert send(server, "GET", f"{NS}/pods?timeout=5").status == 400
     assert send(server, "GET", f"{NS}/pods?timeout=5&watch=1&timeoutSeconds=-1").status == 200
     assert send(server, "GET", f"{NS}/pods/a/log?timeout=5").status == 204
 
 
-def test_metrics_of_what_is_not_there(server: Server) -> None:
-    """Requests for unknown groups, resources and subresources are counted, but not by their names."""
+def test_metrics_do_not_grow_with_unknown_names(server: Server) -> None:
+    """Requests for unknown groups, resources and subresources are counted without their names."""
     sizes = set()
     for i in range(3):
         for path in (

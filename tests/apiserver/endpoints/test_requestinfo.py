@@ -1,4 +1,4 @@
-"""Request info: the cases of the real server's own table of paths, and the ways to say watch."""
+"""Request info: the cases of upstream's own table of paths, and the ways to ask for a watch."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> 
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1/", "/healthz", "/a/b"])
-def test_other_paths(path: str) -> None:
-    """What is no resource has the method as its verb, and nothing else."""
+def test_other_paths_have_the_method_as_verb(path: str) -> None:
+    """A path that names no resource has its method as the verb, and nothing else."""
     assert request_info("POST", path, Query("watch=")) == RequestInfo(path, "post")
 
 
@@ -76,25 +76,25 @@ def test_other_paths(path: str) -> None:
         ("fieldSelector=metadata.name%3Da%2Fb", "list", ""),
     ],
 )
-def test_lists_and_watches(query: str, verb: str, name: str) -> None:
+def test_watch_parameter(query: str, verb: str, name: str) -> None:
     """A collection is watched unless `watch` is absent, false or 0; a field selector on the name gives the name."""
     info = request_info("GET", "/api/v1/namespaces/other/pods", Query(query))
     assert (info.verb, info.name) == (verb, name)
 
 
-def test_watching_one_object_is_getting_it() -> None:
-    """`?watch=true` on an object is a get; only the deprecated path watches one."""
+def test_watch_of_one_object_is_a_get() -> None:
+    """`?watch=true` on an object is a get; only the deprecated /watch/ path watches one."""
     assert request_info("GET", f"{NS}/pods/foo", Query("watch=true")).verb == "get"
     assert request_info("GET", "/api/v1/watch/namespaces/other/pods/foo", Query("")).watch_path
 
 
 def test_parts_keep_what_follows_the_subresource() -> None:
-    """/pods/foo/proxy/a/b: the rest is there for whoever proxies."""
+    """The path behind a subresource is kept for those who proxy it."""
     info: Any = request_info("GET", f"{NS}/pods/foo/proxy/a/b", Query(""))
     assert info.parts == ("pods", "foo", "proxy", "a", "b")
 
 
-def test_a_special_verb_of_nothing() -> None:
-    """/api/v1/watch cannot be told what to watch."""
+def test_watch_path_without_a_resource_is_an_error() -> None:
+    """/api/v1/watch without a resource cannot be parsed."""
     with pytest.raises(RequestInfoError, match="unable to determine kind and namespace from url, /api/v1/watch"):
         request_info("GET", "/api/v1/watch", Query(""))

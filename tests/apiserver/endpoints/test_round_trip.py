@@ -1,4 +1,4 @@
-"""Whatever the server accepts can be read back and written unchanged; whatever it is sent, it answers sensibly."""
+"""Random objects: an accepted one can be read and written back unchanged, and a refused one says why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def url() -> Iterator[str]:
 
 
 def exchange(url: str, method: str, path: str, body: Any = None) -> tuple[int, Any]:
-    """Bodies have no spaces: the real server stores those of opaque parameters, and calls their loss a change."""
+    """Send a body without spaces: the server stores those of opaque parameters and takes their loss for a change."""
     response = send(url, method, path, body)
     return response.status, response.json()
 
@@ -91,7 +91,7 @@ examples = settings(max_examples=120)
 
 
 def check(url: str, collection: str, obj: Any) -> None:
-    """Accepted objects survive a round trip; refused ones are told why."""
+    """Check that an accepted object survives a round trip and that a refused one has a message."""
     status, answer = exchange(url, "POST", collection, obj)
     assert status in (201, 400, 422), answer
     if status != 201:
@@ -107,21 +107,21 @@ def check(url: str, collection: str, obj: Any) -> None:
 
 @examples
 @given(obj=claims)
-def test_claims(url: str, obj: Any) -> None:
-    """Claims, valid or not."""
+def test_claims_round_trip(url: str, obj: Any) -> None:
+    """Random claims are refused with a message, or read and written back unchanged."""
     check(url, CLAIMS, {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", **obj})
 
 
 @examples
 @given(obj=slices)
-def test_slices(url: str, obj: Any) -> None:
-    """Slices, in the version that is not the stored one."""
+def test_slices_round_trip(url: str, obj: Any) -> None:
+    """Random slices round-trip in a version that is not the stored one."""
     check(url, SLICES, {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlice", **obj})
 
 
 @examples
 @given(body=st.binary(max_size=30) | parameters.map(lambda value: json.dumps(value).encode()))
-def test_bodies_that_are_no_objects(url: str, body: bytes) -> None:
-    """No input is a 500, but for the one that the real server gives: a resourceVersion on what is to be created."""
+def test_random_bodies_are_never_500(url: str, body: bytes) -> None:
+    """No body ends in a 500, except a resourceVersion on a new object, as in the real server."""
     status, answer = exchange(url, "POST", CLASSES, body)
     assert status in (201, 400, 422), answer

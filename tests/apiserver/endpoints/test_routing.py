@@ -1,4 +1,4 @@
-"""Which function answers a path."""
+"""Routing: which function answers a path."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def route(method: str, path: str) -> Route | None:
         ("POST", REVIEWS, reviews.HANDLERS["tokenreviews"]["create"]),
     ],
 )
-def test_handlers(method: str, path: str, handler: Handler) -> None:
-    """The verb decides, on parts that are no objects of their own the part, on what is not stored the resource."""
+def test_verb_chooses_the_handler(method: str, path: str, handler: Handler) -> None:
+    """The verb chooses the handler; subresources and virtual resources have handlers of their own."""
     found = route(method, path)
     assert found is not None
     assert found.handler is handler
@@ -67,21 +67,21 @@ def test_handlers(method: str, path: str, handler: Handler) -> None:
         ("DELETE", REVIEWS, 405),
     ],
 )
-def test_paths_without_a_route(method: str, path: str, code: int) -> None:
-    """What there is not is 404 to every method; the rest is 405."""
+def test_unknown_resource_is_404_and_wrong_method_405(method: str, path: str, code: int) -> None:
+    """An unknown resource is 404 for every method; a known one without the method is 405."""
     with pytest.raises(StatusError) as refused:
         route(method, path)
     assert refused.value.code == code
 
 
 @pytest.mark.parametrize("path", ["/apis/example.com/v1/things", "/apis/v1/pods/x"])
-def test_groups_that_there_are_not(path: str) -> None:
-    """They are no business of resources."""
+def test_unknown_group_has_no_route(path: str) -> None:
+    """The paths of a group that is not served are left to other pages."""
     assert route("GET", path) is None
 
 
-def test_targets() -> None:
-    """What is in no namespace has none, whatever the path says; of a list only what its field selector names."""
+def test_scope_of_a_route() -> None:
+    """A cluster-scoped resource has no namespace, whatever the path says; a list has the name of its field selector."""
     namespace, nodes, named = (
         route("GET", "/api/v1/namespaces/ns"),
         route("GET", NODES),

@@ -49,8 +49,8 @@ def letters(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("line", cases())
-def test_bad_metadata(apiserver: Server, line: Any) -> None:
-    """Bad metadata is reported as often as by a kube-apiserver, and in its order, wherever it is written."""
+def test_bad_metadata_is_reported_as_often_and_in_order(apiserver: Server, line: Any) -> None:
+    """Bad metadata is reported as often as by kube-apiserver, and in its order, by every request that writes it."""
     path, obj, dry = line["path"], line["object"], "?dryRun=All"
     bad = {**obj, "metadata": {**obj["metadata"], **BAD}}
     found = {"create": letters(send(apiserver, "POST", path + dry, bad).json())}

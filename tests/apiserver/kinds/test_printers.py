@@ -36,8 +36,8 @@ CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
         (9 * 365 * 86400, "9y"),
     ],
 )
-def test_durations(seconds: int, text: str) -> None:
-    """Two units for short times, one for long ones."""
+def test_duration_has_two_units_when_short(seconds: int, text: str) -> None:
+    """A short duration has two units, a long one only the largest."""
     assert human_duration(seconds) == text
 
 
@@ -81,14 +81,14 @@ RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
         (pod(container("a", **RUNNING), meta={"deletionTimestamp": "2020-01-01T00:00:00Z"}), "1/1", "Terminating"),
     ],
 )
-def test_pods(shown: dict[str, Any], ready: str, status: str) -> None:
-    """READY and STATUS tell of the containers before they tell of the phase."""
+def test_pod_status_prefers_its_containers(shown: dict[str, Any], ready: str, status: str) -> None:
+    """READY and STATUS of a pod come from its containers before they come from its phase."""
     cells = pod_table.row(shown, 0)
     assert (cells[1], cells[2]) == (ready, status)
 
 
-def test_a_node() -> None:
-    """Roles come from labels, the status from the Ready condition and from whether pods may come."""
+def test_node_roles_and_status() -> None:
+    """Roles of a node come from labels, its status from the Ready condition and from `unschedulable`."""
     labels = {"node-role.kubernetes.io/worker": "", "kubernetes.io/role": "old"}
     node = {
         "metadata": {"name": "n", **CREATED, "labels": labels},
@@ -100,8 +100,8 @@ def test_a_node() -> None:
     assert row(node, 0)[:3] == ["n", "Ready,SchedulingDisabled", "old,worker"]
 
 
-def test_a_finished_job() -> None:
-    """The duration of a job that is done no longer grows."""
+def test_finished_job_has_a_fixed_duration() -> None:
+    """The duration of a finished job does not grow."""
     job = {
         "metadata": {"name": "j", **CREATED},
         "spec": {"completions": 1, "template": {"spec": {}}},
@@ -127,6 +127,6 @@ def test_a_finished_job() -> None:
         ({"nodeName": "n", "terminationGracePeriodSeconds": -1}, "Running", None, 1),
     ],
 )
-def test_time_to_end(spec: dict[str, Any], phase: str, asked: int | None, seconds: int) -> None:
-    """Only pods that a kubelet still has to stop are given time."""
+def test_grace_period_of_a_deleted_pod(spec: dict[str, Any], phase: str, asked: int | None, seconds: int) -> None:
+    """Only pods that a kubelet still has to stop get a grace period."""
     assert delete_grace({"spec": spec, "status": {"phase": phase}}, asked) == seconds

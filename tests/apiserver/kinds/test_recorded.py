@@ -36,7 +36,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def lines(name: str, needed: str = "object") -> list[Any]:
-    """The cases of 1.32, and those that 1.31 answers differently, that have something."""
+    """Return the recorded cases that have a field: those of 1.32, and those that 1.31 answers differently."""
     found = []
     for release in ("1.32", "1.31"):
         counts: dict[str, int] = {}
@@ -63,7 +63,7 @@ def masked(value: Any) -> Any:
 
 
 def causes(answer: Any) -> list[list[str]]:
-    """[reason, field, message] of each cause; of the whole Status where there are none."""
+    """Return [reason, field, message] of each cause, or of the whole Status where there are none."""
     listed = (answer.get("details") or {}).get("causes")
     if not listed:
         return [[answer["reason"], "", answer["message"]]]
@@ -71,7 +71,7 @@ def causes(answer: Any) -> list[list[str]]:
 
 
 def shown(obj: Any) -> Any:
-    """An answer without what servers make up."""
+    """Return an object without the values that servers make up."""
     found = masked(obj)
     for name in _MADE_UP:
         found["metadata"].pop(name, None)
@@ -86,7 +86,7 @@ def told(line: Any, name: str) -> list[Any]:
 
 
 @pytest.mark.parametrize("line", lines("created"))
-def test_create(apiserver: Server, line: Any) -> None:
+def test_create_is_answered_as_recorded(apiserver: Server, line: Any) -> None:
     """A dry run of a create is answered as a kube-apiserver answered it."""
     response = send(apiserver, "POST", line["path"] + "?dryRun=All", spaced(line["object"]))
     status, answer = response.status, response.json()
@@ -101,8 +101,8 @@ def test_create(apiserver: Server, line: Any) -> None:
 
 
 @pytest.mark.parametrize("line", lines("created", "cells"))
-def test_row(apiserver: Server, line: Any) -> None:
-    """What `kubectl get` shows of it."""
+def test_table_row_is_as_recorded(apiserver: Server, line: Any) -> None:
+    """The row of an object, as `kubectl get` prints it, has the recorded cells."""
     table = send(apiserver, "POST", line["path"] + "?dryRun=All", spaced(line["object"]), accept=TABLE).json()
     cells = [masked_cell(cell) for cell in masked(table["rows"][0]["cells"])]
     assert cells == line["cells"]
@@ -138,7 +138,7 @@ def _set(part: Any, name: str, values: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("line", lines("updated"))
-def test_update(apiserver: Server, line: Any) -> None:
+def test_update_is_answered_as_recorded(apiserver: Server, line: Any) -> None:
     """Updates of a stored object are answered as a kube-apiserver answered them."""
     created = send(apiserver, "POST", line["path"], spaced(line["object"]))
     assert created.status == 201, created.body

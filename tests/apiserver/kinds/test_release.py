@@ -1,4 +1,4 @@
-"""Releases: kinds from recorded discovery, and what --runtime-config makes of them."""
+"""Releases: the kinds that recorded discovery names, and the effect of --runtime-config."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.types import GroupVersionKind
 
 
-def test_a_kind_has_what_discovery_says() -> None:
-    """Names, scope, verbs, subresources and columns are those of the real server."""
+def test_kind_has_what_discovery_lists() -> None:
+    """Names, scope, verbs, subresources and columns of a kind are those of the real server."""
     pods = Release.of(NEWEST).resource("", "v1", "pods")
     assert pods is not None
     assert (pods.name, pods.singular, pods.namespaced, pods.short_names, pods.categories) == (
@@ -32,8 +32,8 @@ def test_a_kind_has_what_discovery_says() -> None:
     ("release", "versions", "stored"),
     [(V1_31, ("v1alpha3",), "v1alpha3"), (V1_32, ("v1beta1", "v1alpha3"), "v1beta1")],
 )
-def test_one_kind_for_all_versions(release: Version, versions: tuple[str, ...], stored: str) -> None:
-    """A kind is the same in each of its versions, preferred first."""
+def test_versions_share_one_kind(release: Version, versions: tuple[str, ...], stored: str) -> None:
+    """All versions of a resource are one kind, the preferred version first."""
     served = Release.of(release)
     claim = served.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
@@ -42,23 +42,23 @@ def test_one_kind_for_all_versions(release: Version, versions: tuple[str, ...], 
     assert {served.resource("resource.k8s.io", version, "resourceclaims") for version in versions} == {claim}
 
 
-def test_events_are_stored_once() -> None:
-    """events.k8s.io events are core events under another name."""
+def test_events_of_both_groups_are_stored_as_one() -> None:
+    """Events of events.k8s.io are stored as core events."""
     events = Release.of(NEWEST).kind("events.k8s.io", "Event")
     assert events is not None
     assert events.stored == GroupVersionKind("", "v1", "Event")
     assert storage_version_hash(events.stored) == "r2yiGXH7wu8="
 
 
-def test_definitions_are_said_to_be_stored_in_an_old_version() -> None:
-    """Custom resource definitions still have the storage hash of v1beta1, which no release serves any more."""
+def test_definitions_keep_the_storage_hash_of_v1beta1() -> None:
+    """Custom resource definitions have the storage hash of v1beta1, which no release serves any more."""
     definitions = Release.of(NEWEST).kind("apiextensions.k8s.io", "CustomResourceDefinition")
     assert definitions is not None
     assert storage_version_hash(definitions.stored) == "jfWCUB31mvA="
 
 
-def test_virtual_resources() -> None:
-    """Reviews and bindings are created only, component statuses read only: nothing is stored."""
+def test_virtual_resources_are_not_stored() -> None:
+    """Reviews and bindings can only be created, component statuses only be read: none is stored."""
     virtual = {kind.resource for kind in Release.of(NEWEST).kinds if kind.virtual}
     assert virtual == {
         "bindings",
@@ -72,8 +72,8 @@ def test_virtual_resources() -> None:
     }
 
 
-def test_unknown_releases() -> None:
-    """There must be schemas for a release."""
+def test_release_without_schemas_is_unknown() -> None:
+    """A release that has no schemas is an error that names the known ones."""
     assert releases()[:2] == [V1_31, V1_32]
     with pytest.raises(UnknownReleaseError, match=r"unknown release '1\.7': there are 1\.31"):
         Release.named("1.7")
@@ -91,14 +91,14 @@ def test_unknown_releases() -> None:
         ({"api/all": False, "apps/v1/deployments": True, "nosuch/v1": True}, {"apps": ["v1"]}),
     ],
 )
-def test_runtime_config(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
-    """Patterns first, then group-versions, then resources; unknown groups are ignored."""
+def test_runtime_config_goes_from_general_to_specific(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
+    """Patterns apply first, then group-versions, then resources; unknown groups are ignored."""
     left = Release.of(NEWEST).served(config)
     assert {group.name: list(group.versions) for group in left.groups} == groups
 
 
-def test_a_kind_knows_its_served_versions_only() -> None:
-    """But it is stored, and has its shapes, as ever."""
+def test_switched_off_version_is_still_stored() -> None:
+    """A kind lists its served versions only, but keeps its storage version and its types."""
     left = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
     claim = left.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
@@ -109,7 +109,7 @@ def test_a_kind_knows_its_served_versions_only() -> None:
 
 
 @pytest.mark.parametrize("key", ["apps/v9", "apps", "apps/v1/Deployments"])
-def test_wrong_runtime_config(key: str) -> None:
-    """A version that a known group never had, and keys of no known form, are errors."""
+def test_wrong_runtime_config_is_refused(key: str) -> None:
+    """A version that a known group never had, and a key of an unknown form, are errors."""
     with pytest.raises(ValueError, match="apps"):
         Release.of(NEWEST).served({key: True})

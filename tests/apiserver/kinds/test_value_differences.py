@@ -1,4 +1,4 @@
-"""Errors that show how Go values differ, whole: what kube-apiservers of 1.32 and 1.31 answered.
+"""Errors that print the difference of two Go values, as kube-apiservers of 1.32 and 1.31 printed it.
 
 A line of `differences.jsonl` creates an object, may patch a subresource of it ("earlier"), and sends an update; it has
 the status and the message of the answer, with plain spaces in the difference. Lines of 1.31 are those where it answers
@@ -26,8 +26,8 @@ LINES = [json.loads(line) for line in RECORDED.read_text().splitlines()]
     [pytest.param(line, marks=pytest.mark.apiserver(emulated_version=line["release"])) for line in LINES],
     ids=lambda line: f"{line['release']}-{line['object']['kind']}",
 )
-def test_update(apiserver: Server, line: Any) -> None:
-    """What may not change is shown as kube-apiserver shows it."""
+def test_immutable_change_prints_the_difference(apiserver: Server, line: Any) -> None:
+    """A change of an immutable field is refused with the difference as kube-apiserver prints it."""
     created = send(apiserver, "POST", line["path"], line["object"])
     assert created.status == 201, created.body
     path = f"{line['path']}/{created.json()['metadata']['name']}{line.get('subresource', '')}"

@@ -1,4 +1,4 @@
-"""Charging resource quotas for what is stored: through the server."""
+"""Resource quotas that are charged for what is stored, through the server."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.fixture
 def limited(apiserver: Server) -> Server:
-    """The default namespace may have two more configmaps and node ports."""
+    """Return a server whose default namespace may have two more configmaps and node ports."""
     hard = {"configmaps": "2", "services.nodeports": "2"}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}
     apiserver.apply(quota)
@@ -34,37 +34,37 @@ def named(name: str) -> Obj:
     return {"metadata": {"name": name}}
 
 
-def test_objects_are_charged_for(limited: Server) -> None:
-    """Each new object is added to what is used, until nothing is left; what goes gives nothing back."""
+def test_new_objects_are_charged_until_nothing_is_left(limited: Server) -> None:
+    """Each new object adds to the used amount until the quota is used up; a deletion gives nothing back."""
     assert [send(limited, "POST", MAPS, named(name)).status for name in "abc"] == [201, 201, 403]
     assert used(limited) == ("2", "0")
     limited.delete("configmaps", "a")
     assert used(limited) == ("2", "0")
 
 
-def test_who_charges(limited: Server) -> None:
-    """The server itself owns what it wrote."""
+def test_quota_status_is_owned_by_the_server(limited: Server) -> None:
+    """The status that the server writes is owned by kube-apiserver."""
     send(limited, "POST", MAPS, named("a"))
     owners = {entry["manager"]: entry for entry in limited.get("resourcequotas", "q")["metadata"]["managedFields"]}
     assert owners["kube-apiserver"]["fieldsV1"] == {"f:status": {"f:used": {"f:configmaps": {}}}}
     assert owners["kube-apiserver"]["subresource"] == "status"
 
 
-def test_dry_runs_are_free(limited: Server) -> None:
-    """They are refused where there is no room, but use none."""
+def test_dry_run_charges_nothing(limited: Server) -> None:
+    """A dry run is refused by a used-up quota, but adds nothing to the used amount."""
     answers = [send(limited, "POST", MAPS + "?dryRun=All", named(name)).status for name in "abc"]
     assert (answers, used(limited)) == ([201] * 3, ("0", "0"))
 
 
-def test_a_name_that_is_taken_is_charged_for(limited: Server) -> None:
-    """Quotas are asked before the store is."""
+def test_existing_name_is_charged(limited: Server) -> None:
+    """A create whose name exists is charged, because quotas come before the store."""
     assert [send(limited, "POST", MAPS, named("a")).status for _ in range(2)] == [201, 409]
     assert used(limited) == ("2", "0")
 
 
 @pytest.mark.parametrize(("ports", "status", "after"), [((1,), 200, "1"), ((1, 2), 200, "2"), ((1, 2, 3), 403, "1")])
-def test_updates_are_charged_for(limited: Server, ports: tuple[int, ...], status: int, after: str) -> None:
-    """A service that gets more node ports."""
+def test_update_is_charged_for_the_increase(limited: Server, ports: tuple[int, ...], status: int, after: str) -> None:
+    """An update of a service is charged for the node ports that it adds."""
     path = "/api/v1/namespaces/default/services"
 
     def spec(numbers: tuple[int, ...]) -> Obj:

@@ -1,4 +1,4 @@
-"""Reads that want a version at least, against what kube-apiserver 1.31 and 1.32 answered."""
+"""Reads that ask for a minimum resourceVersion, as kube-apiserver 1.31 and 1.32 answer them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BEYOND = 2**64
 OUT_OF_RANGE = f'Invalid value: "{BEYOND}": strconv.ParseUint: parsing "{BEYOND}": value out of range'
 
 
-async def test_a_write_ends_the_wait() -> None:
-    """A read that wants the next version goes on with the write that makes it, not with the one before."""
+async def test_write_ends_the_wait() -> None:
+    """A read that waits for a version goes on with the write that makes it, and not with an earlier one."""
     store = MemoryStore()
     waiting = asyncio.create_task(resource_version.wait_for(store, str(store.revision + 2), wait_seconds=TIMEOUT))
     for name in "ab":
@@ -34,16 +34,16 @@ async def test_a_write_ends_the_wait() -> None:
     assert store.watching("/") == 0
 
 
-async def test_patience_ends_the_wait() -> None:
-    """Without a write the read is refused in the end, and leaves nothing behind in the store."""
+async def test_timeout_ends_the_wait() -> None:
+    """Without a write the read is refused at last, and leaves no watch behind in the store."""
     store = MemoryStore()
     with pytest.raises(StatusError) as refused:
         await resource_version.wait_for(store, "9", wait_seconds=0)
     assert (refused.value.code, refused.value.retry_after, store.watching("/")) == (504, 1, 0)
 
 
-async def test_versions_that_are_there_wait_for_nothing() -> None:
-    """No version, 0 and the newest are answered at once, without a step of the event loop."""
+async def test_current_version_needs_no_wait() -> None:
+    """No version, 0 and the current one are answered at once, without a step of the event loop."""
     store = MemoryStore()
     for version in ("", "0", str(store.revision)):
         with pytest.raises(StopIteration):
@@ -83,10 +83,10 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         pytest.param("events/a", "", 504, None, NOT_THERE, id="nor is one of them"),
     ],
 )
-def test_versions_that_never_come(
+def test_future_version_is_a_timeout(
     server: Server, where: str, query: str, status: int, retry_after: str | None, message: str
 ) -> None:
-    """The cache tells when to try again, etcd does not; an exact version is the store's own error."""
+    """A version that does not come is a timeout: the cache says when to try again, etcd does not."""
     path = f"/api/v1/namespaces/default/{where}?resourceVersion={FUTURE}{query}"
     response = send(server, "GET", path)
     code, headers, body = response.status, response.headers, response.json()
@@ -103,7 +103,7 @@ def test_versions_that_never_come(
         pytest.param("events/a", 400, f"invalid resource version: resourceVersion: {OUT_OF_RANGE}", id="of an object"),
     ],
 )
-def test_versions_that_are_none(server: Server, where: str, status: int, message: str) -> None:
-    """What is no number of 64 bits is the request's error in one source and the server's in the other."""
+def test_version_out_of_range(server: Server, where: str, status: int, message: str) -> None:
+    """A version beyond 64 bits is 500 from the cache and 400 from etcd."""
     code, body = exchange(server, "GET", f"/api/v1/namespaces/default/{where}?resourceVersion={BEYOND}")
     assert (code, body["message"]) == (status, message)

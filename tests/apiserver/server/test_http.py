@@ -1,4 +1,4 @@
-"""HTTP itself: headers, compression, versions, sizes."""
+"""HTTP itself: headers, compression, versions of the protocol, and long requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def spoken(server: Server, said: str) -> bytes:
-    """What comes back until the server closes."""
+    """Send a raw request; return all bytes until the server closes the connection."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
         connection.sendall(said.encode())
@@ -34,8 +34,8 @@ def spoken(server: Server, said: str) -> bytes:
 
 
 @pytest.mark.parametrize("path", [MAPS, f"{MAPS}/nobody", "/version", "/nothing", f"{MAPS}?watch=1&timeoutSeconds=-1"])
-def test_headers_of_every_answer(server: Server, path: str) -> None:
-    """Each has an audit id and a date, and may not be cached; none names its server."""
+def test_headers_of_every_response(server: Server, path: str) -> None:
+    """Every response has an audit id and a date, is not cached, and does not name its server."""
     headers = send(server, "GET", path).headers
     assert len(headers["Audit-Id"]) == 36
     assert headers["Cache-Control"] == "no-cache, private"
@@ -55,8 +55,8 @@ def test_headers_of_every_answer(server: Server, path: str) -> None:
         ("/openapi/v3/api/v1", "gzip", False),
     ],
 )
-def test_large_answers_are_compressed(server: Server, path: str, accepted: str, compressed: bool) -> None:
-    """From 128 KiB on, for who accepts gzip without conditions, but for OpenAPI v3."""
+def test_large_responses_are_compressed(server: Server, path: str, accepted: str, compressed: bool) -> None:
+    """A response of 128 KiB or more is gzipped for clients that accept gzip without a quality, except OpenAPI v3."""
     plain = send(server, "GET", path)
     answer = send(server, "GET", path, headers={"Accept-Encoding": accepted})
     assert (answer.headers["Content-Encoding"] == "gzip") == compressed
@@ -64,16 +64,16 @@ def test_large_answers_are_compressed(server: Server, path: str, accepted: str, 
     assert (gzip.decompress(answer.body) if compressed else answer.body) == plain.body
 
 
-def test_a_watch_of_an_old_client(server: Server) -> None:
-    """HTTP/1.0 knows no chunks: the events come as they are, until the connection closes."""
+def test_http_1_0_watch_is_not_chunked(server: Server) -> None:
+    """A watch over HTTP/1.0 sends its events without chunks until the connection closes."""
     head, _, body = spoken(server, f"GET {MAPS}?watch=1&timeoutSeconds=-1 HTTP/1.0\r\n\r\n").partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.0 200 OK")
     assert b"Transfer-Encoding" not in head
     assert body.startswith(b'{"type":"ADDED"')
 
 
-def test_bodies_that_wait_to_be_asked_for(server: Server) -> None:
-    """Expect: 100-continue is told to go on."""
+def test_expect_continue(server: Server) -> None:
+    """A request with `Expect: 100-continue` is told to send its body."""
     request = (
         f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     )
@@ -82,8 +82,8 @@ def test_bodies_that_wait_to_be_asked_for(server: Server) -> None:
     assert answer.startswith(b"HTTP/1.1 422 ")
 
 
-def test_long_selectors(server: Server) -> None:
-    """A request's line may be as long as its selectors make it."""
+def test_long_request_line_is_accepted(server: Server) -> None:
+    """The request line may be as long as its selectors make it."""
     labels = ",".join(f"label{i}=value{i}" for i in range(2000))
     assert send(server, "GET", f"{MAPS}?labelSelector={labels}").status == 200
 

@@ -1,4 +1,4 @@
-"""What pumps watches."""
+"""The timer of a watch."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from understudy.machinery.clock import SystemClock
 CLOCK = SystemClock()
 
 
-async def test_an_alarm_rings_at_the_last_time_that_was_set() -> None:
-    """Setting it again moves it; when it has rung it can be set to the same time again."""
+async def test_alarm_rings_at_the_last_time_set() -> None:
+    """Setting an alarm again moves it; after it rang it can be set to the same time again."""
     rung = asyncio.Event()
     alarm = Alarm(CLOCK, rung.set)
     alarm.set(CLOCK.monotonic() + 3600)
@@ -22,8 +22,8 @@ async def test_an_alarm_rings_at_the_last_time_that_was_set() -> None:
         rung.clear()
 
 
-async def test_an_alarm_that_is_stopped_does_not_ring() -> None:
-    """Nothing is left to do for a watch that has ended."""
+async def test_stopped_alarm_does_not_ring() -> None:
+    """A watch that ended leaves no timer behind."""
     rung = []
     alarm = Alarm(CLOCK, lambda: rung.append(1))
     alarm.set(CLOCK.monotonic())

@@ -26,7 +26,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 async def messages(server: Server, query: str = "", **headers: str) -> list[aiohttp.WSMessage]:
-    """What comes until the server closes, which it does as it should."""
+    """Return all messages of a watch, which the server must close cleanly."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{server.url}{MAPS}&timeoutSeconds=-1{query}", headers={**ORIGIN, **headers}) as socket,
@@ -36,8 +36,8 @@ async def messages(server: Server, query: str = "", **headers: str) -> list[aioh
         return found
 
 
-async def test_events_are_messages(server: Server) -> None:
-    """Each is a text of its own, with the newline that it has in a body."""
+async def test_event_is_a_text_message(server: Server) -> None:
+    """Each event is one text message, with its newline."""
     found = await messages(server)
     assert {message.type for message in found} == {aiohttp.WSMsgType.TEXT}
     events = [json.loads(message.data) for message in found]
@@ -46,24 +46,24 @@ async def test_events_are_messages(server: Server) -> None:
     assert found[0].data.endswith("}\n")
 
 
-async def test_protobuf_comes_in_binary(server: Server) -> None:
-    """Without the length that stands before an event in a body."""
+async def test_protobuf_event_is_a_binary_message(server: Server) -> None:
+    """A protobuf event is a binary message without the length that precedes it in a body."""
     found = await messages(server, Accept=PROTOBUF)
     assert {message.type for message in found} == {aiohttp.WSMsgType.BINARY}
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
     assert next(read_fields(found[0].data, known, "WatchEvent"))[2] == b"ADDED"
 
 
-async def test_errors_after_the_beginning_are_messages_too(server: Server) -> None:
-    """A version that is forgotten is told in the last event."""
+async def test_expired_version_is_the_last_message(server: Server) -> None:
+    """An error of an open watch is its last event."""
     server.compact()
     (event,) = await messages(server, "&resourceVersion=1")
     assert json.loads(event.data)["object"]["reason"] == "Expired"
 
 
 @pytest.mark.parametrize("name", ["base64.binary.k8s.io", "anything"])
-async def test_any_protocol_is_spoken(server: Server, name: str) -> None:
-    """The one that the client names is confirmed, and changes nothing."""
+async def test_any_subprotocol_is_confirmed(server: Server, name: str) -> None:
+    """The subprotocol that the client names is confirmed and changes nothing."""
     async with (
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{server.url}{MAPS}", headers=ORIGIN, protocols=[name]) as socket,
@@ -73,8 +73,8 @@ async def test_any_protocol_is_spoken(server: Server, name: str) -> None:
 
 
 @pytest.mark.parametrize(("query", "headers", "status"), [("", {}, 403), ("&resourceVersion=x", ORIGIN, 500)])
-async def test_refused_handshakes(server: Server, query: str, headers: dict[str, str], status: int) -> None:
-    """A client has to say where it comes from; what is wrong with the watch is told before it begins."""
+async def test_handshake_is_refused(server: Server, query: str, headers: dict[str, str], status: int) -> None:
+    """A client without an Origin is refused, and an invalid watch before it begins."""
     async with aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"{server.url}{MAPS}{query}", headers=headers)

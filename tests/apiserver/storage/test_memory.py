@@ -1,4 +1,4 @@
-"""The memory store: revisions, history, watches, compaction."""
+"""The memory store: revisions, history, watches and compaction."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def names(entries: list[Entry]) -> list[str]:
 
 @pytest.fixture
 async def store() -> MemoryStore:
-    """The worked example at the head of the module: a and b created, a updated, b deleted."""
+    """Return a store after the worked example of its module: a and b created, a updated, b deleted."""
     store = MemoryStore()
     a = await store.create(PREFIX + "a", thing("a"))
     b = await store.create(PREFIX + "b", thing("b"))
@@ -37,13 +37,13 @@ async def store() -> MemoryStore:
 
 
 async def test_every_write_has_the_next_revision(store: MemoryStore) -> None:
-    """One counter for the whole store, deletions included."""
+    """The whole store has one counter, and deletions count too."""
     assert store.revision == 5
     assert (await store.create("/registry/others/c", thing("c"))).revision == 6
 
 
-async def test_the_past_can_be_read(store: MemoryStore) -> None:
-    """A range at a revision shows what was there then."""
+async def test_range_at_an_old_revision(store: MemoryStore) -> None:
+    """A range at a revision shows the state of that time."""
     assert names((await store.range(PREFIX)).entries) == ["a"]
     assert names((await store.range(PREFIX, revision=3)).entries) == ["a", "b"]
     assert names((await store.range(PREFIX, revision=2)).entries) == ["a"]
@@ -51,8 +51,8 @@ async def test_the_past_can_be_read(store: MemoryStore) -> None:
     assert "x" not in old.value
 
 
-async def test_pages(store: MemoryStore) -> None:
-    """A limit tells how much it left out; the next page begins behind the last key, at the same revision."""
+async def test_page_continues_at_its_revision(store: MemoryStore) -> None:
+    """A limit reports how many keys are left; the next page starts after the last key at the same revision."""
     for name in "cde":
         await store.create(PREFIX + name, thing(name))
     page = await store.range(PREFIX, limit=2)
@@ -62,8 +62,8 @@ async def test_pages(store: MemoryStore) -> None:
     assert names(rest.entries) == ["d", "e"]
 
 
-async def test_compare_and_swap(store: MemoryStore) -> None:
-    """A write that expects another revision fails and shows what is there."""
+async def test_write_with_another_revision_fails(store: MemoryStore) -> None:
+    """A write that expects another revision fails with the current value."""
     with pytest.raises(RevisionConflictError) as failed:
         await store.update(PREFIX + "a", thing("a"), 2)
     assert failed.value.current is not None
@@ -76,8 +76,8 @@ async def test_compare_and_swap(store: MemoryStore) -> None:
     assert store.revision == 5
 
 
-async def test_a_watch_resumes(store: MemoryStore) -> None:
-    """A watch sees every write after its revision once, in order, whether it was there or not."""
+async def test_watch_resumes_after_a_revision(store: MemoryStore) -> None:
+    """A watch sees every write after its revision once and in order, past ones included."""
     watch = store.watch(PREFIX, 3)
     woken = []
     watch.wake = lambda: woken.append(store.revision)
@@ -91,8 +91,8 @@ async def test_a_watch_resumes(store: MemoryStore) -> None:
     assert len(watch.queue) == 3
 
 
-async def test_a_slow_reader_is_cut_off(store: MemoryStore) -> None:
-    """One that lets too much wait gets nothing any more; others are not held up."""
+async def test_slow_watcher_is_cut_off(store: MemoryStore) -> None:
+    """A watcher that leaves too many events unread gets no more; others are not delayed."""
     slow, quick = store.watch(PREFIX, store.revision, limit=2), store.watch(PREFIX, store.revision)
     for name in "cde":
         await store.create(PREFIX + name, thing(name))
@@ -101,8 +101,8 @@ async def test_a_slow_reader_is_cut_off(store: MemoryStore) -> None:
     assert len(quick.queue) == 3
 
 
-async def test_compaction_forgets(store: MemoryStore) -> None:
-    """Below the compacted revision nothing can be read or watched from; at it and above all is as it was."""
+async def test_compaction_ends_older_reads(store: MemoryStore) -> None:
+    """Revisions below the compacted one cannot be read or watched; later ones can."""
     await store.compact(4)
     with pytest.raises(CompactedError):
         await store.range(PREFIX, revision=3)
@@ -117,7 +117,7 @@ async def test_compaction_forgets(store: MemoryStore) -> None:
 
 
 async def test_history_is_bounded() -> None:
-    """When there are more writes than are remembered, the older half is compacted."""
+    """When too many writes are kept, the older half is compacted."""
     store = MemoryStore(log_limit=10)
     entry = await store.create(PREFIX + "a", thing("a"))
     for number in range(40):
@@ -127,8 +127,8 @@ async def test_history_is_bounded() -> None:
     assert len(store.watch(PREFIX, store.revision - 3).queue) == 3
 
 
-def test_an_entry_shows_its_revision() -> None:
-    """An object has its resourceVersion; the stored value has none. A dry run's object has none either."""
+def test_entry_has_its_revision() -> None:
+    """An entry's object has its resourceVersion, the stored value has none, and neither has a dry run's."""
     value = {"metadata": {"name": "a", "uid": "u", "labels": {}}}
     assert Entry("k", value, 7).object == {"metadata": {**value["metadata"], "resourceVersion": "7"}}
     assert "resourceVersion" not in value["metadata"]

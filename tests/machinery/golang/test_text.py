@@ -1,4 +1,4 @@
-"""Integers as Go reads them."""
+"""Integers in texts, as Go's strconv reads them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LONG = "1" * 5000
         ("18446744073709551615", False, 2**64 - 1),
     ],
 )
-def test_integers(text: str, signed: bool, number: int) -> None:
-    """Signs and leading zeros, and all that 64 bits hold."""
+def test_integers_of_64_bits(text: str, signed: bool, number: int) -> None:
+    """Signs, leading zeros and every integer of 64 bits are read."""
     assert parse_int(text, signed=signed) == number
 
 
@@ -40,8 +40,8 @@ def test_integers(text: str, signed: bool, number: int) -> None:
         (f"-{LONG}", True, f'strconv.ParseInt: parsing "-{LONG}": value out of range'),
     ],
 )
-def test_what_is_none(text: str, signed: bool, told: str) -> None:
-    """Syntax and range, in Go's words, however long the text is."""
+def test_malformed_integers_are_refused(text: str, signed: bool, told: str) -> None:
+    """Wrong syntax and numbers out of range are refused in Go's words, in texts of any length."""
     with pytest.raises(ValueError, match="strconv") as error:
         parse_int(text, signed=signed)
     assert str(error.value) == told

@@ -1,4 +1,4 @@
-"""YAML in and out, as sigs.k8s.io/yaml reads and writes it."""
+"""YAML as sigs.k8s.io/yaml reads and writes it."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ CONFIG_MAP = Schemas.of(NEWEST).kind("", "v1", "ConfigMap")
         ("{b: 1, a: <&>}", '{"a":"\\u003c\\u0026\\u003e","b":1}'),
     ],
 )
-def test_scalars(text: str, wanted: str | None) -> None:
-    """What plain words and numbers mean."""
+def test_plain_scalars_have_types(text: str, wanted: str | None) -> None:
+    """Plain words and numbers are read as YAML 1.1 does in Go."""
     if wanted is None:
         with pytest.raises(DecodeError):
             yaml_to_json(f"a: {text}".encode())
@@ -62,20 +62,21 @@ def test_scalars(text: str, wanted: str | None) -> None:
         assert yaml_to_json(f"a: {text}".encode()) == (f'{{"a":{wanted}}}'.encode(), [])
 
 
-def test_keys_become_strings() -> None:
+def test_keys_are_read_as_strings() -> None:
+    """Keys of every scalar type become strings, as JSON needs."""
     assert yaml_to_json(b"1: a\n1.5: b\nyes: c\n0x10: d")[0] == b'{"1":"a","1.5":"b","16":"d","true":"c"}'
 
 
-def test_merge_and_anchors() -> None:
-    """Of several merged mappings the first wins; a key that is set after a merge stands twice."""
+def test_merge_keys_and_anchors() -> None:
+    """The first of several merged mappings wins; a key that is set after a merge is a duplicate."""
     body = b"a: &a {x: 1, z: 2}\nb: {<<: *a, x: 3}\nc: {<<: [{x: 5}, *a]}\nd: *a"
     converted, strict = yaml_to_json(body)
     assert converted == b'{"a":{"x":1,"z":2},"b":{"x":3,"z":2},"c":{"x":5,"z":2},"d":{"x":1,"z":2}}'
     assert strict[0].startswith('yaml: unmarshal errors:\n  line 2: key "x" already set in map')
 
 
-def test_duplicate_keys() -> None:
-    """The last value counts; the strict error names the lines of all of them, and stands before the others."""
+def test_duplicate_key_keeps_its_last_value() -> None:
+    """The last value of a duplicate key counts; the strict error names all its lines before other errors."""
     body = b"metadata:\n  name: a\n  name: b\ndata: {x: y}\nextra: 1\ndata: {}"
     obj, strict = decode_yaml(body, CONFIG_MAP)
     assert obj["metadata"]["name"] == "b"
@@ -112,24 +113,27 @@ def test_duplicate_keys() -> None:
         ("a: \x01", "yaml: control characters are not allowed"),
     ],
 )
-def test_errors(text: str, wanted: str) -> None:
+def test_syntax_errors_are_those_of_go(text: str, wanted: str) -> None:
+    """Errors have the words and lines of go-yaml."""
     with pytest.raises(DecodeError) as raised:
         yaml_to_json(text.encode())
     assert str(raised.value) == wanted
 
 
-def test_aliases_cannot_explode() -> None:
+def test_excessive_aliases_are_refused() -> None:
+    """A document that aliases make far larger than its text is refused."""
     levels = "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 10))
     with pytest.raises(DecodeError, match="document contains excessive aliasing"):
         yaml_to_json(f"a0: &a0 x\n{levels}".encode())
 
 
-def test_only_the_first_document_of_a_body_counts() -> None:
+def test_body_is_its_first_document() -> None:
+    """Later documents of a request body are ignored."""
     assert yaml_to_json(b"a: b\n---\nc: d: e")[0] == b'{"a":"b"}'
 
 
-def test_manifests_have_many_documents() -> None:
-    """Each with the line on which it begins; empty ones are left out."""
+def test_manifest_documents_have_lines() -> None:
+    """Each document of a manifest has the line on which it begins; empty documents are left out."""
     documents = load_yaml("# comment\na: 1\n---\n---\n- b\n...\n---\nc: {d: 1, d: 2}\n")
     assert [(document.line, document.value) for document in documents] == [
         (2, {"a": 1}),
@@ -166,8 +170,8 @@ WRITTEN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "wanted"), WRITTEN)
-def test_written(value: Any, wanted: str) -> None:
-    """Sorted as people count, quoted where needed, folded at 80 columns."""
+def test_written_yaml_is_gos(value: Any, wanted: str) -> None:
+    """Keys are sorted naturally, strings quoted where needed, and long texts folded at 80 columns."""
     assert dump_yaml(value) == wanted
 
 
@@ -181,7 +185,8 @@ VALUES = st.recursive(
 
 
 @given(VALUES)
-def test_what_is_written_is_read_again(value: Any) -> None:
+def test_written_yaml_can_be_read_back(value: Any) -> None:
+    """Any value that is written is read back unchanged."""
     converted, strict = yaml_to_json(dump_yaml(value).encode())
     assert strict == []
     assert converted == encode(in_order(value))
@@ -204,8 +209,8 @@ def in_order(value: Any) -> Any:
         (b"\xed\xa0\x80", "invalid Unicode character"),
     ],
 )
-def test_what_is_not_utf_8(octets: bytes, wrong: str) -> None:
-    """What is wrong with the first character that is none."""
+def test_invalid_utf_8_is_refused(octets: bytes, wrong: str) -> None:
+    """The error names the first byte that is not UTF-8."""
     with pytest.raises(DecodeError) as caught:
         yaml_to_json(b"a: " + octets)
     assert str(caught.value) == f"yaml: {wrong}"

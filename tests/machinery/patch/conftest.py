@@ -1,4 +1,4 @@
-"""A world for stories: one object, the managers that write it, and what each comes to own."""
+"""A world for stories about patches: one object, the managers that write it, and the fields that each owns."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SCHEMAS = Schemas.of(NEWEST)
 
 
 def renamed(obj: Obj, source: str, wanted: str) -> Obj | None:
-    """The conversion between versions that have the same fields; v9 is gone."""
+    """Convert between versions that have the same fields; v9 is not served."""
     return None if wanted.endswith("v9") else {**obj, "apiVersion": wanted}
 
 
@@ -65,7 +65,7 @@ class World:
         return self.stored(new)
 
     def update(self, manager: str, edit: Obj, subresource: str = "", api_version: str = "") -> Obj:
-        """A merge patch of the object."""
+        """Write the object after a merge patch."""
         assert self.live is not None
         live = self.form(self.live, api_version)
         new = self.form(merge_patch.apply(merge_patch.Patch(copy.deepcopy(edit), []), live), api_version)
@@ -80,7 +80,7 @@ class World:
     def apply(
         self, manager: str, config: Obj, *, force: bool = False, subresource: str = "", api_version: str = ""
     ) -> Obj:
-        """Raises StatusError."""
+        """Apply a patch. Raises StatusError."""
         version = api_version or self.api_version
         live = self.form(self.live, version) if self.live else None
         before = copy.deepcopy((live, config))
@@ -90,7 +90,7 @@ class World:
         return self.stored(new) if new is not live else self.live or {}
 
     def owners(self) -> dict[str, list[str]]:
-        """{"Apply alice": [".data.a"]}, with the version and the subresource behind the name where they tell."""
+        """Return {"Apply alice": [".data.a"]}, with version and subresource behind the name where they differ."""
         assert self.live is not None
         return {
             _name(e, self.api_version): _texts(e["fieldsV1"]) for e in self.live["metadata"].get("managedFields", ())

@@ -1,4 +1,4 @@
-"""JSON patches as the real server applies them, and where that is RFC 6902, as the jsonpatch library does."""
+"""JSON patches: RFC 6902 as the library jsonpatch applies it, and where the real server departs from it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ APPLIED = [
 
 
 @pytest.mark.parametrize(("operations", "changed"), APPLIED)
-def test_patches_that_apply(operations: list[Any], changed: dict[str, Any]) -> None:
+def test_patches_are_applied(operations: list[Any], changed: dict[str, Any]) -> None:
+    """Every operation changes the document as the real server does."""
     obj = copy.deepcopy(OBJECT)
     wanted = {key: value for key, value in {**OBJECT, **changed}.items() if value is not None or key not in changed}
     assert run(obj, *operations) == wanted
@@ -89,15 +90,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("operation", REFUSED)
-def test_patches_that_do_not_apply(operation: dict[str, Any]) -> None:
+def test_failing_patches_are_refused(operation: dict[str, Any]) -> None:
+    """An operation that fails is refused in the real server's words."""
     with pytest.raises(StatusError) as caught:
         run(OBJECT, operation)
     assert caught.value.status()["message"] == "the server rejected our request due to an error in our request"
     assert caught.value.code == 422
 
 
-def test_tests_compare_scalars_as_they_are_written() -> None:
-    """The object's strings are escaped for HTML, as Go does; numbers are not calculated."""
+def test_test_compares_spellings() -> None:
+    """`test` compares scalars as they are written: strings escaped for HTML, numbers not calculated."""
 
     def passes(literal: str, path: str) -> bool:
         body = f'[{{"op":"test","path":"{path}","value":{literal}}}]'
@@ -112,15 +114,16 @@ def test_tests_compare_scalars_as_they_are_written() -> None:
     assert not passes("1.0", "/n")
 
 
-def test_what_a_patch_puts_there_keeps_its_spelling() -> None:
-    """Its own tests compare with that, and errors show it."""
+def test_added_values_keep_their_spelling() -> None:
+    """A value that the patch adds keeps its spelling for later tests and in errors."""
     result = run(OBJECT, op("add", "/s", "x<y"), op("test", "/s", "x<y"))
     assert result["s"] == "x<y"
     patch = json_patch.parse_as_written(rb'[{"op": "add", "path": "/o/f", "value": [1.50, "\u0041", 1e400]}]')
     assert encode(json_patch.apply(patch, OBJECT)["o"]["f"]) == rb'[1.50,"\u0041",1e400]'
 
 
-def test_objects_that_were_walked_through_are_sorted() -> None:
+def test_traversed_objects_are_sorted() -> None:
+    """An object that an operation walked through has its keys sorted."""
     obj = {"b": {"d": 1, "c": 2}, "a": {"f": 1, "e": 2}}
     assert json.dumps(run(obj, op("add", "/a/g", {"z": 1, "y": 2}))) == (
         '{"a": {"e": 2, "f": 1, "g": {"z": 1, "y": 2}}, "b": {"d": 1, "c": 2}}'
@@ -128,12 +131,14 @@ def test_objects_that_were_walked_through_are_sorted() -> None:
     assert json.dumps(run(obj, op("test", "", obj))) == '{"a": {"e": 2, "f": 1}, "b": {"c": 2, "d": 1}}'
 
 
-def test_a_whole_document_can_be_replaced_even_by_a_list() -> None:
+def test_whole_document_can_be_replaced() -> None:
+    """The path "" replaces the document, even by a list."""
     assert run(OBJECT, op("replace", "", {"a": 1})) == {"a": 1}
     assert run(OBJECT, op("replace", "", [1]), op("add", "/-", 2)) == [1, 2]
 
 
-def test_copies_are_limited_in_all() -> None:
+def test_size_of_copies_is_limited() -> None:
+    """All copies of a patch together must not exceed a size."""
     obj = {"big": "x" * 1_000_000}
     copies = [op("copy", f"/{i}", **{"from": "/big"}) for i in range(4)]
     assert len(run(obj, *copies[:3])) == 4
@@ -141,7 +146,8 @@ def test_copies_are_limited_in_all() -> None:
         run(obj, *copies)
 
 
-def test_so_are_operations() -> None:
+def test_number_of_operations_is_limited() -> None:
+    """A patch must not have more than 10,000 operations."""
     with pytest.raises(StatusError) as caught:
         json_patch.parse(b"[" + b",".join([b"{}"] * 10001) + b"]")
     assert (caught.value.code, caught.value.message) == (
@@ -169,19 +175,22 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "message"), BODIES)
-def test_bodies_that_are_no_patch(body: str, message: str) -> None:
+def test_malformed_patches_are_refused(body: str, message: str) -> None:
+    """A body that is no list of operations is refused in Go's words."""
     with pytest.raises(StatusError) as caught:
         json_patch.parse(body.encode())
     assert (caught.value.code, caught.value.message) == (400, DECODING + message)
 
 
-def test_without_field_validation_it_is_put_differently() -> None:
+def test_malformed_patch_without_field_validation() -> None:
+    """With fieldValidation=Ignore, other words of Go refuse a malformed patch."""
     with pytest.raises(StatusError) as caught:
         json_patch.parse(b"{}", validate=False)
     assert caught.value.message == "json: cannot unmarshal object into Go value of type jsonpatch.Patch"
 
 
-def test_strict_errors() -> None:
+def test_strict_errors_of_operations() -> None:
+    """Unknown and duplicate fields of operations are strict errors."""
     body = b'[{"op":"add","op":"add","path":"/n","value":{"a":1,"a":2},"foo":1}]'
     assert json_patch.parse(body).strict_errors == [
         'json patch unknown field "[0].foo"',
@@ -192,7 +201,8 @@ def test_strict_errors() -> None:
 
 
 @pytest.mark.parametrize("body", ["null", "[]"])
-def test_an_empty_patch_changes_nothing(body: str) -> None:
+def test_empty_patch_changes_nothing(body: str) -> None:
+    """A patch without operations changes nothing."""
     assert json_patch.apply(json_patch.parse(body.encode()), OBJECT) == OBJECT
 
 
@@ -208,7 +218,8 @@ operations = st.builds(op, st.sampled_from(["add", "remove", "replace"]), paths,
 
 
 @given(objects, st.lists(operations, max_size=4))
-def test_what_the_library_applies_gives_the_same_here(obj: dict[str, Any], patch: list[dict[str, Any]]) -> None:
+def test_results_agree_with_the_library(obj: dict[str, Any], patch: list[dict[str, Any]]) -> None:
+    """Random patches that jsonpatch applies have the same result here."""
     try:
         wanted = jsonpatch.apply_patch(obj, patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):

@@ -28,13 +28,15 @@ CASES = [
 
 
 @pytest.mark.parametrize(("current", "patch", "result"), CASES)
-def test_merging(current: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
+def test_cases_of_the_rfc(current: dict[str, Any], patch: dict[str, Any], result: dict[str, Any]) -> None:
+    """The examples of RFC 7386 have their results."""
     before = json.dumps(current)
     assert merge_patch.apply(merge_patch.parse(json.dumps(patch).encode()), current) == result
     assert json.dumps(current) == before
 
 
-def test_objects_that_were_merged_are_sorted() -> None:
+def test_merged_objects_are_sorted() -> None:
+    """An object that was merged has its keys sorted."""
     patch = merge_patch.Patch({"a": {"z": {"q": 1, "p": None, "o": 2}}}, [])
     assert json.dumps(merge_patch.apply(patch, {"b": {"y": 1, "x": 2}, "a": {"d": 1, "c": 2}})) == (
         '{"a": {"c": 2, "d": 1, "z": {"o": 2, "q": 1}}, "b": {"y": 1, "x": 2}}'
@@ -52,22 +54,26 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "validate", "message"), BODIES)
-def test_bodies_that_are_no_patch(body: str, validate: bool, message: str) -> None:
+def test_malformed_patches_are_refused(body: str, validate: bool, message: str) -> None:
+    """A body that is no JSON object is refused in Go's words."""
     with pytest.raises(StatusError) as caught:
         merge_patch.parse(body.encode(), validate)
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
-def test_without_field_validation_a_list_replaces_the_document() -> None:
+def test_list_replaces_the_document_without_field_validation() -> None:
+    """With fieldValidation=Ignore, a list as the patch replaces the document."""
     assert merge_patch.apply(merge_patch.parse(b'[{"a":null}]', validate=False), {"a": 1}) == [{}]
 
 
-def test_duplicate_keys_are_strict_errors_and_the_last_wins() -> None:
+def test_duplicate_key_keeps_its_last_value() -> None:
+    """A duplicate key is a strict error, and its last value counts."""
     patch = merge_patch.parse(b'{"metadata":{"labels":{"a":"1","a":"2"}},"data":[{"b":1,"b":2}]}')
     assert patch.content == {"metadata": {"labels": {"a": "2"}}, "data": [{"b": 2}]}
     assert patch.strict_errors == ['duplicate field "metadata.labels.a"', 'duplicate field "data[0].b"']
 
 
-def test_integers_that_go_cannot_hold_are_floats() -> None:
+def test_huge_integers_are_floats() -> None:
+    """An integer beyond 64 bits becomes a float."""
     patch = merge_patch.parse(b'{"a":9223372036854775807,"b":9223372036854775808,"c":1e2}')
     assert json.dumps(patch.content) == '{"a": 9223372036854775807, "b": 9.223372036854776e+18, "c": 100.0}'

@@ -1,5 +1,4 @@
-"""What a real kube-apiserver 1.32 made of objects, told apart by what they were before: patches, owners after writes,
-and applies. Values that a server makes up are placeholders."""
+"""Patches, owners after writes, and applies that a real kube-apiserver 1.32 carried out."""
 
 from __future__ import annotations
 
@@ -34,7 +33,8 @@ def one_version(obj: Obj, source: str, wanted: str) -> Obj:
 
 
 @pytest.mark.parametrize("item", recorded("patches"))
-def test_patches(item: dict[str, Any]) -> None:
+def test_patches_are_as_recorded(item: dict[str, Any]) -> None:
+    """Every recorded patch has the recorded result."""
     current, body = item["current"], item["body"].encode()
     struct = struct_of(current)
     before = json.dumps(current)
@@ -53,14 +53,15 @@ def test_patches(item: dict[str, Any]) -> None:
 
 
 def told_apart(obj: Obj) -> Obj:
-    """Without what a server makes up."""
+    """Return an object without the values that a server makes up."""
     for name in ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "namespace"):
         obj["metadata"].pop(name, None)
     return obj
 
 
 @pytest.mark.parametrize("item", recorded("owners"))
-def test_owners(item: dict[str, Any]) -> None:
+def test_owners_are_as_recorded(item: dict[str, Any]) -> None:
+    """After every recorded write the owners are the recorded ones."""
     live, new = item["live"], item["new"]
     owners = managed_fields.update_managed_fields(
         live,
@@ -77,7 +78,8 @@ def test_owners(item: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("item", recorded("applies"))
-def test_applies(item: dict[str, Any]) -> None:
+def test_applies_are_as_recorded(item: dict[str, Any]) -> None:
+    """Every recorded apply has the recorded object and owners."""
     try:
         obj = apply.apply(
             item["live"],

@@ -1,4 +1,4 @@
-"""Strategic merge patches: maps, lists by their merge key, directives, the order of lists, and what is refused."""
+"""Strategic merge patches: maps, lists by merge key, directives, the order of lists, and refusals."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ LABELS = [
 
 
 @pytest.mark.parametrize(("current", "patch", "result"), LABELS)
-def test_maps(current: Any, patch: Any, result: Any) -> None:
+def test_maps_are_merged(current: Any, patch: Any, result: Any) -> None:
+    """Maps are merged key by key, and `$patch` directives are followed."""
     obj = {"metadata": {"labels": current} if current is not None else {}}
     assert run(obj, {"metadata": {"labels": patch}}) == {"metadata": {"labels": result} if result is not None else {}}
 
@@ -71,13 +72,14 @@ FINALIZERS = [
 
 
 @pytest.mark.parametrize(("current", "patch", "result"), FINALIZERS)
-def test_lists_of_scalars(current: Any, patch: Any, result: Any) -> None:
+def test_scalar_lists_are_merged(current: Any, patch: Any, result: Any) -> None:
+    """Lists of scalars with the merge strategy are united, and `$deleteFromPrimitiveList` removes values."""
     obj = {"metadata": {"finalizers": current} if current is not None else {}}
     assert run(obj, {"metadata": patch}) == {"metadata": {"finalizers": result} if result is not None else {}}
 
 
 def env(text: str) -> list[dict[str, str]]:
-    """ "A=1 B -C": A with the value 1, B without one, C deleted."""
+    """Return the elements of a text such as "A=1 B -C": A with the value 1, B without one, C deleted."""
     out: list[dict[str, str]] = []
     for word in text.split():
         name, _, value = word.removeprefix("-").partition("=")
@@ -102,33 +104,38 @@ KEYED = [
 
 
 @pytest.mark.parametrize(("current", "patch", "result"), KEYED)
-def test_lists_with_a_merge_key(current: str, patch: dict[str, str], result: str) -> None:
+def test_lists_are_merged_by_key(current: str, patch: dict[str, str], result: str) -> None:
+    """Elements are merged by their merge key, and `$setElementOrder` orders them."""
     obj = {"spec": {"containers": [{"name": "c", "env": env(current)}]}}
     changes = {key: env(text) for key, text in patch.items()}
     merged = run(obj, {"spec": {"containers": [{"name": "c", **changes}]}})
     assert merged == {"spec": {"containers": [{"name": "c", "env": env(result)}]}}
 
 
-def test_lists_without_a_strategy_are_replaced() -> None:
+def test_atomic_lists_are_replaced() -> None:
+    """A list without a merge strategy is replaced."""
     assert run({"spec": {"tolerations": [{"key": "a"}]}}, {"spec": {"tolerations": [{"key": "b"}]}}) == {
         "spec": {"tolerations": [{"key": "b"}]}
     }
 
 
-def test_an_element_can_replace_the_whole_list() -> None:
+def test_element_replaces_the_list() -> None:
+    """An element with `$patch: replace` replaces the whole list."""
     obj = {"spec": {"containers": [{"name": "a", "image": "1"}, {"name": "b"}]}}
     patch = {"spec": {"containers": [{"name": "a"}, {"$patch": "replace"}, {"name": "c"}]}}
     assert run(obj, patch) == {"spec": {"containers": [{"name": "a"}, {"name": "c"}]}}
     assert run(obj, {"spec": {"containers": [{"$patch": "replace"}]}}) == {"spec": {"containers": []}}
 
 
-def test_a_union_keeps_one_member_with_retain_keys() -> None:
+def test_retain_keys_clears_other_members() -> None:
+    """`$retainKeys` removes the members of a union that it does not name."""
     obj = {"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}
     patch = {"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}
     assert run(obj, patch, DEPLOYMENT) == {"spec": {"strategy": {"type": "Recreate"}}}
 
 
-def test_directives_in_what_is_new_are_dropped() -> None:
+def test_directives_in_new_values_are_dropped() -> None:
+    """Directives inside a value that is added are dropped."""
     patch = {
         "spec": {
             "containers": [{"name": "a", "env": [{"name": "A", "$patch": "delete"}, {"name": "B", "value": None}]}]
@@ -137,12 +144,14 @@ def test_directives_in_what_is_new_are_dropped() -> None:
     assert run({"spec": {}}, patch) == {"spec": {"containers": [{"name": "a", "env": [{"name": "B"}]}]}}
 
 
-def test_the_whole_object_can_be_replaced() -> None:
+def test_whole_object_can_be_replaced() -> None:
+    """`$patch: replace` at the top replaces the object."""
     assert run({"spec": {"a": 1}}, {"$patch": "replace", "kind": "Pod"}) == {"kind": "Pod"}
     assert run({"spec": {"a": 1}}, {"$patch": "delete"}) == {}
 
 
-def test_other_types_take_the_place() -> None:
+def test_value_of_another_type_replaces() -> None:
+    """A value of another type replaces the old one."""
     assert run({"spec": {"containers": [{"name": "a"}]}}, {"spec": {"containers": "x"}}) == {
         "spec": {"containers": "x"}
     }
@@ -205,16 +214,19 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("patch", "code", "message"), REFUSED)
-def test_what_cannot_be_merged(patch: Any, code: int, message: str) -> None:
+def test_unmergeable_patches_are_refused(patch: Any, code: int, message: str) -> None:
+    """A patch that does not fit the type is refused in the real server's words."""
     assert refusal(CONTAINERS, patch) == (code, message)
 
 
 def test_lists_of_lists_are_unprocessable() -> None:
+    """A list of lists in a patch is 422."""
     code, message = refusal({"metadata": {"finalizers": []}}, {"metadata": {"finalizers": [["x"]]}})
     assert (code, message) == (422, "the server rejected our request due to an error in our request")
 
 
-def test_what_is_left_of_the_patch_is_what_errors_print() -> None:
+def test_errors_print_the_rest_of_the_patch() -> None:
+    """An error prints the patch without the parts that were already taken from it."""
     patch = strategic.parse(
         b'{"metadata":{"labels":{"$retainKeys":["a"],"a":"1"},"$setElementOrder/finalizers":["f"],"x":[1,null,true,1.5]}}'
     )
@@ -222,8 +234,8 @@ def test_what_is_left_of_the_patch_is_what_errors_print() -> None:
     assert patch.printed() == "map[metadata:map[labels:map[a:1] x:[1 <nil> true 1.5]]]"
 
 
-def test_any_patch_sorts_the_keys_of_opaque_values() -> None:
-    """Even one of a label: they are parsed with the rest of the object."""
+def test_opaque_keys_are_sorted() -> None:
+    """Any patch sorts the keys of opaque values, because they are parsed with the rest of the object."""
     opaque = b'{"driver":"d","parameters":{"b":1.0,"a":{"d":1,"c":2}}}'
     claim = decode_json(b'{"spec":{"devices":{"config":[{"opaque":%s}]}}}' % opaque, CLAIM)[0]
     patched = run(claim, {"metadata": {"labels": {"a": "1"}}}, CLAIM)
@@ -239,13 +251,15 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "message"), BODIES)
-def test_bodies_that_are_no_patch(body: str, message: str) -> None:
+def test_malformed_patches_are_refused(body: str, message: str) -> None:
+    """A body that is no JSON object is refused in Go's words."""
     with pytest.raises(StatusError) as caught:
         strategic.parse(body.encode())
     assert (caught.value.code, caught.value.message) == (400, message)
 
 
 def test_null_is_an_empty_patch() -> None:
+    """The body null changes nothing."""
     assert strategic.apply(strategic.parse(b"null"), {"kind": "Pod"}, POD) == {"kind": "Pod"}
 
 
@@ -253,8 +267,8 @@ names = st.lists(st.sampled_from("abcdefgh"), unique=True, max_size=6)
 
 
 @given(names, names)
-def test_the_order_of_the_patch_wins_and_the_others_keep_theirs(server: list[str], patch: list[str]) -> None:
-    """Whatever the lists: no element is lost, those of the patch come in its order, all others in the object's."""
+def test_order_of_merged_lists(server: list[str], patch: list[str]) -> None:
+    """No element is lost; elements of the patch stand in its order, the others in the object's."""
     merged = run({"metadata": {"finalizers": server}}, {"metadata": {"finalizers": patch}})["metadata"]["finalizers"]
     assert sorted(merged) == sorted({*server, *patch})
     assert [name for name in merged if name in patch] == patch

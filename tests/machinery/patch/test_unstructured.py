@@ -1,4 +1,4 @@
-"""Merged values made to fit Go's types."""
+"""Merged values that are converted to Go's types."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MAP = SCHEMAS.kind("", "v1", "ConfigMap")
     ("value", "stored"),
     [(2.0, 2), (2**31, -(2**31)), (2**32 + 5, 5), (-(2**31) - 1, 2**31 - 1), (1e30, 0), (None, 0)],
 )
-def test_integers(value: Any, stored: int) -> None:
-    """Whole floats are integers, and what does not fit loses its upper bits."""
+def test_whole_floats_become_integers(value: Any, stored: int) -> None:
+    """A whole float becomes an integer; an integer too large for its field loses its upper bits."""
     obj, unknown = from_unstructured({"status": {"replicas": value}}, CONTROLLER)
     assert (obj["status"]["replicas"], unknown) == (stored, [])
 
@@ -39,20 +39,20 @@ def test_integers(value: Any, stored: int) -> None:
         ({"conditions": [{"lastTransitionTime": 1}]}, "json: cannot unmarshal number into Go value of type string"),
     ],
 )
-def test_what_does_not_fit(status: Any, why: str) -> None:
-    """The texts of the first thing that does not."""
+def test_misfits_are_refused(status: Any, why: str) -> None:
+    """The first value that does not fit its type is refused in Go's words."""
     with pytest.raises(DecodeError) as caught:
         from_unstructured({"status": status}, CONTROLLER)
     assert str(caught.value) == why
 
 
-def test_octets() -> None:
-    """A list of numbers is octets, too: the lower eight bits of each."""
+def test_list_of_numbers_becomes_bytes() -> None:
+    """A list of numbers becomes bytes, of which each keeps the lower eight bits."""
     assert from_unstructured({"binaryData": {"b": [300, 1, -1]}}, MAP)[0]["binaryData"] == {"b": "LAH/"}
 
 
-def test_unknown_fields() -> None:
-    """They are dropped and told of, sorted; keys of maps are not in their paths."""
+def test_unknown_fields_are_dropped() -> None:
+    """Unknown fields are dropped and reported in sorted order, without keys of maps in their paths."""
     devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi", "y": 1}}, "x": 1}}]
     obj, unknown = from_unstructured({"spec": {"devices": devices}}, SLICE)
     assert obj["spec"]["devices"] == [{"name": "d", "basic": {"capacity": {"memory": {"value": "1Gi"}}}}]

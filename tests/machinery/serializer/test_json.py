@@ -1,4 +1,4 @@
-"""Request bodies -> canonical objects: what is dropped, kept and filled in, and the words of what is wrong."""
+"""Request bodies in JSON: canonical objects, strict errors, and the words of refusals."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def at(obj: Any, path: str) -> Any:
     return obj
 
 
-def test_fields_come_in_the_order_of_go() -> None:
-    """Whatever the order of the body: kind, apiVersion, metadata, …; maps are sorted."""
+def test_fields_are_ordered_as_in_go() -> None:
+    """A decoded object has its fields in the order of the Go struct, and the keys of maps sorted."""
     body = b'{"spec":{},"metadata":{"labels":{"b":"2","a":"1"},"name":"x"},"apiVersion":"g/v1","kind":"K"}'
     wanted = (
         b'{"kind":"K","apiVersion":"g/v1",'
@@ -110,7 +110,8 @@ def test_fields_come_in_the_order_of_go() -> None:
         ),
     ],
 )
-def test_canonical_values(struct: Struct, body: str, path: str, wanted: Any) -> None:
+def test_values_are_canonical(struct: Struct, body: str, path: str, wanted: Any) -> None:
+    """Times, quantities and durations are written in their canonical form."""
     obj, strict = decode_json(body.encode(), struct)
     assert (at(obj, path), strict) == (wanted, [])
 
@@ -203,8 +204,8 @@ def test_canonical_values(struct: Struct, body: str, path: str, wanted: Any) -> 
         ),
     ],
 )
-def test_errors(struct: Struct, body: str, wanted: str) -> None:
-    """The first type error of the body; but an error of a time or a quantity comes before all type errors."""
+def test_first_type_error_is_reported(struct: Struct, body: str, wanted: str) -> None:
+    """The first type error of a body is reported, but an error of a time or quantity precedes all of them."""
     assert error_of(body.encode(), struct) == wanted
 
 
@@ -233,7 +234,8 @@ def test_errors(struct: Struct, body: str, wanted: str) -> None:
         ("[" * 10001, "invalid character '[' exceeded max depth"),
     ],
 )
-def test_syntax_errors(body: str, wanted: str) -> None:
+def test_syntax_errors_are_those_of_go(body: str, wanted: str) -> None:
+    """Wrong JSON is refused in the words of encoding/json."""
     assert error_of(body.encode(), CLAIM) == wanted
     with pytest.raises(DecodeError) as raised:
         read_type_meta(parse_json(body.encode()))
@@ -254,18 +256,19 @@ def test_syntax_errors(body: str, wanted: str) -> None:
         ('{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"a":1,"a":2}}}]}}}', []),
     ],
 )
-def test_strict_errors(body: str, wanted: list[str]) -> None:
-    """In the order of the body, each once; nothing inside unknown fields and raw values."""
+def test_strict_errors_in_body_order(body: str, wanted: list[str]) -> None:
+    """Strict errors stand in the order of the body, once each, and skip unknown fields and raw values."""
     assert decode_json(body.encode(), CLAIM)[1] == wanted
 
 
 def test_strict_errors_are_limited() -> None:
+    """Only the first hundred strict errors are reported."""
     body = encode({f"f{i}": 1 for i in range(300)})
     assert len(decode_json(body, CLAIM)[1]) == 100
 
 
-def test_a_second_value_is_decoded_into_the_first() -> None:
-    """As Go decodes a duplicate field: what the second value does not say stays."""
+def test_duplicate_field_is_decoded_into_the_first() -> None:
+    """The second value of a duplicate field is decoded into the first, as Go does."""
     obj, _ = decode_json(b'{"spec":{"devices":{"requests":[{"name":"a","count":2}],"requests":[{"name":"b"}]}}}', CLAIM)
     assert obj["spec"]["devices"]["requests"] == [{"name": "b", "deviceClassName": "", "count": 2}]
 
@@ -290,30 +293,30 @@ PARAMETERS = '{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters"
     ],
 )
 def test_raw_values_keep_their_spelling(parameters: str, written: str) -> None:
-    """Opaque parameters are answered as they came, but for spaces and for what Go escapes."""
+    """Opaque parameters keep their bytes, except spaces and what Go escapes."""
     obj, strict = decode_json((PARAMETERS % parameters).encode(), CLAIM)
     assert strict == []
     assert encode(obj["spec"]["devices"]["config"][0]["opaque"]["parameters"]).decode() == written
 
 
-def test_raw_objects_are_equal_if_their_bytes_are() -> None:
-    """A space is a change, as it is to the real server."""
+def test_raw_values_are_compared_by_bytes() -> None:
+    """A space in an opaque value is a change, as in the real server."""
     one, same, other = (decode_json((PARAMETERS % p).encode(), CLAIM)[0] for p in ('{"a":1}', '{"a":1}', '{"a": 1}'))
     assert one == same
     assert one != other
     assert isinstance(at(one, "spec.devices.config.0.opaque.parameters"), RawObject)
 
 
-def test_two_spellings_of_one_value_are_told_apart() -> None:
-    """Equal values in one body do not borrow each other's bytes."""
+def test_equal_raw_values_keep_their_own_spelling() -> None:
+    """Equal opaque values in one body keep the spelling of each."""
     one, two = '{"opaque":{"driver":"d","parameters":{"a":1}}}', '{"opaque":{"driver":"d","parameters":{"a":1.0}}}'
     obj, _ = decode_json(f'{{"spec":{{"devices":{{"config":[{one},{two}]}}}}}}'.encode(), CLAIM)
     assert b'"a":1}' in encode(obj["spec"]["devices"]["config"][0])
     assert b'"a":1.0}' in encode(obj["spec"]["devices"]["config"][1])
 
 
-def test_canonical_is_what_decoding_makes() -> None:
-    """A parsed value (the result of a patch) ends up the same as a body."""
+def test_parsed_values_become_canonical() -> None:
+    """A parsed value, such as the result of a patch, becomes the same object as a body."""
     value = {"metadata": {"labels": {"b": "1", "a": ""}}, "spec": {"devices": {"requests": [{"count": 0}]}}, "x": 1}
     assert decode_value(value, CLAIM) == decode_json(encode(value), CLAIM)
     with pytest.raises(DecodeError, match=r"cannot unmarshal number 1\.5 into Go struct field DeviceRequest"):
@@ -331,12 +334,13 @@ def test_canonical_is_what_decoding_makes() -> None:
         ("{}", ("", "")),
     ],
 )
-def test_sniff(body: str, wanted: tuple[str, str]) -> None:
+def test_type_is_found_in_any_case(body: str, wanted: tuple[str, str]) -> None:
     """kind and apiVersion are found in any case, and the last one counts."""
     assert read_type_meta(parse_json(body.encode())) == wanted
 
 
-def test_sniff_errors() -> None:
+def test_unreadable_type_is_refused() -> None:
+    """A kind or apiVersion of the wrong type is refused in Go's words."""
     before = "couldn't get version/kind; json parse error: json: cannot unmarshal"
     with pytest.raises(DecodeError) as raised:
         read_type_meta(parse_json(b'{"kind":5,"apiVersion":true}'))
@@ -345,15 +349,15 @@ def test_sniff_errors() -> None:
         read_type_meta(parse_json(b"[]"))
 
 
-def test_text_that_is_not_unicode() -> None:
-    """Each wrong byte becomes U+FFFD, and so does half a surrogate pair."""
+def test_invalid_text_is_replaced() -> None:
+    """Each invalid byte and each half of a surrogate pair becomes U+FFFD."""
     obj, _ = decode_json(b'{"metadata":{"name":"a\xff\xe2\x82b","generateName":"\\ud800\\u0041\\ud83d\\ude00"}}', CLAIM)
     assert obj["metadata"]["name"] == "a\ufffd\ufffd\ufffdb"
     assert obj["metadata"]["generateName"] == "\ufffdA😀"
 
 
-def test_encode_writes_what_go_writes() -> None:
-    """HTML and line separators escaped, what is no text replaced, big numbers in full, no depth too deep."""
+def test_json_is_written_as_by_go() -> None:
+    """HTML and line separators are escaped, invalid text is replaced, and big numbers are written in full."""
     deep: list[Any] = []
     for _ in range(2000):
         deep = [deep]

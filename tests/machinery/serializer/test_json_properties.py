@@ -1,4 +1,4 @@
-"""What holds for every body: a canonical object or a DecodeError, and the canonical form is one."""
+"""Random bodies: each is decoded to a canonical object or refused with a DecodeError."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ SCALARS: dict[str, st.SearchStrategy[Any]] = {
 
 
 def values(shape: Shape, depth: int = 6) -> st.SearchStrategy[Any]:
-    """Right values of a shape; structs hold a few of their fields."""
+    """Return a strategy for valid values of a type; structs have a few of their fields."""
     if isinstance(shape, Custom):
         return CUSTOM[shape.name]
     if isinstance(shape, Scalar):
@@ -92,8 +92,8 @@ def objects(draw: st.DrawFn, struct: Struct, depth: int = 6) -> Any:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=40)
-def test_the_canonical_form_is_one(kind: str, data: st.DataObject) -> None:
-    """Decoding what was encoded changes nothing, and neither does protobuf."""
+def test_canonical_form_is_stable(kind: str, data: st.DataObject) -> None:
+    """Decoding an encoded object changes nothing, in JSON and in protobuf."""
     struct = KINDS[kind]
     value = data.draw(objects(struct)) | {"kind": struct.type_name, "apiVersion": kind.rpartition("/")[0].strip("/")}
     obj, strict = decode_json(json.dumps(value).encode(), struct)
@@ -111,7 +111,7 @@ def test_the_canonical_form_is_one(kind: str, data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=40)
 def test_any_value_anywhere_is_decoded_or_refused(kind: str, data: st.DataObject) -> None:
-    """Whatever stands in a field; the fast decoder and the exact one agree on what it is."""
+    """Any value in any field is decoded or refused, by the fast and the exact decoder alike."""
     struct = KINDS[kind]
     value = data.draw(objects(struct))
     where = value
@@ -130,6 +130,7 @@ def test_any_value_anywhere_is_decoded_or_refused(kind: str, data: st.DataObject
 
 @given(st.binary() | st.text("{}[]:,\"'0123456789.-+eEtrufalsn \\u").map(str.encode))
 def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
+    """Any bytes are decoded or refused with a DecodeError."""
     for read in (lambda: decode_json(body, KINDS["/v1/Pod"]), lambda: read_type_meta(parse_json(body))):
         with suppress(DecodeError):
             read()
@@ -137,6 +138,7 @@ def test_any_bytes_are_decoded_or_refused(body: bytes) -> None:
 
 @given(st.text("{}[]:,\"'&*!|>-?#%@` abyn012\n\t") | st.text())
 def test_any_text_as_yaml_is_decoded_or_refused(text: str) -> None:
+    """Any text as YAML is decoded or refused with a DecodeError."""
     with suppress(DecodeError):
         decode_yaml(text.encode("utf-8", "surrogatepass"), KINDS["/v1/Pod"])
 
@@ -145,5 +147,6 @@ def test_any_text_as_yaml_is_decoded_or_refused(text: str) -> None:
     st.binary().map(lambda tail: MAGIC + tail) | st.binary().map(lambda message: make_envelope("v1", "Pod", message))
 )
 def test_any_bytes_as_protobuf_are_decoded_or_refused(body: bytes) -> None:
+    """Any bytes as protobuf are decoded or refused with a DecodeError."""
     with suppress(DecodeError):
         protobuf.decode(body, KINDS["/v1/Pod"])

@@ -1,4 +1,4 @@
-"""The order of fields in answers."""
+"""The order of fields in responses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POD = Schemas.of(NEWEST).kind("", "v1", "Pod")
 
 
 def paths(value: Any) -> list[str]:
-    """The names of all fields in the order in which they come, parents first."""
+    """Return the paths of all fields in their order, parents first."""
     if isinstance(value, dict):
         return [path for name, item in value.items() for path in (name, *(f"{name}.{below}" for below in paths(item)))]
     return [path for item in value for path in paths(item)] if isinstance(value, list) else []
@@ -37,21 +37,21 @@ def paths(value: Any) -> list[str]:
         ),
     ],
 )
-def test_in_order(given: Any, wanted: list[str]) -> None:
-    """Fields come as their types declare them, keys of maps sorted; what was given stays as it is."""
+def test_fields_follow_their_type(given: Any, wanted: list[str]) -> None:
+    """Fields stand in the order of their type and keys of maps are sorted; the given object is not changed."""
     before = paths(given)
     found = in_field_order(given, POD)
     assert (paths(found), found, paths(given)) == (wanted, given, before)
 
 
-def test_what_is_in_order_is_not_copied() -> None:
-    """An object without anything to put in order is answered itself."""
+def test_ordered_object_is_not_copied() -> None:
+    """An object whose fields are in order is returned itself."""
     obj = {"metadata": {"name": "p", "labels": {"a": "1", "b": "2"}}, "spec": {"containers": [{"name": "c"}]}}
     assert in_field_order(obj, POD) is obj
 
 
-def test_recursive_types() -> None:
-    """Types that hold themselves are put in order at every depth."""
+def test_recursive_types_are_ordered_at_every_depth() -> None:
+    """A type that contains itself is ordered at every depth."""
     schema: Struct = Schemas.of(NEWEST).kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     inner = {"properties": {"b": {"type": "object", "description": "d"}}, "type": "object"}
     versions = [{"schema": {"openAPIV3Schema": inner}, "name": "v1"}]
@@ -61,8 +61,8 @@ def test_recursive_types() -> None:
     assert [path.removeprefix(f"{below}.") for path in paths(found) if path.startswith(f"{below}.")] == expected
 
 
-def test_defaults_come_in_their_places(apiserver: Server) -> None:
-    """What the server sets stands where the real server writes it."""
+def test_defaults_stand_in_order(apiserver: Server) -> None:
+    """Fields that the server sets stand where the real server writes them."""
     apiserver.apply(
         {
             "apiVersion": "v1",

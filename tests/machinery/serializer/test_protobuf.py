@@ -1,4 +1,4 @@
-"""Kubernetes protobuf both ways, on the reference objects of k8s.io/api and on bodies that are broken."""
+"""Kubernetes protobuf in both directions: the reference objects of k8s.io/api, and malformed bodies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 
 
 def reference(release: str) -> Path:
-    """The testdata of k8s.io/api: $K8S_API_TESTDATA/RELEASE, or from the module cache of Go."""
+    """Return the folder of testdata of k8s.io/api: $K8S_API_TESTDATA/RELEASE, or in Go's module cache."""
     named = os.environ.get("K8S_API_TESTDATA")
     if named:
         return Path(named) / release
@@ -48,8 +48,8 @@ def reference(release: str) -> Path:
 
 
 @pytest.mark.parametrize("release", MODULES)
-def test_reference_objects(release: str) -> None:
-    """Each is decoded to its JSON, and encoded to the same bytes."""
+def test_reference_objects_round_trip(release: str) -> None:
+    """Each reference object is decoded to its JSON and encoded to the same bytes."""
     schemas, wrong, checked = Schemas.of(Version.parse(release)), [], 0
     for file in sorted(reference(release).glob("*.pb")):
         body, text = file.read_bytes(), file.with_suffix(".json").read_bytes()
@@ -88,15 +88,15 @@ def test_reference_objects(release: str) -> None:
         (make_envelope("v1", "Pod", length_delimited(b"\x0a", b"\x38\x80")), "unexpected EOF"),
     ],
 )
-def test_broken_bodies(body: bytes, wanted: str) -> None:
-    """The texts of generated Go code."""
+def test_malformed_bodies_are_refused(body: bytes, wanted: str) -> None:
+    """A malformed body is refused in the words of generated Go code."""
     with pytest.raises(DecodeError) as raised:
         protobuf.decode(body, POD)
     assert str(raised.value) == wanted
 
 
 def test_unknown_fields_are_skipped() -> None:
-    """Of any wire type, groups included: newer clients know more fields."""
+    """Unknown fields of any wire type are skipped, as newer clients send them."""
     known = length_delimited(b"\x0a", length_delimited(b"\x0a", b"x"))
     varint, fixed64, fixed32 = b"\xf8\x07\x96\x01", b"\xf9\x07" + b"\0" * 8, b"\xfd\x07" + b"\0" * 4
     length, group = length_delimited(b"\xfa\x07", b"abc"), b"\xfb\x07" + b"\x08\x01" + b"\xfc\x07"
@@ -104,8 +104,8 @@ def test_unknown_fields_are_skipped() -> None:
     assert obj["metadata"]["name"] == "x"
 
 
-def test_a_message_in_two_parts_is_one() -> None:
-    """Parts of a struct that come one after the other are merged, as protobuf wants it."""
+def test_parts_of_a_message_are_merged() -> None:
+    """Two parts of one message are merged, as protobuf requires."""
     name, namespace = (
         length_delimited(b"\x0a", length_delimited(b"\x0a", b"x")),
         length_delimited(b"\x0a", length_delimited(b"\x1a", b"y")),
@@ -115,6 +115,7 @@ def test_a_message_in_two_parts_is_one() -> None:
 
 
 def test_raw_parameters_keep_their_bytes() -> None:
+    """Opaque parameters keep their bytes."""
     obj, _ = decode_json(
         b'{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"b": 1.0,"a":1}}}]}}}', CLAIM
     )
@@ -125,7 +126,7 @@ def test_raw_parameters_keep_their_bytes() -> None:
 
 
 def test_packed_numbers_are_read() -> None:
-    """Go writes repeated numbers one by one, others may pack them."""
+    """Repeated numbers may be packed, though Go writes them one by one."""
     context = length_delimited(
         b"\x72", length_delimited(b"\x22", b"\x01\x02")
     )  # spec.securityContext.supplementalGroups
@@ -133,8 +134,8 @@ def test_packed_numbers_are_read() -> None:
     assert obj["spec"]["securityContext"]["supplementalGroups"] == [1, 2]
 
 
-def test_watch_frames() -> None:
-    """A length and a bare WatchEvent; the object in it has its own envelope."""
+def test_watch_frame_has_a_length() -> None:
+    """A watch frame is a length and a bare WatchEvent, whose object has an envelope of its own."""
     body = protobuf.encode({"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "x"}}, POD)
     frame = watch_frame("ADDED", body)
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4

@@ -1,4 +1,4 @@
-"""Every recorded body: refused in the same words, warned of alike, and decoded to what was answered."""
+"""Every recorded body: refused in the same words, warned of alike, and decoded to the recorded answer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ POINTER = re.compile(r"0x[0-9a-f]{8,16}")
 
 
 def kinds(release: str) -> dict[tuple[str, str, str], str]:
-    """{(group, version, resource): kind} of everything that can be written."""
+    """Return {(group, version, resource): kind} of everything that can be written."""
     folder = Path(__file__).parents[3] / "schemas" / release / "resources.json"
     return {
         (group["group"], version["version"], resource["resource"]): resource["responseKind"]["kind"]
@@ -53,7 +53,7 @@ def kinds(release: str) -> dict[tuple[str, str, str], str]:
 
 @cache
 def writes(release: str) -> list[tuple[str, Struct, bytes, bool, Any]]:
-    """(case, struct, body, whether it is YAML, answer) of every POST and PUT."""
+    """Return (case, struct, body, whether it is YAML, answer) of every POST and PUT."""
     return list(_writes(release))
 
 
@@ -76,7 +76,7 @@ def _writes(release: str) -> Iterator[tuple[str, Struct, bytes, bool, Any]]:
 
 
 def outcome(struct: Struct, body: bytes, is_yaml: bool) -> tuple[Any, list[str], str]:
-    """(object, strict errors, error)"""
+    """Decode a body; return (object, strict errors, error)."""
     try:
         read_type_meta(parse_json(yaml_to_json(body)[0] if is_yaml else body))
         return *(decode_yaml if is_yaml else decode_json)(body, struct), ""
@@ -90,7 +90,8 @@ def message(answer: Any) -> str:
 
 
 @pytest.mark.parametrize("release", RECORDED_RELEASES)
-def test_what_was_refused_is_refused_in_the_same_words(release: str) -> None:
+def test_refused_bodies_are_refused_alike(release: str) -> None:
+    """A body that the real server could not decode is refused in the same words."""
     checked, wrong = 0, []
     for case, struct, body, is_yaml, answer in writes(release):
         said = HANDLED.fullmatch(message(answer)) or SNIFFED.fullmatch(message(answer))
@@ -106,8 +107,8 @@ def test_what_was_refused_is_refused_in_the_same_words(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RECORDED_RELEASES)
-def test_what_was_accepted_is_decoded(release: str) -> None:
-    """Each such body, with no more strict errors than there were warnings; and the answer is canonical as it is."""
+def test_accepted_bodies_are_decoded(release: str) -> None:
+    """An accepted body is decoded without additional strict errors, and the recorded answer is canonical."""
     checked, wrong = 0, []
     for case, struct, body, is_yaml, answer in writes(release):
         if answer["status"] not in (200, 201) or "eviction" in case:
@@ -128,8 +129,8 @@ def test_what_was_accepted_is_decoded(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", RECORDED_RELEASES)
-def test_immutable_values_are_dumped_as_they_were(release: str) -> None:
-    """`field is immutable` shows the internal Go value."""
+def test_immutable_values_are_dumped_alike(release: str) -> None:
+    """`field is immutable` prints the internal Go value as recorded."""
     checked, wrong = 0, []
     for case, struct, body, is_yaml, answer in writes(release):
         details = answer["body"].get("details") or {} if isinstance(answer.get("body"), dict) else {}
@@ -150,7 +151,7 @@ def test_immutable_values_are_dumped_as_they_were(release: str) -> None:
 
 
 def defaulted(obj: Any) -> Any:
-    """The requests of a claim with what the server fills in."""
+    """Return the requests of a claim with the values that the server fills in."""
     spec = obj["spec"].get("spec", obj["spec"])
     for request in (spec.get("devices") or {}).get("requests") or ():
         request.setdefault("allocationMode", "ExactCount")

@@ -19,14 +19,14 @@ CASES = [json.loads(line) for line in (Path(__file__).parent / "diff.jsonl").rea
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["type"])
-def test_text(case: Any) -> None:
-    """The text is go-cmp's, to the letter."""
+def test_difference_is_that_of_go_cmp(case: Any) -> None:
+    """The difference of two values is go-cmp's, to the letter."""
     assert diff(case["x"], case["y"], CORE + case["type"], SCHEMAS) == case["text"]
 
 
 @pytest.mark.parametrize("case", CASES[:3], ids=lambda case: case["type"])
-def test_nothing_changed(case: Any) -> None:
-    """Of values that are the same there is nothing to say."""
+def test_equal_values_have_no_difference(case: Any) -> None:
+    """Equal values have an empty difference."""
     assert diff(case["x"], case["x"], CORE + case["type"], SCHEMAS) == ""
 
 
@@ -34,8 +34,8 @@ CONDITION = {"type": "Approved", "status": "True", "lastUpdateTime": "2024-01-02
 CERTIFICATES = "k8s.io/kubernetes/pkg/apis/certificates."
 
 
-def test_list() -> None:
-    """Lists can be compared, too; times print themselves."""
+def test_lists_can_be_compared() -> None:
+    """Lists can be compared, and times print themselves."""
     assert diff(
         [CONDITION],
         [{**CONDITION, "message": "no", "lastUpdateTime": "2025-01-02T03:04:05Z"}],

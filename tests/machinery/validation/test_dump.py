@@ -1,4 +1,4 @@
-"""Values as error texts show them. Recorded ones are in test_recorded_bodies."""
+"""Values as error messages print them. Recorded ones are in serializer/test_recorded_bodies.py."""
 
 from __future__ import annotations
 
@@ -76,12 +76,13 @@ ADDRESS = "0xc000a1e5d0"
         ),
     ],
 )
-def test_go_syntax(name: str, value: Any, wanted: str) -> None:
+def test_values_are_printed_in_go_syntax(name: str, value: Any, wanted: str) -> None:
+    """A value is printed as Go's %#v prints its internal type."""
     assert dump(value, name, SCHEMAS) == wanted
 
 
-def test_empty_is_not_nil() -> None:
-    """What a body says is empty is shown as empty, although the object no longer has it."""
+def test_empty_is_not_printed_as_nil() -> None:
+    """A value that the body has and is empty is printed as empty, although the stored object drops it."""
     claim = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
     shown = []
     for body in (b'{"spec":{"devices":{"requests":[],"config":[]}}}', b'{"spec":{"devices":{}}}'):
@@ -96,8 +97,8 @@ def test_empty_is_not_nil() -> None:
     ]
 
 
-def test_json_of_later_releases() -> None:
-    """From 1.34 on values are shown as JSON with Go's names; metadata keeps its own."""
+def test_later_releases_print_json() -> None:
+    """From 1.34 on, values are printed as JSON with Go's names, except metadata."""
     value = {"metadata": {"labels": {"a": "<"}}, "spec": {"devices": {"requests": [{"name": "r", "count": 1}]}}}
     assert dump_json(value, f"{RESOURCE}ResourceClaimTemplateSpec", SCHEMAS) == (
         '{"creationTimestamp":null,"labels":{"a":"\\u003c"},"Spec":{"Devices":{"Requests":[{"Name":"r",'

@@ -1,4 +1,4 @@
-"""Discovery: the documents are those of the real servers, recorded as digests."""
+"""Discovery documents: equal to those of the real servers, which are kept as digests."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ def test_recorded_documents(release: Version, path: str, accept: str, digest: st
     assert sha256(orjson.dumps(found)).hexdigest()[:16] == digest
 
 
-def test_core_resources() -> None:
-    """A resource list names subresources after their resource, with the kinds they speak."""
+def test_subresources_follow_their_resource() -> None:
+    """A resource list names subresources after their resource, with the kinds that they take."""
     found = {resource["name"]: resource for resource in document(ask("/api/v1/"))["resources"]}
     assert found["pods"]["shortNames"] == ["po"]
     assert found["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
@@ -83,8 +83,8 @@ def test_core_resources() -> None:
     assert "storageVersionHash" not in found["bindings"]
 
 
-def test_etags() -> None:
-    """Aggregated discovery has one ETag for both versions; whoever has it gets 304 and nothing else."""
+def test_aggregated_discovery_has_an_etag() -> None:
+    """Both versions of aggregated discovery share one ETag, and a client that has it gets an empty 304."""
     first, beta = ask("/apis", Accept=AGGREGATED), ask("/apis", Accept=f"{BETA},application/json")
     assert first is not None
     assert beta is not None
@@ -100,8 +100,8 @@ def test_etags() -> None:
     assert stale.status == 200
 
 
-def test_a_slash_at_the_end() -> None:
-    """It changes nothing, but /apis/ does not aggregate."""
+def test_trailing_slash_is_ignored() -> None:
+    """A slash at the end changes nothing, except that /apis/ is never aggregated."""
     assert document(ask("/api/", Accept=AGGREGATED))["kind"] == "APIGroupDiscoveryList"
     assert document(ask("/apis/apps/"))["kind"] == "APIGroup"
     with pytest.raises(StatusError, match="only the following media types"):
@@ -109,16 +109,16 @@ def test_a_slash_at_the_end() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api", "/api/v1", "/apis/apps/v1", "/version"])
-def test_methods(path: str) -> None:
-    """What stands behind the router is read with GET only; the group pages do not care."""
+def test_only_get_reads_group_lists(path: str) -> None:
+    """The lists of groups and resources are read with GET only; the page of one group takes any method."""
     with pytest.raises(StatusError) as refused:
         ask(path, method="POST")
     assert refused.value.code == 405
     assert document(ask("/apis", method="POST"))["kind"] == "APIGroupList"
 
 
-def test_version() -> None:
-    """/version is always indented JSON, and negotiates nothing."""
+def test_version_is_indented_json() -> None:
+    """/version is always indented JSON and ignores the Accept header."""
     reply = ask("/version/", Accept="application/json;as=Table")
     assert reply is not None
     assert reply.body.startswith(b'{\n  "major": "1",\n  "minor": "32",\n  "gitVersion": "v1.32.')
@@ -126,7 +126,7 @@ def test_version() -> None:
         ask("/version", Accept="application/yaml")
 
 
-def test_pretty() -> None:
+def test_only_compact_json_ends_with_a_newline() -> None:
     """Compact JSON ends with a newline, indented JSON does not."""
     compact, pretty = ask("/apis/apps"), ask("/apis/apps", query="pretty=true")
     assert compact is not None
@@ -140,8 +140,8 @@ def test_pretty() -> None:
 @pytest.mark.parametrize(
     "path", ["/api/v2", "/apis/apps/v9", "/api/v1/nothing", "/apis/apps/v1/nothing", "/api//v1", "/version/x"]
 )
-def test_missing_below_a_known_group(path: str) -> None:
-    """A Status says that there is no such resource."""
+def test_unknown_path_below_a_known_group(path: str) -> None:
+    """An unknown version or resource below a known group is answered with a Status."""
     assert ask(path) is None
     with pytest.raises(StatusError) as missing:
         PAGES[NEWEST].missing(path)
@@ -151,15 +151,15 @@ def test_missing_below_a_known_group(path: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/wrong", "/apis/wrong.example.com", "/apis/wrong.example.com/v1/x", "/healthy", "/apis//", "/apis//v1"]
 )
-def test_missing_elsewhere(path: str) -> None:
-    """Plain text, as Go's mux has it."""
+def test_unknown_group_is_plain_text(path: str) -> None:
+    """An unknown path is answered with plain text, as Go's http.ServeMux writes it."""
     assert ask(path) is None
     reply = PAGES[NEWEST].missing(path)
     assert (reply.status, reply.body, reply.content_type) == (404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
-def test_what_is_switched_off_is_not_listed() -> None:
-    """Discovery follows --runtime-config."""
+def test_discovery_follows_runtime_config() -> None:
+    """What --runtime-config switches off is not listed."""
     release = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
     call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)

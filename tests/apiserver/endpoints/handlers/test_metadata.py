@@ -1,4 +1,4 @@
-"""What comparisons of bad metadata in every kind have found; how often a rule reports is in `kinds/test_metadata`."""
+"""Metadata of objects that are written: names in errors, resource versions, and objects with peculiar metadata."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("path", "body", "status", "message"), REFUSED)
-def test_names_of_what_is_refused(server: Server, path: str, body: Any, status: int, message: str) -> None:
-    """Admission is asked in its turn, of subresources too, and calls things by the names that they have by then."""
+def test_refusals_use_the_name_known_so_far(server: Server, path: str, body: Any, status: int, message: str) -> None:
+    """Admission, of subresources too, refuses an object under the name that it has at that point."""
     code, answer = exchange(server, "POST", path, body)
     assert (code, answer["message"]) == (status, message)
 
 
-def test_overhead_of_a_pod_whose_name_is_generated(server: Server) -> None:
-    """What validating admission refuses has its generated name."""
+def test_validating_admission_knows_the_generated_name(server: Server) -> None:
+    """A refusal of validating admission holds the generated name."""
     answer = send(server, "POST", PODS, pod({"generateName": "g-"}, overhead={"cpu": "1"})).json()
     assert len(answer["details"]["name"]) == len("g-12345")
 
@@ -97,8 +97,10 @@ VERSIONS = [
 
 
 @pytest.mark.parametrize(("name", "version", "status", "message"), VERSIONS)
-def test_versions_that_are_put(server: Server, name: str, version: str, status: int, message: str) -> None:
-    """A version has to be a number; an update of a lease has to have one."""
+def test_put_needs_a_numeric_resource_version(
+    server: Server, name: str, version: str, status: int, message: str
+) -> None:
+    """A PUT is refused if its resourceVersion is no number; of a lease, also if it has none."""
     body = {"metadata": {"name": name, "resourceVersion": version}}
     code, answer = exchange(server, "PUT", f"{LEASES}/{name}", body)
     assert (code, answer["message"].rpartition("is invalid: ")[2]) == (status, message)
@@ -107,14 +109,14 @@ def test_versions_that_are_put(server: Server, name: str, version: str, status: 
 @pytest.mark.parametrize(
     ("version", "status"), [("0", 201), ("1", 500), ("x", 201), ("18446744073709551616", 201), ("9" * 5000, 201)]
 )
-def test_versions_that_are_posted(server: Server, version: str, status: int) -> None:
-    """A new object has none; what is no number is not looked at."""
+def test_post_ignores_a_resource_version_that_is_no_number(server: Server, version: str, status: int) -> None:
+    """A new object must not have a resourceVersion; text that is not a number is ignored."""
     body = {"metadata": {"generateName": "posted-", "resourceVersion": version}}
     assert send(server, "POST", LEASES, body).status == status
 
 
-def test_what_a_put_creates_keeps_its_deletion(server: Server) -> None:
-    """Only POST takes out what clients do not say of new objects."""
+def test_create_by_put_keeps_deletion_fields(server: Server) -> None:
+    """Only POST clears the deletion fields of a new object; a PUT that creates keeps them."""
     deleted = {"deletionTimestamp": "2020-01-01T00:00:00Z", "deletionGracePeriodSeconds": 5}
     body = {"metadata": {"name": "created", "resourceVersion": "1", "selfLink": "/x", **deleted}}
     code, answer = exchange(server, "PUT", f"{LEASES}/created", body)
@@ -123,15 +125,15 @@ def test_what_a_put_creates_keeps_its_deletion(server: Server) -> None:
 
 
 def test_errors_of_events_name_the_core_kind(server: Server) -> None:
-    """Events of both groups are the same objects."""
+    """An invalid event of events.k8s.io is refused as a core Event, since both groups share their objects."""
     code, answer = exchange(
         server, "POST", "/apis/events.k8s.io/v1/namespaces/default/events", {"metadata": {"name": "e"}}
     )
     assert (code, answer["details"]["kind"], answer["details"].get("group")) == (422, "Event", None)
 
 
-def test_a_job_whose_name_is_generated_keeps_its_labels_apart(server: Server) -> None:
-    """The labels that the template is given are not the job's, as they are where the job has a name."""
+def test_generated_job_does_not_share_labels_with_its_template(server: Server) -> None:
+    """The server's labels of a job's template become the job's own only if the job was sent with a name."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {**CONTAINERS, "restartPolicy": "Never"}}
     for metadata, own in (({"generateName": "g-"}, True), ({"name": "named"}, False)):
         body = {"metadata": metadata, "spec": {"template": template}}
@@ -139,7 +141,7 @@ def test_a_job_whose_name_is_generated_keeps_its_labels_apart(server: Server) ->
         assert (answer["metadata"]["labels"] == {"a": "b"}) is own
 
 
-def test_a_pods_status_does_not_delete_it(server: Server) -> None:
+def test_pod_status_cannot_set_deletion(server: Server) -> None:
     """The status subresource leaves deletionTimestamp as it is."""
     body = {"metadata": {"name": "there", "deletionTimestamp": "2020-01-01T00:00:00Z"}}
     code, answer = exchange(server, "PUT", f"{PODS}/there/status", body)
@@ -155,8 +157,8 @@ SCALES = [
 
 
 @pytest.mark.parametrize(("fields", "status", "message"), SCALES)
-def test_the_metadata_of_a_scale(server: Server, fields: Any, status: int, message: str) -> None:
-    """A Scale is checked like an object of its own."""
+def test_scale_metadata_is_checked(server: Server, fields: Any, status: int, message: str) -> None:
+    """A Scale has metadata of its own that is validated and compared with the object's."""
     template = {"metadata": {"labels": {"a": "b"}}, "spec": CONTAINERS}
     workload = {"metadata": {"name": "w"}, "spec": {"template": template}}
     send(server, "POST", f"{CORE}/replicationcontrollers", workload)

@@ -1,4 +1,4 @@
-"""Patches and bodies that make an object another kind, and what is told of it."""
+"""Patches, and bodies that make an object another kind, with the errors that they end in."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def patched(server: Server, form: str, path: str, body: Any) -> tuple[int, list[str], Any]:
-    """(status, warnings, the answer's object) of a dry run; without a form, of a PUT."""
+    """Return (status, warnings, object) of a dry-run patch of a form, or of a PUT for the form ""."""
     sent = body if isinstance(body, bytes) else json.dumps(body).encode()
     query = "?dryRun=All" + ("&fieldManager=m&force=true" if form == "apply" else "")
     answer = send(server, "PATCH" if form else "PUT", path + query, sent, MEDIA[form])
@@ -67,8 +67,8 @@ def patched(server: Server, form: str, path: str, body: Any) -> tuple[int, list[
 
 
 @pytest.mark.parametrize("sent", [None, "", "/", "__internal"])
-def test_an_object_that_does_not_say_its_version_is_internal(server: Server, sent: str | None) -> None:
-    """JSON's names of fields are unknown to the internal form, the metadata's stand at its top."""
+def test_patched_object_without_version_is_internal(server: Server, sent: str | None) -> None:
+    """Without apiVersion the patched object is read in the internal form, whose metadata fields stand at the top."""
     unknown = [f'unknown field "{name}"' for name in ("data", "metadata")]
     code, warnings, body = patched(server, "merge", THERE, {"apiVersion": sent})
     assert (code, warnings, body["message"]) == (400, unknown, NAMELESS)
@@ -88,15 +88,15 @@ def test_an_object_that_does_not_say_its_version_is_internal(server: Server, sen
         ("merge", AUTOSCALER, {"apiVersion": "autoscaling/v1"}),
     ],
 )
-def test_types_that_are_as_good(server: Server, form: str, path: str, patch: Any) -> None:
-    """Another version of the kind is converted; a strategic patch does not look."""
+def test_patch_may_name_another_version(server: Server, form: str, path: str, patch: Any) -> None:
+    """A patch that names another version of the kind is converted; a strategic merge patch ignores the type."""
     code, _, body = patched(server, form, path, patch)
     assert code == 200, body["message"]
     assert body["apiVersion"] != "other/v1"
 
 
-def test_an_event_in_the_form_of_the_other_group(server: Server) -> None:
-    """It is decoded with that group's fields, among which the other's are unknown."""
+def test_event_is_decoded_in_the_group_that_it_names(server: Server) -> None:
+    """An event that names events.k8s.io is decoded with that group's fields; core fields are unknown there."""
     code, warnings, body = patched(server, "merge", EVENT, {"apiVersion": "events.k8s.io/v1"})
     assert 'unknown field "involvedObject"' in warnings
     assert (code, body["apiVersion"], body["involvedObject"]) == (200, "v1", {})
@@ -118,8 +118,8 @@ def test_an_event_in_the_form_of_the_other_group(server: Server) -> None:
         ({"apiVersion": "a/b/c"}, "unexpected GroupVersion string: a/b/c"),
     ],
 )
-def test_other_kinds(server: Server, patch: Any, why: str) -> None:
-    """What is decoded as another kind, and cannot become this one, in patches and in bodies."""
+def test_other_kind_is_refused(server: Server, patch: Any, why: str) -> None:
+    """An object that names another kind is decoded as that kind and cannot be converted, in patches and bodies."""
     code, _, body = patched(server, "merge", THERE, patch)
     assert code == 422
     assert body["message"].endswith(f": {why}")
@@ -128,8 +128,8 @@ def test_other_kinds(server: Server, patch: Any, why: str) -> None:
     assert f": {why}" in body["message"]
 
 
-def test_each_server_has_kinds_of_its_own(server: Server) -> None:
-    """Custom resource definitions know of no pods; whose options they know."""
+def test_definitions_know_only_their_own_scheme(server: Server) -> None:
+    """Custom resource definitions are decoded with a scheme that has no pods but knows DeleteOptions."""
     path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/x.e.io"
     for sent, why in (
         ({"apiVersion": "v1", "kind": "Pod"}, f'no kind "Pod" is registered for version "v1" {CRD_SCHEME}'),
@@ -161,23 +161,23 @@ def test_each_server_has_kinds_of_its_own(server: Server) -> None:
         ("strategic", {"binaryData": {"b": "a"}}, "error decoding from json: illegal base64 data at input byte 0"),
     ],
 )
-def test_unusable_patches(server: Server, form: str, patch: Any, why: str) -> None:
-    """What a patch has made of the object, in the patch's own spelling, and what is wrong with it."""
+def test_unusable_patch_results_are_refused(server: Server, form: str, patch: Any, why: str) -> None:
+    """A patch whose result cannot be decoded is refused with the result in the patch's own spelling."""
     code, _, body = patched(server, form, THERE, patch)
     assert code == 422
     assert why in body["message"]
 
 
-def test_the_object_is_shown_in_the_order_of_its_fields(server: Server) -> None:
-    """Where a patch has not been; defaults, too, stand where Go has their fields."""
+def test_errors_show_fields_in_order(server: Server) -> None:
+    """An error shows unpatched parts in the order of Go's fields, defaults included."""
     _, _, body = patched(server, "merge", CLAIM, {"kind": "X"})
     request = {"name": "r", "deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}
     shown = json.dumps(json.dumps({"requests": [request]}, separators=(",", ":")))[1:-1]
     assert shown in body["message"]
 
 
-def test_unknown_fields_of_a_strategic_patch(server: Server) -> None:
-    """They are sorted, their names stand as they are, and keys of maps are not in their paths."""
+def test_strategic_patch_warns_of_unknown_fields(server: Server) -> None:
+    """Unknown fields are warned of in sorted order, with their names as sent."""
     patch = {"metadata": {"z<": 1, "a": 1, "ownerReferences": [{"uid": "u", "b": 1}]}, "data": {"k": "2"}}
     assert patched(server, "strategic", THERE, patch)[1] == [
         'unknown field "metadata.a"',
@@ -186,8 +186,8 @@ def test_unknown_fields_of_a_strategic_patch(server: Server) -> None:
     ]
 
 
-def test_apply_to_a_missing_object_that_has_a_uid(server: Server) -> None:
-    """That is told before that the name is missing."""
+def test_apply_with_uid_to_a_missing_object_conflicts(server: Server) -> None:
+    """An apply with a uid to an object that does not exist is a conflict, before its missing name is an error."""
     code, _, body = patched(
         server, "apply", f"{MAPS}/missing", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"uid": "u"}}
     )
@@ -195,8 +195,8 @@ def test_apply_to_a_missing_object_that_has_a_uid(server: Server) -> None:
     assert "uid mismatch: the provided object specified uid u" in body["message"]
 
 
-def test_duplicate_keys_of_an_apply_that_fails(server: Server) -> None:
-    """They are warned of only if the rest goes well."""
+def test_apply_warns_of_duplicate_keys_on_success(server: Server) -> None:
+    """Duplicate keys of an apply are warned of only if the apply succeeds."""
     assert patched(server, "apply", THERE, b"a: 1\na: 2\n")[:2] == (400, [])
     assert patched(server, "apply", THERE, b"apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\n")[:2] == (
         200,
@@ -205,22 +205,22 @@ def test_duplicate_keys_of_an_apply_that_fails(server: Server) -> None:
 
 
 @pytest.mark.parametrize("number", [LONG, "1e400"])
-def test_numbers_that_no_float_holds(server: Server, number: str) -> None:
-    """To YAML they are strings."""
+def test_apply_reads_huge_numbers_as_text(server: Server, number: str) -> None:
+    """Numbers that no float can hold are strings to YAML, and so to an apply."""
     sent = b'{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generation": %b}}' % number.encode()
     code, _, body = patched(server, "apply", THERE, sent)
     assert code == 500
     assert body["message"].endswith(".metadata.generation: expected numeric (int or float), got string")
 
 
-def test_utf_16(server: Server) -> None:
-    """YAML may be UTF-16, if it says so."""
+def test_apply_takes_utf_16(server: Server) -> None:
+    """The YAML of an apply may be UTF-16 with a byte order mark."""
     body = json.dumps({"apiVersion": "v1", "kind": "ConfigMap"}).encode("utf-16")
     assert patched(server, "apply", THERE, body)[0] == 200
 
 
-def test_a_daemon_sets_template_generation(server: Server) -> None:
-    """A field inside, an annotation outside: clients set it once, the server counts, and its status leaves it alone."""
+def test_template_generation_of_a_daemon_set(server: Server) -> None:
+    """The deprecated template generation is an annotation that the server counts and that clients cannot change."""
     server.apply({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "there"}, **DAEMON_SET})
     for path in ("", "/status"):
         for value in (None, "7"):
@@ -233,8 +233,8 @@ def test_a_daemon_sets_template_generation(server: Server) -> None:
     assert (code, body["message"]) == (400, f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
 
 
-def test_an_apply_that_changes_nothing_leaves_opaque_parts_as_they_are(server: Server) -> None:
-    """Spaces in them are as they were sent, so that the spec is the same and its generation, too."""
+def test_apply_without_changes_keeps_opaque_bytes(server: Server) -> None:
+    """An apply that changes nothing keeps the spaces of opaque parameters, and so the generation."""
     path = "/apis/resource.k8s.io/v1beta1/deviceclasses"
     config = [{"opaque": {"driver": "d.com", "parameters": {"a": 1}}}]
     body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClass", "metadata": {"name": "spaced"}}
@@ -245,14 +245,14 @@ def test_an_apply_that_changes_nothing_leaves_opaque_parts_as_they_are(server: S
 
 @pytest.mark.parametrize("part", ["scale", "status"])
 @pytest.mark.parametrize("form", ["json", "merge", "strategic", "apply"])
-def test_patches_of_what_is_missing(server: Server, form: str, part: str) -> None:
-    """They are not read."""
+def test_patch_of_a_missing_object_is_not_read(server: Server, form: str, part: str) -> None:
+    """A patch of a subresource of a missing object is 404, whatever its body."""
     assert patched(server, form, f"/apis/apps/v1/namespaces/default/deployments/missing/{part}", b"{")[0] == 404
 
 
 @pytest.mark.parametrize("sent", [{"apiVersion": None}, {"apiVersion": "autoscaling/__internal"}])
-def test_scales_are_objects_too(server: Server, sent: Any) -> None:
-    """One that does not say its version is internal, and so without a name."""
+def test_patched_scale_without_version_is_internal(server: Server, sent: Any) -> None:
+    """A Scale that loses its apiVersion is read in the internal form and has no name there."""
     body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "there"}, "spec": DAEMON_SET["spec"]}
     server.apply(body)
     path = "/apis/apps/v1/namespaces/default/deployments/there/scale"
@@ -272,8 +272,8 @@ def test_scales_are_objects_too(server: Server, sent: Any) -> None:
         ("strategic", b'{"data": {"k": 1e400}}', "number 1e400 into Go value of type float64"),
     ],
 )
-def test_patches_that_cannot_be_read(server: Server, form: str, body: bytes, why: str) -> None:
-    """The first wrong thing in them is told, also where a later one takes its place."""
+def test_malformed_patches_are_refused(server: Server, form: str, body: bytes, why: str) -> None:
+    """A patch that cannot be decoded is refused with its first error, even where a later key replaces it."""
     code, _, answer = patched(server, form, THERE, body)
     assert (code, answer["message"].removeprefix("error decoding patch: ")) == (400, f"json: cannot unmarshal {why}")
 
@@ -281,14 +281,14 @@ def test_patches_that_cannot_be_read(server: Server, form: str, body: bytes, why
 @pytest.mark.parametrize(
     ("sent", "code"), [([], 400), ([{}], 400), ([{"nope": 1}], 400), ([1], 500), ([{"manager": 1}], 500), ({}, 500)]
 )
-def test_managed_fields_in_an_apply(server: Server, sent: Any, code: int) -> None:
-    """They must be nil, if they can be read; else the schema refuses them."""
+def test_apply_must_not_have_managed_fields(server: Server, sent: Any, code: int) -> None:
+    """An apply with managedFields is refused; if they cannot be read, by the schema."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"managedFields": sent}}
     assert patched(server, "apply", THERE, body)[0] == code
 
 
-def test_who_sends_an_empty_list_owns_it(server: Server) -> None:
-    """Null is stored; that holds for the object's own fields as for those below."""
+def test_empty_list_is_stored_as_null_and_owned(server: Server) -> None:
+    """An empty list is stored as null and owned by the client that sent it."""
     path = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles"
     sent = {"metadata": {"name": "none"}, "rules": []}
     role = send(server, "POST", f"{path}?dryRun=All", sent).json()

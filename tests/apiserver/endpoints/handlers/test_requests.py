@@ -1,4 +1,5 @@
-"""What random comparisons with real servers have found: each row is a request and the real server's answer."""
+"""Requests that random comparisons with real servers brought up: options, forms and errors of lists, watches and
+deletions."""
 
 from __future__ import annotations
 
@@ -114,14 +115,16 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("method", "target", "status", "message"), REFUSED)
-def test_refusals(server: Server, method: str, target: str, status: int, message: str) -> None:
-    """Of several things that are wrong with a request, the one that is told is the one the real server tells."""
+def test_first_error_of_a_request_is_reported(
+    server: Server, method: str, target: str, status: int, message: str
+) -> None:
+    """Of several errors in a request, the real server's first one is reported."""
     code, body = exchange(server, method, target)
     assert (code, body["message"]) == (status, message)
 
 
-def test_a_form_that_is_not_served_comes_before_a_missing_object(server: Server) -> None:
-    """GET of an object that is not there in a form that is not served: 406, not 404."""
+def test_unacceptable_form_precedes_a_missing_object(server: Server) -> None:
+    """A GET of a missing object in a form that is not served is 406, not 404."""
     code, body = exchange(server, "GET", f"{MAPS}/nobody", accept="text/plain")
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
 
@@ -136,13 +139,13 @@ def test_a_form_that_is_not_served_comes_before_a_missing_object(server: Server)
         ("resourceVersionMatch=x", "application/json;as=Scale;v=v1;g=autoscaling", 422),
     ],
 )
-def test_forms_of_lists_are_refused_in_two_places(server: Server, query: str, accept: str, status: int) -> None:
-    """Media types before the options are read, what they are to hold after that, and labels of fields at last."""
+def test_list_forms_are_checked_before_and_after_options(server: Server, query: str, accept: str, status: int) -> None:
+    """Media types are checked before the options are read, the transformation (`as=`) after them."""
     assert send(server, "GET", f"{MAPS}?{query}", accept=accept).status == status
 
 
-def test_forms_of_lists_in_131() -> None:
-    """1.31 refuses a form before it reads the options."""
+def test_list_forms_precede_options_in_1_31() -> None:
+    """1.31 checks the transformation (`as=`) before it reads the options."""
     with Server(emulated_version="1.31") as server:
         assert send(server, "GET", f"{MAPS}?limit=x", accept="application/json;as=Table").status == 406
         assert send(server, "GET", f"{MAPS}?limit=x").status == 400
@@ -151,40 +154,40 @@ def test_forms_of_lists_in_131() -> None:
 @pytest.mark.parametrize(
     ("accept", "indented"), [("application/json", False), ("application/json;sv=v1", True), ("text/plain", True)]
 )
-def test_errors_know_no_server_version(server: Server, accept: str, indented: bool) -> None:
-    """A list takes `sv=v1`. An error does not, and is told as to those who accept nothing."""
+def test_errors_are_not_served_with_a_server_version(server: Server, accept: str, indented: bool) -> None:
+    """A list takes `sv=v1`; an error does not, and is indented as for clients that accept nothing."""
     answer = send(server, "GET", f"{MAPS}?limit=x", accept=accept)
     assert answer.body.startswith(b"{\n  ") == indented
     assert send(server, "GET", MAPS, accept="application/json;sv=v1").status == 200
 
 
-def test_indented_json_is_escaped_too(server: Server) -> None:
-    """For people too, what could be taken for HTML is escaped."""
+def test_indented_json_escapes_html(server: Server) -> None:
+    """Indented JSON escapes the characters of HTML, as compact JSON does."""
     body = send(server, "GET", f"{MAPS}?labelSelector=A_-/x&pretty=1").body
     assert b'"message": "unable to parse requirement: \\u003cnil\\u003e: ' in body
 
 
-def test_a_selector_of_nothing_selects_everything(server: Server) -> None:
-    """A term with neither a label nor a value is none."""
+def test_empty_terms_of_field_selectors_are_ignored(server: Server) -> None:
+    """A term of a field selector with neither a label nor a value is ignored."""
     assert len(send(server, "GET", f"{MAPS}?fieldSelector=%3D,metadata.name%3Dthere,!%3D").json()["items"]) == 1
     assert send(server, "GET", f"{MAPS}?fieldSelector=%3Dx").status == 400
 
 
-def test_deletion_of_a_collection_offers_no_streams(server: Server) -> None:
-    """The forms of a deleted collection are those of an object: none for watches."""
+def test_delete_collection_offers_no_watch_forms(server: Server) -> None:
+    """The 406 of a deleted collection lists the forms of objects, none of watches."""
     code, body = exchange(server, "DELETE", MAPS, accept="text/plain")
     assert (code, body["message"]) == (406, f"406: Not Acceptable\n\nAvailable representations: {FORMS}")
 
 
-def test_a_watch_that_is_refused_speaks_the_lists_forms(server: Server) -> None:
-    """YAML is no form of a watch, but its refusal comes after that of the version, and in YAML."""
+def test_refused_watch_is_answered_in_yaml(server: Server) -> None:
+    """A watch with a wrong version is refused in YAML if that is accepted, though no watch is served in YAML."""
     answer = send(server, "GET", f"{MAPS}?watch=true&resourceVersion=x", accept="application/yaml")
     assert (answer.status, answer.headers["Content-Type"]) == (500, "application/yaml")
     assert b"code: 500" in answer.body
 
 
-def test_generate_name_beside_a_name_that_is_taken(server: Server) -> None:
-    """A name that is taken is told as one that the server has generated, if there is a generateName too."""
+def test_taken_name_beside_generate_name(server: Server) -> None:
+    """A name that exists is reported as a failed generation if the object has a generateName too."""
     sent = {"metadata": {"name": "there", "generateName": "gen-"}}
     response = send(server, "POST", MAPS, sent)
     code, headers, body = response.status, response.headers, response.json()
@@ -203,15 +206,15 @@ def test_generate_name_beside_a_name_that_is_taken(server: Server) -> None:
         ("uid=other", "the UID in the precondition (other) does not match the UID in record"),
     ],
 )
-def test_preconditions_in_the_query_of_a_deletion(server: Server, query: str, why: str) -> None:
-    """Without a body, `uid` and `resourceVersion` of the query are preconditions."""
+def test_delete_takes_preconditions_from_the_query(server: Server, query: str, why: str) -> None:
+    """Without a body, `uid` and `resourceVersion` of the query are preconditions of a deletion."""
     code, body = exchange(server, "DELETE", f"{MAPS}/there?{query}")
     assert code == 409
     assert why in body["message"]
 
 
 def watched(server: Server, query: str, form: str) -> tuple[int, list[Any]]:
-    """The status and the events of a watch until it ends."""
+    """Return the status and the events of a watch that ends by itself."""
     answer = send(server, "GET", f"{MAPS}?watch=true{query}", accept=form)
     lines = answer.body.splitlines() if answer.status == 200 else []
     return answer.status, [json.loads(line) for line in lines]
@@ -223,8 +226,8 @@ TABLE, METADATA_LIST = (
 ENDED = "&timeoutSeconds=-1"  # after what is there
 
 
-def test_watches_of_tables_that_would_end_their_initial_events(server: Server) -> None:
-    """1.32: a watch with bookmarks, from the start, is no table: refused, or in the next form that is accepted."""
+def test_table_watch_with_initial_events_is_refused(server: Server) -> None:
+    """A watch from the start with bookmarks cannot be a table: the next accepted form is taken, or 406."""
     assert watched(server, ENDED, TABLE)[1][0]["object"]["kind"] == "Table"
     assert watched(server, "&allowWatchBookmarks=true", TABLE)[0] == 406
     events = watched(server, f"{ENDED}&allowWatchBookmarks=true", f"{TABLE},application/json")[1]
@@ -234,14 +237,14 @@ def test_watches_of_tables_that_would_end_their_initial_events(server: Server) -
     ]
 
 
-def test_a_watch_of_lists_of_metadata_ends_at_once(server: Server) -> None:
-    """An event is no list: the watch ends before it sends one, though nobody has set it a time."""
+def test_watch_of_metadata_lists_is_empty(server: Server) -> None:
+    """An event cannot be a PartialObjectMetadataList, so such a watch ends before its first event."""
     assert watched(server, "", METADATA_LIST) == (200, [])
 
 
 @pytest.mark.parametrize(("metadata", "name"), [({}, "Unknown"), ({"generateName": "g-"}, "g-")])
-def test_what_is_refused_before_it_has_a_name(server: Server, metadata: Any, name: str) -> None:
-    """What admission refuses is told by its name, the beginning of one that would be generated, or as Unknown."""
+def test_refusal_without_a_name(server: Server, metadata: Any, name: str) -> None:
+    """Admission refuses an object without a name under its generateName, or as "Unknown"."""
     send(server, "POST", "/api/v1/namespaces", {"metadata": {"name": "going", "finalizers": ["e.io/x"]}})
     send(server, "DELETE", "/api/v1/namespaces/going")
     code, body = exchange(server, "POST", "/api/v1/namespaces/going/configmaps", {"metadata": metadata})
@@ -249,7 +252,7 @@ def test_what_is_refused_before_it_has_a_name(server: Server, metadata: Any, nam
     assert (code, body["message"]) == (403, f'configmaps "{name}" is forbidden: {why}')
 
 
-def test_deletion_of_a_collection_at_version_zero(server: Server) -> None:
-    """resourceVersion=0 lists whatever there is, and then is a precondition that no object meets."""
+def test_delete_collection_at_version_zero_conflicts(server: Server) -> None:
+    """resourceVersion=0 lists any state, and is then a precondition that no object meets."""
     code, body = exchange(server, "DELETE", f"{MAPS}?resourceVersion=0")
     assert (code, body["reason"]) == (409, "Conflict")

@@ -1,4 +1,4 @@
-"""Who one is, whom one acts as, and what one may do."""
+"""Reviews: who a client is, whom it impersonates, and what it may do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 
 
 def review(server: Server, kind: str, spec: Any, metadata: Any = None, namespace: str = "") -> Any:
-    """(status, the answer)."""
+    """Create a review; return (status, object)."""
     group = AUTHENTICATION if kind in ("SelfSubjectReview", "TokenReview") else AUTHORIZATION
     place = f"/namespaces/{namespace}" if namespace else ""
     body = {"apiVersion": group, "kind": kind, "metadata": metadata or {}, "spec": spec}
@@ -50,16 +50,16 @@ def review(server: Server, kind: str, spec: Any, metadata: Any = None, namespace
         ("system:serviceaccount:Shop:robot", {}, [KNOWN]),
     ],
 )
-def test_groups_of_whom_one_acts_as(server: Server, user: str, more: dict[str, str], groups: list[str]) -> None:
-    """Groups that are asked for take the place of a service account's; one of them tells whether the user is known."""
+def test_groups_of_an_impersonated_user(server: Server, user: str, more: dict[str, str], groups: list[str]) -> None:
+    """Impersonated groups replace those of a service account; one of them says whether the user is authenticated."""
     body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
     headers = {"Impersonate-User": user, **more}
     answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers=headers).json()
     assert answer["status"]["userInfo"] == {"username": user, "groups": groups}
 
 
-def test_uid_and_extras_of_whom_one_acts_as(server: Server) -> None:
-    """Extras are named in lower case, with their escapes read."""
+def test_uid_and_extras_of_an_impersonated_user(server: Server) -> None:
+    """Names of extras are lower-cased and unescaped."""
     body = {"apiVersion": AUTHENTICATION, "kind": "SelfSubjectReview"}
     headers = {"Impersonate-User": "jane", "Impersonate-Uid": "7", "Impersonate-Extra-A%2FB": "c"}
     answer = send(server, "POST", f"/apis/{AUTHENTICATION}/selfsubjectreviews", body, headers=headers).json()
@@ -75,23 +75,23 @@ def test_uid_and_extras_of_whom_one_acts_as(server: Server) -> None:
         ("Impersonate-Extra-Scope", "a", "{UserExtra  a  authentication.k8s.io/v1  scope}"),
     ],
 )
-def test_acting_as_nobody(server: Server, header: str, value: str, shown: str) -> None:
-    """Groups, a uid and extras are of a user."""
+def test_impersonation_needs_a_user(server: Server, header: str, value: str, shown: str) -> None:
+    """Impersonated groups, a uid or extras without a user are an error."""
     answer = send(server, "GET", "/api/v1/nodes", headers={header: value})
     said = f'Internal Server Error: "/api/v1/nodes": requested [{shown}] without impersonating a user\n'
     assert (answer.status, answer.body.decode()) == (500, said)
 
 
-def test_reviews_that_answer_their_status_alone(server: Server) -> None:
-    """Who one is and what one may do says nothing of what was sent."""
+def test_self_reviews_drop_what_was_sent(server: Server) -> None:
+    """A SelfSubjectReview and a SelfSubjectRulesReview are answered without the metadata and spec that were sent."""
     status, answer = review(server, "SelfSubjectReview", None, {"name": "a"})
     assert (status, list(answer["metadata"])) == (201, ["creationTimestamp"])
     status, answer = review(server, "SelfSubjectRulesReview", {"namespace": "a"}, {"name": "a"})
     assert (status, answer["metadata"], answer["spec"]) == (201, {"creationTimestamp": None}, {})
 
 
-def test_rules_of_no_namespace(server: Server) -> None:
-    """What one may do is asked of a namespace."""
+def test_rules_review_needs_a_namespace(server: Server) -> None:
+    """A SelfSubjectRulesReview without a namespace is refused."""
     status, answer = review(server, "SelfSubjectRulesReview", {})
     assert (status, answer["message"]) == (400, "no namespace on request")
 
@@ -140,8 +140,10 @@ ASKS = "spec.resourceAttributes"
         ),
     ],
 )
-def test_access_reviews(server: Server, kind: str, spec: Any, metadata: Any, fields: list[str]) -> None:
-    """A review asks of a resource or of a path, for somebody, and is nothing but its question."""
+def test_access_review_names_one_question(
+    server: Server, kind: str, spec: Any, metadata: Any, fields: list[str]
+) -> None:
+    """An access review names a resource or a path, and a user or groups, and has no metadata."""
     status, answer = review(server, kind, spec, metadata)
     assert status == (422 if fields else 201)
     if not fields:
@@ -160,8 +162,10 @@ def test_access_reviews(server: Server, kind: str, spec: Any, metadata: Any, fie
         ({"nonResourceAttributes": READ}, {"name": "a"}, ["metadata", "spec.nonResourceAttributes"]),
     ],
 )
-def test_access_reviews_of_a_namespace(server: Server, attributes: Any, metadata: Any, fields: list[str]) -> None:
-    """They ask of resources in the namespace that they are sent to, whether it is there or not."""
+def test_local_access_review_names_its_namespace(
+    server: Server, attributes: Any, metadata: Any, fields: list[str]
+) -> None:
+    """A LocalSubjectAccessReview asks about its own namespace, which need not exist."""
     status, answer = review(server, "LocalSubjectAccessReview", {"user": "a", **attributes}, metadata, "shop")
     assert status == (422 if fields else 201)
     assert [cause["field"] for cause in answer.get("details", {}).get("causes", [])] == fields
@@ -188,15 +192,15 @@ IGNORED = "ignored due to parse error"
         ),
     ],
 )
-def test_selectors_that_nobody_understands(server: Server, selectors: Any, ignored: str | None) -> None:
-    """They are told of, and leave the question a wider one."""
+def test_unreadable_selectors_are_ignored(server: Server, selectors: Any, ignored: str | None) -> None:
+    """Selectors of an access review that cannot be read are ignored and reported in evaluationError."""
     _, answer = review(server, "SelfSubjectAccessReview", {"resourceAttributes": selectors})
     assert answer["status"].get("evaluationError") == ignored
 
 
 @pytest.mark.apiserver(emulated_version="1.31")
-def test_selectors_in_1_31(apiserver: Server) -> None:
-    """They are not known yet."""
+def test_selectors_are_unknown_in_1_31(apiserver: Server) -> None:
+    """Access reviews of 1.31 have no selectors: the fields are dropped."""
     selectors = {"labelSelector": {}, "fieldSelector": {"rawSelector": "a"}}
     status, answer = review(apiserver, "SelfSubjectAccessReview", {"resourceAttributes": {**GET, **selectors}})
     assert (status, answer["spec"], answer["status"]) == (201, {"resourceAttributes": GET}, {"allowed": True})

@@ -1,4 +1,4 @@
-"""Objects that cannot be deleted, and what is said of jobs whose labels and selectors are the server's."""
+"""Objects that cannot be deleted, limits of budgets, and labels and selectors of jobs."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 @pytest.mark.parametrize(
     "path", [f"{NAMESPACES}/default", f"{NAMESPACES}/kube-public", f"{CLASSES}/system-node-critical"]
 )
-def test_what_stays(server: Server, path: str) -> None:
-    """Namespaces and priority classes of the system are not deleted, whatever the preconditions."""
+def test_system_objects_cannot_be_deleted(server: Server, path: str) -> None:
+    """Namespaces and priority classes of the system cannot be deleted, whatever the preconditions."""
     status, answer = exchange(server, "DELETE", path, {"preconditions": {"uid": "other"}})
     assert (status, answer["reason"], answer["details"]["name"]) == (403, "Forbidden", path.rpartition("/")[2])
     assert send(server, "GET", path).status == 200
 
 
-def test_classes_go_with_their_collection(server: Server) -> None:
-    """Only a deletion by name is refused."""
+def test_system_priority_class_goes_with_its_collection(server: Server) -> None:
+    """A priority class of the system is protected from deletion by name only."""
     query = "?fieldSelector=metadata.name=system-cluster-critical"
     assert send(server, "DELETE", CLASSES + query).status == 200
     assert send(server, "GET", f"{CLASSES}/system-cluster-critical").status == 404
 
 
 @pytest.mark.parametrize("digits", ["101", "1" * 5000])
-def test_more_than_all(server: Server, digits: str) -> None:
-    """A share is not more than 100 %, however long it is written."""
+def test_percentage_above_100_is_refused(server: Server, digits: str) -> None:
+    """A percentage must not exceed 100 %, with any number of digits."""
     budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": f"{digits}%"}}
     status, answer = exchange(server, "POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
     assert (status, answer["message"].rpartition(": ")[2]) == (422, "must not be greater than 100%")
@@ -58,8 +58,10 @@ def job(name: str, labels: dict[str, str] | None = None) -> Any:
     ("labels", "fields"),
     [(None, ["spec.template.labels"]), ({"a": "b"}, ["metadata.labels", "spec.template.labels"])],
 )
-def test_labels_of_new_jobs(server: Server, labels: dict[str, str] | None, fields: list[str]) -> None:
-    """A job gets its template's labels once it is valid, but for those that it was sent with."""
+def test_new_job_takes_the_labels_of_its_template(
+    server: Server, labels: dict[str, str] | None, fields: list[str]
+) -> None:
+    """A valid job without labels gets the labels of its template."""
     status, answer = exchange(server, "POST", JOBS, job(LONG, labels))
     assert status == 422
     assert list(dict.fromkeys(c["field"] for c in answer["details"]["causes"] if TOO_LONG in c["message"])) == fields
@@ -67,8 +69,8 @@ def test_labels_of_new_jobs(server: Server, labels: dict[str, str] | None, field
     assert (status, made["metadata"]["labels"]) == (201, made["spec"]["template"]["metadata"]["labels"])
 
 
-def test_job_without_its_selector(server: Server) -> None:
-    """A selector that is gone is shown as null."""
+def test_removed_selector_is_shown_as_null(server: Server) -> None:
+    """The error of a job whose selector was removed shows null."""
     send(server, "POST", JOBS, job("kept"))
     status, answer = exchange(server, "PUT", f"{JOBS}/kept", job("kept"))
     said = [cause["message"] for cause in answer["details"]["causes"] if cause["field"] == "spec.selector"]

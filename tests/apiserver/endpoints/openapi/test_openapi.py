@@ -1,4 +1,4 @@
-"""OpenAPI: index, documents, hashes, and v2 in both forms."""
+"""OpenAPI: the index, the documents and hashes of v3, and v2 in JSON and protobuf."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def index() -> Any:
 
 
 @every_release
-def test_the_index(release: Version) -> None:
-    """Every group, version and page, sorted; as text, without an ETag."""
+def test_index_lists_every_group_version(release: Version) -> None:
+    """The index has every group, version and page in sorted order, as plain text without an ETag."""
     reply = ask("/openapi/v3", release=release)
     found = read(reply)["paths"]
     assert (reply.content_type, reply.headers) == ("text/plain; charset=utf-8", [])
@@ -51,8 +51,8 @@ def test_the_index(release: Version) -> None:
     assert found["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
 
 
-def test_every_document() -> None:
-    """All that the index names can be read at the URL that it gives."""
+def test_every_document_can_be_read() -> None:
+    """Every document can be read at the URL that the index gives."""
     for name, where in index().items():
         path, _, query = where["serverRelativeURL"].partition("?")
         document = read(ask(path, query))
@@ -75,8 +75,8 @@ def test_paths_hold_nothing_that_go_leaves_out(release: Version) -> None:
         assert falsy(documents.document(name)["paths"], name) == []
 
 
-def test_hashes() -> None:
-    """The right hash may be kept for ever, a stale one redirects, none at all promises nothing."""
+def test_hash_in_the_url() -> None:
+    """The right hash makes a document cacheable for ever, a stale one redirects, and none allows no caching."""
     path, _, query = index()["apis/apps/v1"]["serverRelativeURL"].partition("?")
     right, stale, none = ask(path, query), ask(path, "hash=ABC"), ask(path)
     etag = dict(right.headers)["ETag"]
@@ -89,8 +89,8 @@ def test_hashes() -> None:
     assert (again.status, again.body, dict(again.headers)["ETag"]) == (304, b"", etag)
 
 
-def test_a_hash_tells_what_is_served() -> None:
-    """Switching a resource off changes the document and its hash, and no other."""
+def test_hash_follows_runtime_config() -> None:
+    """Switching a resource off changes the document and the hash of its group-version only."""
     less = OpenAPI(Release.of(NEWEST).served({"apps/v1/daemonsets": False}))
     changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS[NEWEST].hashes[name]}
     assert changed == {"apis/apps/v1"}
@@ -109,16 +109,16 @@ def test_a_hash_tells_what_is_served() -> None:
         ("/openapi/v2", "application/*", 200),
     ],
 )
-def test_negotiation(path: str, accept: str, status: int) -> None:
-    """Refusals have no body at all."""
+def test_refusals_have_no_body(path: str, accept: str, status: int) -> None:
+    """A document that cannot be served in the accepted form is a 406 without a body."""
     reply = ask(path, Accept=accept)
     assert reply.status == status
     if status != 200:
         assert (reply.body, reply.content_type) == (b"", "")
 
 
-def test_paths_of_a_namespaced_resource() -> None:
-    """What kubectl reads: kind and action of every operation, and the parameters of PATCH."""
+def test_operations_of_a_namespaced_resource() -> None:
+    """Every operation has the kind and action that kubectl reads, and PATCH its parameters."""
     paths = read(ask(DRA))["paths"]
     one = paths["/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims/{name}"]
     assert set(one) == {"get", "put", "patch", "delete", "parameters"}
@@ -136,16 +136,16 @@ def test_paths_of_a_namespaced_resource() -> None:
     assert "/apis/resource.k8s.io/v1beta1/namespaces/{namespace}/resourceclaims/{name}/status" in paths
 
 
-def test_paths_of_subresources() -> None:
-    """A subresource says the kind of its body."""
+def test_operations_of_subresources() -> None:
+    """An operation of a subresource has the kind of its body."""
     paths = read(ask("/openapi/v3/apis/apps/v1"))["paths"]
     scale = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}/scale"]["get"]
     assert scale["x-kubernetes-group-version-kind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
     assert scale["operationId"] == "readAppsV1NamespacedDeploymentScale"
 
 
-def test_references_lead_somewhere() -> None:
-    """Whatever a document refers to is in it."""
+def test_references_resolve() -> None:
+    """Every reference of a document leads to a schema in it."""
     for name in index():
         document = DOCUMENTS[NEWEST].document(name)
         known = document.get("components", {}).get("schemas", {})
@@ -165,8 +165,8 @@ def test_references_lead_somewhere() -> None:
     ],
     ids=str,
 )
-def test_every_type_of_dra_is_described(release: Version, version: str) -> None:
-    """Each type and field of resource.k8s.io has words of its own for kubectl explain."""
+def test_dra_fields_have_descriptions(release: Version, version: str) -> None:
+    """Every type and field of resource.k8s.io has a description for kubectl explain."""
     schemas = DOCUMENTS[release].document(f"apis/resource.k8s.io/{version}")["components"]["schemas"]
     ours = {name: shape for name, shape in schemas.items() if ".api.resource.v" in name}
     assert len(ours) > 20
@@ -176,8 +176,8 @@ def test_every_type_of_dra_is_described(release: Version, version: str) -> None:
             assert inner["description"].endswith("."), (name, field)
 
 
-def test_v2_schemas() -> None:
-    """References stand alone, unions are strings, defaults go."""
+def test_v2_schema_is_simplified() -> None:
+    """v2 drops what stands beside references, unions and defaults."""
     shape = {
         "type": "object",
         "properties": {
@@ -198,8 +198,8 @@ def test_v2_schemas() -> None:
     }
 
 
-def test_v2_json() -> None:
-    """One document for all; kubectl looks for what a PATCH consumes."""
+def test_v2_document_in_json() -> None:
+    """One v2 document holds all groups, with the media types of PATCH that kubectl looks for."""
     reply = ask("/openapi/v2")
     document = read(reply)
     assert (document["swagger"], document["info"]) == ("2.0", {"title": "Kubernetes", "version": str(NEWEST)})
@@ -210,16 +210,16 @@ def test_v2_json() -> None:
     assert ask("/openapi/v2", If_None_Match=dict(reply.headers)["ETag"]).status == 304
 
 
-def test_v2_protobuf() -> None:
-    """The whole document can be encoded, under either name of the type; the answer has the one without @."""
+def test_v2_document_in_protobuf() -> None:
+    """The v2 document is served in protobuf under either name of the media type."""
     reply = ask("/openapi/v2", Accept=PROTOBUF)
     assert reply.content_type == PROTOBUF.replace("@", ".")
     assert reply.body.startswith(b"\x0a\x032.0\x12\x12\x0a\x0aKubernetes\x12\x04" + str(NEWEST).encode())
     assert b"io.k8s.api.resource.v1beta1.ResourceClaim" in reply.body
 
 
-def test_protobuf_by_hand() -> None:
-    """Field numbers of gnostic's messages: Definitions > NamedSchema > Schema with properties and an extension."""
+def test_v2_protobuf_field_numbers() -> None:
+    """The protobuf has the field numbers of gnostic's openapiv2 messages."""
     document = {"definitions": {"a.B": {"type": "object", "properties": {"c": {"$ref": "#/d"}}, "x-k": ["v"]}}}
     named = b"\x0a\x01c\x12\x05\x0a\x03#/d"
     properties = b"\xca\x01" + bytes([len(named) + 2]) + b"\x0a" + bytes([len(named)]) + named

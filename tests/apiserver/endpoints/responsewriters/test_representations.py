@@ -1,4 +1,4 @@
-"""Lists as tables and as metadata."""
+"""Other forms of lists: tables, metadata only, and discovery in protobuf."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
-def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
-    """The rows of their table, unlike the list, are in the order in which requests are matched, then by name."""
+def test_flow_schema_table_is_sorted_by_precedence(server: Server) -> None:
+    """The rows of flow schemas stand in the order in which requests are matched; the list itself is sorted by name."""
     table = send(server, "GET", FLOWS, accept=f"application/json;as=Table;v=v1;{META}").json()
     shown = [row["cells"][0] for row in table["rows"]]
     assert shown[:5] == [
@@ -49,8 +49,8 @@ def test_flow_schemas_are_shown_by_precedence(server: Server) -> None:
         ("/apis/resource.k8s.io/v1beta1/deviceclasses", []),
     ],
 )
-def test_tables_without_rows(server: Server, path: str, rows: list[object] | None) -> None:
-    """Kinds without a printer of their own say null, others show an empty list."""
+def test_empty_tables(server: Server, path: str, rows: list[object] | None) -> None:
+    """A table without rows has null where the kind has no printer of its own, else an empty list."""
     assert send(server, "GET", path, accept=f"application/json;as=Table;v=v1;{META}").json()["rows"] == rows
 
 
@@ -58,8 +58,8 @@ def test_tables_without_rows(server: Server, path: str, rows: list[object] | Non
     ("phase", "message"),
     [("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."), ("Running", None)],
 )
-def test_rows_of_finished_pods(server: Server, phase: str, message: str | None) -> None:
-    """They say that the pod is completed, between the cells and the object."""
+def test_finished_pod_row_has_a_condition(server: Server, phase: str, message: str | None) -> None:
+    """The row of a finished pod has a Completed condition between its cells and its object."""
     spec = {"containers": [{"name": "c", "image": "i"}]}
     server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": phase.lower()}, "spec": spec})
     path = f"/api/v1/namespaces/default/pods/{phase.lower()}"
@@ -72,8 +72,8 @@ def test_rows_of_finished_pods(server: Server, phase: str, message: str | None) 
 
 
 @pytest.mark.parametrize(("version", "numbers"), [("v1", {1: 1, 2: 2}), ("v1beta1", {1: 2, 2: 1})])
-def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: dict[int, int]) -> None:
-    """v1beta1 has its fields the other way round: the items, then the list's metadata."""
+def test_metadata_lists_in_protobuf(server: Server, version: str, numbers: dict[int, int]) -> None:
+    """A PartialObjectMetadataList of v1beta1 has its field numbers the other way round than v1."""
     form = f"application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;v={version};{META}"
     message = open_envelope(send(server, "GET", "/api/v1/namespaces", accept=form).body)[2]
     listed = len(send(server, "GET", "/api/v1/namespaces").json()["items"])
@@ -96,7 +96,7 @@ def test_lists_of_metadata_in_protobuf(server: Server, version: str, numbers: di
     ],
 )
 def test_discovery_in_protobuf(server: Server, path: str, form: str, api_version: str, kind: str) -> None:
-    """Each document is a message in an envelope, which has the apiVersion that the document has."""
+    """Each discovery document is a protobuf message whose envelope has the document's apiVersion."""
     asked = f";as=APIGroupDiscoveryList;v={form};g=apidiscovery.k8s.io" if form else ""
     answer = send(server, "GET", path, accept=f"application/vnd.kubernetes.protobuf{asked}")
     assert answer.headers["Content-Type"].startswith("application/vnd.kubernetes.protobuf")

@@ -1,4 +1,4 @@
-"""Tables and metadata-only forms."""
+"""Tables and metadata-only forms of objects."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def rows(query: str = "") -> list[Any]:
     return list(found["rows"])
 
 
-def test_one_object() -> None:
-    """A table of one object has the columns of its kind and the object's resource version."""
+def test_table_of_one_object() -> None:
+    """A table of one object has the columns of its kind and the object's resourceVersion."""
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
     found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=TABLE)
@@ -63,8 +63,8 @@ def test_one_object() -> None:
     assert found["rows"][0]["cells"][0] == "a"
 
 
-def test_what_rows_hold() -> None:
-    """includeObject: metadata unless told otherwise."""
+def test_include_object() -> None:
+    """Rows hold metadata unless includeObject asks for the object or for nothing."""
     metadata = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {"name": "a", **OLD}}
     assert rows()[0]["object"] == rows("includeObject=Metadata")[0]["object"] == metadata
     assert rows("includeObject=Object")[0]["object"] == typed(claim())
@@ -73,8 +73,8 @@ def test_what_rows_hold() -> None:
         rows("includeObject=Bad")
 
 
-def test_an_old_table() -> None:
-    """v1beta1 of meta.k8s.io is said in the table and in its rows."""
+def test_v1beta1_table() -> None:
+    """A table of meta.k8s.io/v1beta1 says so itself and in its rows."""
     form = Output(target="Table", target_version="v1beta1")
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
@@ -82,8 +82,8 @@ def test_an_old_table() -> None:
     assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
-def test_empty_and_later_tables() -> None:
-    """No rows is an empty list; columns that a watch has sent are null."""
+def test_empty_rows_and_later_columns() -> None:
+    """A table without objects has an empty list of rows; later events of a watch have null columns."""
     kind = of("", "ConfigMap")
     found = table(
         kind, "v1", [], versioned=[], request=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
@@ -95,7 +95,7 @@ def test_empty_and_later_tables() -> None:
 
 @pytest.mark.parametrize("kind", list(Release.of(NEWEST).kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
-    """A bare object can be printed, with as many cells as there are columns."""
+    """An object with no more than a name is printed with one cell for each column."""
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
         found = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
@@ -116,13 +116,13 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
         ("", "ComponentStatus", "", OBJECT),
     ],
 )
-def test_where_tables_can_be_had(group: str, name: str, subresource: str, wanted: Endpoint) -> None:
-    """Not of everything that is an object: some subresources never got columns."""
+def test_tables_of_subresources(group: str, name: str, subresource: str, wanted: Endpoint) -> None:
+    """Some subresources have no columns and cannot be read as tables."""
     assert endpoint(of(group, name), subresource) == wanted
 
 
-def test_a_scale() -> None:
-    """The table of a Scale shows wanted and observed replicas."""
+def test_table_of_a_scale() -> None:
+    """The table of a Scale shows desired and observed replicas."""
     kind = of("apps", "Deployment")
     scale = {"metadata": {"name": "d", **OLD}, "spec": {"replicas": 2}, "status": {"replicas": 0}}
     found = scale_table(kind, "v1", scale, request=get("includeObject=None"), form=TABLE)
@@ -136,8 +136,8 @@ def test_a_scale() -> None:
     assert found["metadata"] == {"resourceVersion": "7"}
 
 
-def test_metadata_only() -> None:
-    """A list of metadata keeps the list's own; an empty one has null for items."""
+def test_metadata_only_lists() -> None:
+    """A list of metadata keeps the list's own metadata; an empty one has null items."""
     one = partial(typed(claim()), "v1")
     assert one == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": claim()["metadata"]}
     found = partial_list([typed(claim())], "v1beta1", {"resourceVersion": "9", "continue": "x"})
@@ -155,8 +155,8 @@ def test_metadata_only() -> None:
         ("apps", "Deployment", "PartialObjectMetadataList", False, "not a list (*apps.Deployment)"),
     ],
 )
-def test_lists_of_objects_and_objects_of_lists(group: str, name: str, target: str, listing: bool, message: str) -> None:
-    """Neither can be had; the error names the Go type."""
+def test_mismatched_forms_are_refused(group: str, name: str, target: str, listing: bool, message: str) -> None:
+    """An object as a list of metadata, or a list as one, is refused with the Go type in the error."""
     form = Output(target=target, target_version="v1")
     with pytest.raises(StatusError) as refused:
         check_conversion(form, of(group, name), listing=listing)

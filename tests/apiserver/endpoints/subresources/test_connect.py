@@ -1,4 +1,4 @@
-"""Logs, commands and ports of pods, where no kubelet is: what is wrong with a request is told first."""
+"""Logs, exec, attach and port-forward of pods: what is refused before a kubelet would be asked."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         ),
     ],
 )
-def test_refused(server: Server, path: str, status: int, message: str) -> None:
-    """The container comes before the node, and the node before the kubelet."""
+def test_connect_checks_the_container_first(server: Server, path: str, status: int, message: str) -> None:
+    """The container is checked before the node, and the node before its address."""
     code, answer = exchange(server, "GET", f"{PODS}/{path}")
     assert (code, answer["message"]) == (status, message)
 
 
 @pytest.mark.parametrize("query", ["", "?container=a", "?tailLines=0&sinceSeconds=1", "?sinceTime=", "?follow=maybe"])
-def test_log_of_a_pod_without_a_node(server: Server, query: str) -> None:
-    """There is nothing to read."""
+def test_log_of_an_unscheduled_pod_is_empty(server: Server, query: str) -> None:
+    """The log of a pod without a node is 204 without a body."""
     answer = send(server, "GET", f"{PODS}/one/log{query}")
     assert (answer.status, answer.body) == (204, b"")
 
@@ -90,8 +90,8 @@ def test_log_of_a_pod_without_a_node(server: Server, query: str) -> None:
         ("stream=Stdout", {"stream": "Forbidden: may not be specified"}),
     ],
 )
-def test_parameters_of_logs(server: Server, query: str, causes: dict[str, str]) -> None:
-    """They are looked at before the pod."""
+def test_log_options_are_validated(server: Server, query: str, causes: dict[str, str]) -> None:
+    """The options of a log are validated before the pod is looked up."""
     status, answer = exchange(server, "GET", f"{PODS}/none/log?{query}")
     assert (status, answer["details"]["kind"]) == (422, "PodLogOptions")
     assert {cause["field"]: cause["message"] for cause in answer["details"]["causes"]} == causes

@@ -1,4 +1,4 @@
-"""Pods that are evicted: what their disruption budgets allow, and what has to be true of them."""
+"""Evictions: the disruption budgets and preconditions that allow or refuse them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def run_pod(server: Server, conditions: Any) -> Any:
 
 
 def evict(server: Server, name: str = "p", **options: Any) -> Any:
-    """(status, the answer)."""
+    """Evict the pod; return (status, object)."""
     metadata = {"name": name} if name else {}
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata, "deleteOptions": options}
     status, answer = exchange(server, "POST", f"{PODS}/p/eviction", body)
@@ -40,8 +40,8 @@ def evict(server: Server, name: str = "p", **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("name", ["", "other"])
-def test_names(server: Server, name: str) -> None:
-    """An eviction names its pod."""
+def test_eviction_names_its_pod(server: Server, name: str) -> None:
+    """An eviction whose name is not the pod's is refused."""
     status, answer = evict(server, name)
     assert (status, answer["message"]) == (400, "name in URL does not match name in Eviction object")
 
@@ -56,16 +56,16 @@ def test_versions_of_a_body(server: Server, version: str, status: int) -> None:
 
 
 @pytest.mark.parametrize("condition", [{"resourceVersion": "1"}, {"uid": "other"}])
-def test_preconditions(server: Server, condition: dict[str, str]) -> None:
-    """A pod that does not meet them is left as it is."""
+def test_failed_precondition_keeps_the_pod(server: Server, condition: dict[str, str]) -> None:
+    """An eviction with a precondition that the pod does not meet changes nothing."""
     pod = run_pod(server, READY)
     status, answer = evict(server, preconditions=condition)
     assert (status, answer["details"]) == (409, {"name": "p", "kind": "Pod"})
     assert send(server, "GET", f"{PODS}/p").json() == pod
 
 
-def test_preconditions_that_are_met(server: Server) -> None:
-    """The version is the one from before the eviction is noted."""
+def test_precondition_is_the_version_before_the_eviction(server: Server) -> None:
+    """The precondition is compared with the pod's version from before the eviction is noted in its status."""
     pod = run_pod(server, READY)
     assert evict(server, preconditions={"resourceVersion": pod["metadata"]["resourceVersion"]})[0] == 201
     assert send(server, "GET", f"{PODS}/p").status == 404
@@ -82,8 +82,10 @@ def test_preconditions_that_are_met(server: Server) -> None:
         ([], "AlwaysAllow", 0, 201),
     ],
 )
-def test_budgets(server: Server, conditions: Any, policy: str | None, healthy: int, status: int) -> None:
-    """A pod that is not ready goes if enough others are healthy, or if its budget always lets it."""
+def test_budget_of_an_unready_pod(
+    server: Server, conditions: Any, policy: str | None, healthy: int, status: int
+) -> None:
+    """A pod that is not ready may go if enough others are healthy, or if its budget always allows it."""
     run_pod(server, conditions)
     spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"a": "b"}}, "unhealthyPodEvictionPolicy": policy}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
@@ -94,8 +96,8 @@ def test_budgets(server: Server, conditions: Any, policy: str | None, healthy: i
     assert evict(server)[0] == status
 
 
-def test_two_budgets(server: Server) -> None:
-    """A pod has one budget at most."""
+def test_two_budgets_are_an_error(server: Server) -> None:
+    """A pod that two budgets select cannot be evicted."""
     run_pod(server, READY)
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"a": "b"}}}
     for name in ("b", "c"):

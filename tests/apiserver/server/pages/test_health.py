@@ -1,4 +1,4 @@
-"""Health checks and metrics."""
+"""The pages of health checks and metrics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Response:
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/shutdown", "/livez/etcd"])
-def test_well(path: str) -> None:
-    """A check that is well says ok, in plain text."""
+def test_healthy_check_is_ok(path: str) -> None:
+    """A healthy check is answered with "ok" in plain text."""
     reply = ask(path)
     assert (reply.status, reply.body, reply.content_type) == (200, b"ok", "text/plain; charset=utf-8")
 
@@ -28,8 +28,8 @@ def test_no_such_check(path: str) -> None:
     assert path not in healthz.PATHS
 
 
-def test_verbose() -> None:
-    """?verbose lists the checks in the order in which they were installed, and those that were left out."""
+def test_verbose_lists_the_checks() -> None:
+    """`?verbose` lists the checks in the order of their installation, and the excluded ones."""
     lines = ask("/readyz", "verbose&exclude=etcd&exclude=nosuch").body.decode().splitlines()
     assert lines[:5] == [
         "[+]ping ok",
@@ -45,8 +45,8 @@ def test_verbose() -> None:
     ]
 
 
-def test_failing() -> None:
-    """A failure is always told in full, without its reason, unless the check is excluded."""
+def test_failed_check_is_listed_without_reason() -> None:
+    """A failed check lists all checks and hides the reason, unless it is excluded."""
     reply = ask("/readyz", failing=("shutdown",))
     assert reply.status == 500
     assert reply.body.endswith(b"[-]shutdown failed: reason withheld\nreadyz check failed\n")
@@ -55,8 +55,8 @@ def test_failing() -> None:
     assert ask("/readyz/shutdown", failing=("shutdown",)).status == 500
 
 
-def test_metrics() -> None:
-    """Requests are counted by what they asked for; durations fall into buckets; watches are not timed."""
+def test_metrics_count_requests() -> None:
+    """Requests are counted by verb, resource and code; durations are put in buckets; watches are not timed."""
     metrics = Metrics()
     pods = ("LIST", "", "v1", "pods", "", "namespace", "")
     metrics.observe(pods, 200, 0.02)
@@ -79,6 +79,6 @@ def test_metrics() -> None:
     assert text.count('verb="WATCH"') == 2
 
 
-def test_slis() -> None:
+def test_slis_have_a_sample_for_each_check() -> None:
     """/metrics/slis has one sample for each check of each path."""
     assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in slis(("etcd",))

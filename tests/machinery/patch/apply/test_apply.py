@@ -1,4 +1,4 @@
-"""Server-side apply, as stories: who applies what, what the object is then, and who owns which of its fields."""
+"""Server-side apply, as stories: who applies what, the resulting object, and the owner of each field."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ def refused(call: Any, *args: Any, **kwargs: Any) -> StatusError:
     return caught.value
 
 
-def test_the_first_apply_creates_and_owns_what_it_states(world: Any) -> None:
+def test_first_apply_creates_and_owns(world: Any) -> None:
+    """The first apply creates the object, and its manager owns the applied fields."""
     w = world()
     assert w.apply("alice", {"data": {"a": "1"}})["data"] == {"a": "1"}
     assert w.owners() == {"Apply alice": [".data.a"]}
 
 
-def test_the_same_again_changes_nothing_not_even_the_time(world: Any) -> None:
+def test_same_apply_changes_nothing(world: Any) -> None:
+    """An apply of the same fields changes nothing, not even the time of the entry."""
     w = world()
     w.apply("alice", {"data": {"a": "1"}})
     before = w.live
     assert w.apply("alice", {"data": {"a": "1"}}) is before
 
 
-def test_what_is_no_longer_stated_goes(world: Any) -> None:
+def test_field_that_is_no_longer_applied_goes(world: Any) -> None:
+    """A field goes when its only applier leaves it out."""
     w = world()
     w.apply("alice", {"data": {"a": "1", "b": "2"}})
     assert w.apply("alice", {"data": {"b": "2"}})["data"] == {"b": "2"}
@@ -40,7 +43,8 @@ def test_what_is_no_longer_stated_goes(world: Any) -> None:
     assert w.owners() == {}
 
 
-def test_two_share_what_they_agree_on_and_the_last_takes_it_along(world: Any) -> None:
+def test_shared_field_goes_with_its_last_owner(world: Any) -> None:
+    """Managers that apply the same value share the field, and the last of them removes it."""
     w = world()
     w.apply("alice", {"data": {"a": "1"}})
     w.apply("bob", {"data": {"a": "1"}})
@@ -50,7 +54,8 @@ def test_two_share_what_they_agree_on_and_the_last_takes_it_along(world: Any) ->
     assert "data" not in w.apply("bob", {})
 
 
-def test_another_value_is_a_conflict_unless_forced(world: Any) -> None:
+def test_another_value_conflicts_unless_forced(world: Any) -> None:
+    """Another value for an owned field is a conflict; `force` takes the field over."""
     w = world()
     w.apply("alice", {"data": {"a": "1", "b": "1"}})
     error = refused(w.apply, "bob", {"data": {"a": "2"}})
@@ -71,6 +76,7 @@ def test_another_value_is_a_conflict_unless_forced(world: Any) -> None:
 
 
 def test_several_conflicts_are_listed_by_manager(world: Any) -> None:
+    """Several conflicts are listed by manager, then by field."""
     w = world()
     w.apply("bob", {"data": {"b": "1", "c": "1"}})
     w.create("alice", {"data": {"a": "1"}})
@@ -85,6 +91,7 @@ def test_several_conflicts_are_listed_by_manager(world: Any) -> None:
 
 
 def test_conflicts_name_the_subresource(world: Any) -> None:
+    """A conflict with a write of a subresource names the subresource."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",),))
     w.create("alice", {"spec": {"devices": {"requests": []}}})
     consumer = {"resource": "pods", "name": "p", "uid": "u"}
@@ -99,13 +106,15 @@ def test_conflicts_name_the_subresource(world: Any) -> None:
     ]
 
 
-def test_fields_that_a_request_cannot_change_are_not_owned(world: Any) -> None:
+def test_reset_fields_are_not_owned(world: Any) -> None:
+    """Fields that a request cannot change do not become its manager's."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",),))
     w.apply("alice", {"spec": {"devices": {"requests": []}}, "status": {"reservedFor": []}})
     assert w.owners() == {"Apply alice": [".spec.devices.requests"]}
 
 
-def test_lists_of_keyed_elements_merge_and_keep_their_order(world: Any) -> None:
+def test_associative_lists_merge_in_order(world: Any) -> None:
+    """Elements with keys merge, and keep their order."""
     w = world("v1", "Pod")
 
     def containers(*names: str) -> dict[str, Any]:
@@ -132,6 +141,7 @@ def test_lists_of_keyed_elements_merge_and_keep_their_order(world: Any) -> None:
 
 
 def test_sets_merge_by_value(world: Any) -> None:
+    """Sets of scalars are merged by value."""
     w = world()
     w.apply("alice", {"metadata": {"name": "x", "finalizers": ["e.io/a", "e.io/b"]}})
     w.apply("bob", {"metadata": {"name": "x", "finalizers": ["e.io/b", "e.io/c"]}})
@@ -140,14 +150,16 @@ def test_sets_merge_by_value(world: Any) -> None:
     assert w.live["metadata"]["finalizers"] == ["e.io/b", "e.io/c", "e.io/d"]
 
 
-def test_atomic_lists_and_maps_are_owned_as_a_whole(world: Any) -> None:
+def test_atomic_fields_are_owned_as_a_whole(world: Any) -> None:
+    """A list or map that is atomic has one owner for all of it."""
     w = world("v1", "Pod")
     w.apply("alice", {"spec": {"nodeSelector": {"a": "1"}, "tolerations": [{"key": "k"}]}})
     assert w.owners() == {"Apply alice": [".spec.nodeSelector", ".spec.tolerations"]}
     assert refused(w.apply, "bob", {"spec": {"nodeSelector": {"b": "1"}}}).code == 409
 
 
-def test_what_is_there_before_belongs_to_before_first_apply(world: Any) -> None:
+def test_unowned_fields_belong_to_before_first_apply(world: Any) -> None:
+    """Fields of an object without managers belong to before-first-apply after the first apply."""
     w = world()
     w.create("alice", {"data": {"a": "1"}})
     w.update("alice", {"metadata": {"managedFields": [{}]}})
@@ -161,7 +173,8 @@ def test_what_is_there_before_belongs_to_before_first_apply(world: Any) -> None:
     }
 
 
-def test_an_element_goes_with_what_only_its_applier_owned_in_it(world: Any) -> None:
+def test_element_keeps_what_others_own(world: Any) -> None:
+    """An applier that leaves an element out takes away only what nobody else owns in it."""
     w = world("v1", "Pod")
     w.apply("alice", {"spec": {"containers": [{"name": "a", "image": "i", "env": [{"name": "E", "value": "1"}]}]}})
     w.apply("bob", {"spec": {"containers": [{"name": "a", "env": [{"name": "F", "value": "2"}]}]}})
@@ -171,7 +184,8 @@ def test_an_element_goes_with_what_only_its_applier_owned_in_it(world: Any) -> N
     ]
 
 
-def test_versions_of_the_same_fields_share_owners(world: Any) -> None:
+def test_owners_are_compared_across_versions(world: Any) -> None:
+    """Fields are compared after conversion, so managers of several versions share them."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim")
     old = "resource.k8s.io/v1alpha3"
     w.apply("alice", {"metadata": {"name": "x", "labels": {"a": "1", "b": "1"}}}, api_version=old)
@@ -182,7 +196,8 @@ def test_versions_of_the_same_fields_share_owners(world: Any) -> None:
     assert w.owners() == {"Apply alice": [".metadata.labels.a"]}
 
 
-def test_owners_in_a_version_that_is_gone_go_with_the_next_change(world: Any) -> None:
+def test_owners_in_an_unknown_version_are_dropped(world: Any) -> None:
+    """Entries of a version that is no longer served are dropped with the next change."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim")
     w.create("alice", {"metadata": {"labels": {"a": "1"}}})
     w.live["metadata"]["managedFields"][0]["apiVersion"] = "resource.k8s.io/v9"
@@ -190,7 +205,8 @@ def test_owners_in_a_version_that_is_gone_go_with_the_next_change(world: Any) ->
     assert w.owners() == {"Apply bob": [".metadata.labels.a"]}
 
 
-def test_kubectl_takes_over_from_its_own_client_side_applies(world: Any) -> None:
+def test_kubectl_takes_over_client_side_apply(world: Any) -> None:
+    """A server-side apply of kubectl takes over the fields of its own client-side applies."""
     w = world()
     config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"a": "1", "b": "1"}}
     annotations = {"annotations": {LAST_APPLIED: json.dumps(config)}}
@@ -217,7 +233,8 @@ TYPES = [
 
 
 @pytest.mark.parametrize(("said", "message"), TYPES)
-def test_a_patch_must_say_that_it_is_of_the_type(world: Any, said: dict[str, Any], message: str) -> None:
+def test_applied_object_must_name_its_type(world: Any, said: dict[str, Any], message: str) -> None:
+    """An applied object without the right apiVersion and kind is refused."""
     w = world()
     request = w._request("", "")
     error = refused(apply.apply, None, said, manager="m", force=False, **request)
@@ -255,7 +272,8 @@ BAD_CONTAINERS = [
 
 
 @pytest.mark.parametrize(("patch", "code", "message"), BAD_PATCHES)
-def test_a_patch_must_fit_the_schema(world: Any, patch: dict[str, Any], code: int, message: str) -> None:
+def test_applied_object_must_fit_the_schema(world: Any, patch: dict[str, Any], code: int, message: str) -> None:
+    """An applied value of the wrong type is refused with its path."""
     w = world("v1", "Pod")
     if isinstance(patch.get("metadata"), dict):
         patch["metadata"]["name"] = "x"
@@ -264,13 +282,15 @@ def test_a_patch_must_fit_the_schema(world: Any, patch: dict[str, Any], code: in
 
 
 @pytest.mark.parametrize(("container", "message"), BAD_CONTAINERS)
-def test_a_patch_must_fit_the_schema_to_the_last_field(world: Any, container: dict[str, Any], message: str) -> None:
+def test_unknown_nested_fields_are_refused(world: Any, container: dict[str, Any], message: str) -> None:
+    """A field that the schema does not have is refused at every depth."""
     w = world("v1", "Pod")
     error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c"} | container]}})
     assert error.message == f'failed to create typed patch object {POD}: .spec.containers[name="c"]{message}'
 
 
-def test_several_misfits_are_listed(world: Any) -> None:
+def test_several_schema_errors_are_listed(world: Any) -> None:
+    """Several errors of the schema are listed together."""
     w = world("v1", "Pod")
     error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c", "env": [{"name": 1}], "nope": 1}]}})
     assert error.message == (
@@ -290,7 +310,8 @@ CONVERSIONS = [
 
 
 @pytest.mark.parametrize(("container", "why"), CONVERSIONS)
-def test_values_that_no_object_can_have(world: Any, container: dict[str, Any], why: str) -> None:
+def test_impossible_values_are_refused(world: Any, container: dict[str, Any], why: str) -> None:
+    """A value that the Go type of its field cannot hold is refused."""
     w = world("v1", "Pod")
     error = refused(w.apply, "m", {"spec": {"containers": [{"name": "c"} | container]}})
     assert (error.code, error.message) == (
@@ -300,7 +321,8 @@ def test_values_that_no_object_can_have(world: Any, container: dict[str, Any], w
     )
 
 
-def test_duplicate_keys_are_refused_only_if_all_else_goes_well(world: Any) -> None:
+def test_duplicate_keys_are_the_last_error(world: Any) -> None:
+    """Strict errors about duplicate keys come after all other errors."""
     w = world()
     body = b"apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata:\n  name: x\n  name: x\n"
     lines = ['line 3: key "kind" already set in map', 'line 6: key "name" already set in map']
@@ -328,14 +350,17 @@ BODIES = [
 
 
 @pytest.mark.parametrize(("body", "message"), BODIES)
-def test_bodies_that_are_no_patch(body: bytes, message: str) -> None:
+def test_malformed_apply_is_refused(body: bytes, message: str) -> None:
+    """A body that is no YAML mapping is refused."""
     assert refused(apply.parse, body).message == message
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}"])
-def test_an_empty_body_is_an_empty_patch(body: bytes) -> None:
+def test_empty_apply_body(body: bytes) -> None:
+    """An empty body is an apply without fields."""
     assert apply.parse(body).obj == {}
 
 
-def test_whole_numbers_are_integers_however_they_are_written() -> None:
+def test_whole_floats_are_integers() -> None:
+    """A whole number written as a float is an integer."""
     assert json.dumps(apply.parse(b'{"a":1.0,"b":1e3,"c":1.5}').obj) == '{"a": 1, "b": 1000, "c": 1.5}'

@@ -1,4 +1,4 @@
-"""Sets of fields: an algebra, its serialised form, and the texts of paths."""
+"""Sets of fields (`fieldpath.Set`): algebra, serialised form, and the texts of paths."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ sets = st.frozensets(paths, max_size=6)
 
 
 def fields(paths: Any) -> Set:
-    """The set of these paths of elements."""
+    """Return the set of these paths."""
     out: Set = {}
     for path in paths:
         node: Set = {}
@@ -48,7 +48,8 @@ def members(fields: Set) -> set[Path]:
 
 
 @given(sets)
-def test_a_set_has_the_paths_it_is_made_of(a: frozenset[Path]) -> None:
+def test_set_has_its_paths(a: frozenset[Path]) -> None:
+    """A set has exactly the paths that it was made of."""
     assert members(fields(a)) == a
     assert all(has(fields(a), path) for path in a)
     assert sorted_set(fields(a)) == fields(a)
@@ -56,7 +57,8 @@ def test_a_set_has_the_paths_it_is_made_of(a: frozenset[Path]) -> None:
 
 
 @given(sets, sets)
-def test_union_intersection_and_difference_are_those_of_paths(a: frozenset[Path], b: frozenset[Path]) -> None:
+def test_algebra_is_that_of_paths(a: frozenset[Path], b: frozenset[Path]) -> None:
+    """Union, intersection and difference of sets are those of their paths."""
     left, right = fields(a), fields(b)
     assert members(union(left, right)) == a | b
     assert members(intersection(left, right)) == a & b
@@ -68,7 +70,9 @@ def test_union_intersection_and_difference_are_those_of_paths(a: frozenset[Path]
 
 
 @given(sets, sets)
-def test_results_have_no_nodes_without_members(a: frozenset[Path], b: frozenset[Path]) -> None:
+def test_results_have_no_empty_nodes(a: frozenset[Path], b: frozenset[Path]) -> None:
+    """A result holds no node below which there is no member."""
+
     def check(node: Set) -> None:
         children = {key: child for key, child in node.items() if key != "."}
         assert children or is_member(node)
@@ -81,7 +85,8 @@ def test_results_have_no_nodes_without_members(a: frozenset[Path], b: frozenset[
             check(child)
 
 
-def test_the_order_is_that_of_values_not_of_their_texts() -> None:
+def test_elements_are_ordered_by_value() -> None:
+    """Elements are ordered by their values, not by their texts."""
     unordered = {
         'v:"a"': {},
         "i:10": {},
@@ -119,14 +124,16 @@ def test_the_order_is_that_of_values_not_of_their_texts() -> None:
     assert list(sorted_set(unordered)["f:z"]) == [".", "f:a", "f:b"]
 
 
-def test_paths_of_field_names() -> None:
+def test_field_names_are_parsed() -> None:
+    """A serialised field name becomes its path element."""
     assert new_set(("metadata",), ("metadata", "name"), ("spec", "replicas")) == {
         "f:metadata": {".": {}, "f:name": {}},
         "f:spec": {"f:replicas": {}},
     }
 
 
-def test_elements_are_written_as_go_writes_them() -> None:
+def test_elements_are_serialised_as_in_go() -> None:
+    """Keys and values of elements are serialised as Go writes them."""
     assert key_element(("a", "b"), ("<é>", 1)) == 'k:{"a":"\\u003cé\\u003e","b":1}'
     assert value_element("a&b") == 'v:"a\\u0026b"'
 
@@ -141,7 +148,8 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("path", "text"), TEXTS)
-def test_texts_of_paths(path: Path, text: str) -> None:
+def test_path_texts(path: Path, text: str) -> None:
+    """A path is written as in conflict messages."""
     assert path_text(path) == text
 
 
@@ -157,13 +165,15 @@ READ = [
 
 
 @pytest.mark.parametrize(("sent", "result"), READ)
-def test_reading_what_a_client_sent(sent: Any, result: Any) -> None:
+def test_client_sets_are_normalised(sent: Any, result: Any) -> None:
+    """A set that a client sent is read and written again in order."""
     assert from_json(sent) == result
 
 
 @pytest.mark.parametrize(
     "sent", [{"": {}}, {"nonsense": {}}, {"k:x": {}}, {"v:": {}}, {"i:x": {}}, {"k:1": {}}, [], "x"]
 )
-def test_what_cannot_be_read(sent: Any) -> None:
+def test_malformed_sets_are_refused(sent: Any) -> None:
+    """A serialised set of the wrong form is refused."""
     with pytest.raises(FieldSetError):
         from_json(sent)

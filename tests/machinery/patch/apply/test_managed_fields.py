@@ -1,4 +1,4 @@
-"""Ownership through creates, updates and patches, as stories; and the names of managers."""
+"""Managed fields through creates, updates and patches, as stories; and the names of managers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType"
 SENT = MINE | {"time": "2020-01-01T00:00:00Z", "fieldsV1": {"f:data": {"f:a": {}}}}
 
 
-def test_who_creates_owns_all_that_is_set(world: Any) -> None:
+def test_creator_owns_all_fields(world: Any) -> None:
+    """The manager of a create owns every field that is set."""
     w = world()
     w.create("alice", {"metadata": {"labels": {"l": "1"}, "finalizers": ["e.io/f"]}, "data": {"a": "1"}})
     assert w.owners() == {
@@ -29,19 +30,22 @@ def test_who_creates_owns_all_that_is_set(world: Any) -> None:
     }
 
 
-def test_an_object_in_which_nothing_is_set_has_no_owners(world: Any) -> None:
+def test_empty_object_has_no_managed_fields(world: Any) -> None:
+    """An object without any owned field has no managedFields."""
     w = world()
     assert w.create("alice", {})["metadata"].get("managedFields", []) == []
 
 
-def test_who_changes_a_field_takes_it(world: Any) -> None:
+def test_change_takes_the_field(world: Any) -> None:
+    """The manager of a change owns the field from then on."""
     w = world()
     w.create("alice", {"data": {"a": "1", "b": "1"}})
     w.update("bob", {"data": {"a": "2", "c": "3"}})
     assert w.owners() == {"Update alice": [".data", ".data.b"], "Update bob": [".data.a", ".data.c"]}
 
 
-def test_what_is_removed_is_nobodys(world: Any) -> None:
+def test_removed_field_has_no_owner(world: Any) -> None:
+    """A field that was removed belongs to nobody."""
     w = world()
     w.create("alice", {"data": {"a": "1", "b": "1"}})
     w.update("bob", {"data": {"a": None}})
@@ -50,14 +54,16 @@ def test_what_is_removed_is_nobodys(world: Any) -> None:
     assert w.owners() == {}
 
 
-def test_changes_take_from_those_who_apply_too(world: Any) -> None:
+def test_update_takes_fields_from_appliers(world: Any) -> None:
+    """An update takes the changed field from a manager that applied it."""
     w = world()
     w.apply("alice", {"data": {"a": "1", "b": "1"}})
     w.update("bob", {"data": {"a": "2"}})
     assert w.owners() == {"Apply alice": [".data.b"], "Update bob": [".data.a"]}
 
 
-def test_a_write_that_changes_nothing_keeps_all_times(world: Any) -> None:
+def test_write_without_change_keeps_times(world: Any) -> None:
+    """A write that changes nothing keeps the times of all entries."""
     w = world()
     w.create("alice", {"data": {"a": "1"}})
     w.update("alice", {"data": {"a": "1"}})
@@ -66,7 +72,8 @@ def test_a_write_that_changes_nothing_keeps_all_times(world: Any) -> None:
     assert w.times() == {"Update alice": "03"}
 
 
-def test_a_manager_has_one_entry_per_subresource_and_version(world: Any) -> None:
+def test_one_entry_per_subresource_and_version(world: Any) -> None:
+    """A manager has an entry of its own for each subresource and version."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",),))
     w.create("alice", {"metadata": {"labels": {"a": "1"}}})
     consumer = {"resource": "pods", "name": "p", "uid": "u"}
@@ -85,7 +92,8 @@ def test_a_manager_has_one_entry_per_subresource_and_version(world: Any) -> None
     }
 
 
-def test_fields_that_a_request_cannot_change_are_not_owned(world: Any) -> None:
+def test_reset_fields_are_not_owned(world: Any) -> None:
+    """Fields that a request cannot change do not become its manager's."""
     w = world(
         "resource.k8s.io/v1beta1", "ResourceClaim", main=(("status",),), status=(("spec",), ("metadata", "labels"))
     )
@@ -96,7 +104,8 @@ def test_fields_that_a_request_cannot_change_are_not_owned(world: Any) -> None:
 
 
 @pytest.mark.parametrize("cleared", [[], [{}]])
-def test_owners_can_be_cleared_and_stay_so(world: Any, cleared: list[Any]) -> None:
+def test_cleared_managed_fields_stay_empty(world: Any, cleared: list[Any]) -> None:
+    """Managed fields that a client clears stay empty through later updates."""
     w = world()
     w.create("alice", {"data": {"a": "1"}})
     w.update("bob", {"metadata": {"managedFields": cleared}})
@@ -104,7 +113,8 @@ def test_owners_can_be_cleared_and_stay_so(world: Any, cleared: list[Any]) -> No
     assert w.owners() == {}
 
 
-def test_owners_can_be_said(world: Any) -> None:
+def test_sent_managed_fields_are_kept(world: Any) -> None:
+    """Entries of managedFields that a client sends replace the stored ones."""
     w = world()
     w.create("alice", {"data": {"a": "1"}})
     w.update("bob", {"metadata": {"managedFields": [SENT]}})
@@ -123,7 +133,8 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("sent", BROKEN)
-def test_broken_entries_count_as_none(world: Any, sent: list[Any]) -> None:
+def test_malformed_entries_are_ignored(world: Any, sent: list[Any]) -> None:
+    """managedFields with a malformed entry are treated as if none were sent."""
     w = world()
     w.create("alice", {"data": {"a": "1"}})
     before = w.live["metadata"]["managedFields"]
@@ -131,14 +142,16 @@ def test_broken_entries_count_as_none(world: Any, sent: list[Any]) -> None:
     assert w.live["metadata"]["managedFields"] == before
 
 
-def test_a_subresource_does_not_set_owners(world: Any) -> None:
+def test_subresource_ignores_sent_managed_fields(world: Any) -> None:
+    """managedFields in a write of a subresource are ignored."""
     w = world("v1", "Pod")
     w.create("alice", {"metadata": {"labels": {"a": "1"}}})
     w.update("bob", {"metadata": {"managedFields": [{}]}}, subresource="status")
     assert list(w.owners()) == ["Update alice"]
 
 
-def test_parts_of_atomic_fields_are_owned_as_the_whole(world: Any) -> None:
+def test_change_inside_an_atomic_field_owns_all_of_it(world: Any) -> None:
+    """A change inside an atomic field makes its manager owner of the whole field."""
     w = world("v1", "Pod")
     w.create("alice", {"spec": {"nodeSelector": {"a": "1"}}})
     w.update(
@@ -147,7 +160,8 @@ def test_parts_of_atomic_fields_are_owned_as_the_whole(world: Any) -> None:
     assert w.owners() == {"Update me": [".spec.nodeSelector"]}
 
 
-def test_entries_sent_are_put_in_order(world: Any) -> None:
+def test_sent_fields_are_normalised(world: Any) -> None:
+    """The fieldsV1 of a sent entry is sorted, and unknown path elements are dropped."""
     w = world()
     fields = {"f:data": {"f:b": {}, ".": {}, "f:a": {}, 'x:"unknown"': {}}}
     w.create("alice", {"data": {"a": "1", "b": "1"}})
@@ -155,7 +169,8 @@ def test_entries_sent_are_put_in_order(world: Any) -> None:
     assert str(w.live["metadata"]["managedFields"][0]["fieldsV1"]) == "{'f:data': {'.': {}, 'f:a': {}, 'f:b': {}}}"
 
 
-def test_elements_are_ordered_by_their_keys_values(world: Any) -> None:
+def test_elements_are_ordered_by_key_values(world: Any) -> None:
+    """Elements in fieldsV1 are ordered by the values of their keys."""
     w = world("v1", "Pod")
     ports = [{"containerPort": port, "protocol": "TCP"} for port in (1000, 80, 9)]
     w.create("alice", {"spec": {"containers": [{"name": "c", "ports": ports}]}})
@@ -168,7 +183,8 @@ def test_elements_are_ordered_by_their_keys_values(world: Any) -> None:
     ]
 
 
-def test_duplicate_elements_are_owned_together(world: Any) -> None:
+def test_duplicate_elements_are_owned_without_their_fields(world: Any) -> None:
+    """Elements with the same key are owned together, without the fields inside them."""
     w = world("v1", "Pod")
     env = [{"name": "E", "value": "1"}, {"name": "E", "value": "2"}, {"name": "F", "value": "1"}]
 
@@ -190,14 +206,16 @@ def test_duplicate_elements_are_owned_together(world: Any) -> None:
     ]
 
 
-def test_an_element_that_cannot_be_told_apart_clears_the_owners(world: Any) -> None:
+def test_element_without_key_clears_managed_fields(world: Any) -> None:
+    """An element without its key makes the server drop all managed fields."""
     w = world("v1", "ServiceAccount")
     w.create("alice", {"metadata": {"labels": {"a": "1"}}})
     w.update("bob", {"secrets": [{}]})
     assert w.owners() == {}
 
 
-def test_an_empty_list_is_owned_although_null_is_stored(world: Any) -> None:
+def test_empty_list_is_owned(world: Any) -> None:
+    """An empty list is owned, although null is stored for it."""
     w = world("resource.k8s.io/v1beta1", "ResourceSlice")
     w.create("alice", {"spec": {"driver": "d", "devices": []}})
     assert w.live["spec"]["devices"] is None
@@ -210,8 +228,8 @@ def test_an_empty_list_is_owned_although_null_is_stored(world: Any) -> None:
     ("value", "owner"),
     [("1Gi", "alice"), ("8Gi", "alice"), ("8192Mi", "alice"), ("1024Mi", "bob"), ("1500m", "alice"), ("1.5", "bob")],
 )
-def test_a_quantity_in_an_atomic_list_that_is_spelt_otherwise(world: Any, value: str, owner: str) -> None:
-    """Such lists are compared as Go values, of which what is sent may be another one than what is stored."""
+def test_respelt_quantity_in_an_atomic_list(world: Any, value: str, owner: str) -> None:
+    """Atomic lists are compared as Go values, in which a quantity spelt otherwise can differ from the stored one."""
     w = world("resource.k8s.io/v1beta1", "ResourceSlice")
     devices = [{"name": "d", "basic": {"capacity": {"memory": {"value": value}}}}]
     w.create("alice", {"spec": {"devices": devices}})
@@ -219,8 +237,8 @@ def test_a_quantity_in_an_atomic_list_that_is_spelt_otherwise(world: Any, value:
     assert w.owners() == {f"Update {owner}": [".spec.devices"]}
 
 
-def test_a_quantity_behind_a_pointer_in_an_atomic_list(world: Any) -> None:
-    """Whoever writes anything takes it, unless it is one that Go keeps as a text from the start."""
+def test_quantity_pointer_in_an_atomic_list(world: Any) -> None:
+    """A quantity behind a pointer differs with every write, unless Go keeps it as text from the start."""
     for value, owner in (("1Gi", "alice"), ("8Gi", "bob")):
         w = world("autoscaling/v2", "HorizontalPodAutoscaler")
         target = {"type": "AverageValue", "averageValue": value}
@@ -230,8 +248,8 @@ def test_a_quantity_behind_a_pointer_in_an_atomic_list(world: Any) -> None:
 
 
 @pytest.mark.parametrize(("sent", "owner"), [([], "bob"), (None, "alice")])
-def test_an_empty_list_in_an_element_of_an_atomic_list(world: Any, sent: Any, owner: str) -> None:
-    """It is another Go value than the null that is stored."""
+def test_empty_list_in_an_atomic_list_differs_from_null(world: Any, sent: Any, owner: str) -> None:
+    """An empty list inside an atomic list is another Go value than the stored null."""
     w = world("resource.k8s.io/v1beta1", "ResourceClaim")
     request = {"name": "r", "deviceClassName": "c"}
     w.create("alice", {"spec": {"devices": {"requests": [request]}}})
@@ -239,7 +257,8 @@ def test_an_empty_list_in_an_element_of_an_atomic_list(world: Any, sent: Any, ow
     assert w.owners() == {f"Update {owner}": [".spec.devices.requests"]}
 
 
-def test_of_many_updaters_the_oldest_become_one(world: Any) -> None:
+def test_oldest_updaters_are_merged(world: Any) -> None:
+    """Beyond ten updaters the oldest entries become one, `ancient-changes`."""
     w = world()
     w.create("m00", {"data": {"k00": "1"}})
     for i in range(1, 12):
@@ -250,14 +269,16 @@ def test_of_many_updaters_the_oldest_become_one(world: Any) -> None:
     assert w.times()["Update ancient-changes"] == "03"
 
 
-def test_those_who_apply_do_not_count_as_updaters(world: Any) -> None:
+def test_appliers_are_not_merged(world: Any) -> None:
+    """Entries of applies do not count towards the limit of updaters."""
     w = world()
     for i in range(12):
         w.apply(f"m{i:02}", {"data": {f"k{i:02}": "1"}})
     assert len(w.owners()) == 12
 
 
-def test_a_change_of_nothing_but_times_is_none(world: Any) -> None:
+def test_change_of_times_only_is_no_change(world: Any) -> None:
+    """A write that would only change times of managedFields changes nothing."""
     w = world()
     old = w.create("alice", {"data": {"a": "1"}})
     entry = old["metadata"]["managedFields"][0] | {"time": "2025-01-01T00:00:00Z"}
@@ -278,11 +299,13 @@ NAMES = [
 
 
 @pytest.mark.parametrize(("given", "agent", "name"), NAMES)
-def test_the_name_of_a_manager(given: str, agent: str, name: str) -> None:
+def test_manager_name_comes_from_the_user_agent(given: str, agent: str, name: str) -> None:
+    """Without fieldManager the manager is the first part of the User-Agent."""
     assert manager_name(given, agent) == name
 
 
-def test_a_manager_without_a_name_is_unknown(world: Any) -> None:
+def test_manager_without_a_name_is_unknown(world: Any) -> None:
+    """Without fieldManager and User-Agent the manager is "unknown"."""
     w = world()
     w.create("", {"data": {"a": "1"}})
     assert list(w.owners()) == ["Update unknown"]
@@ -298,5 +321,6 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "messages"), REFUSED)
-def test_names_that_are_refused(name: str, messages: list[str]) -> None:
+def test_invalid_manager_names_are_refused(name: str, messages: list[str]) -> None:
+    """A fieldManager that is too long or not printable is refused."""
     assert [error.text(V1_32) for error in validate_field_manager(name, Path("fieldManager"))] == messages

@@ -1,4 +1,4 @@
-"""Owners of replicas, through the scale subresource; what the real server leaves is stated as it is."""
+"""Owners of replicas through the scale subresource, oddities of the real server included."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ BOTH = {"f:spec": {"f:paused": {}, "f:replicas": {}}}
 PAUSED = {"f:spec": {"f:paused": {}}}
 
 
-def test_a_scale_shows_who_owns_the_replicas() -> None:
+def test_scale_has_the_owners_of_replicas() -> None:
+    """The managedFields of a Scale are the entries of the workload that own its replicas."""
     workload = [
         entry("alice", "Apply", time="2024-01-01T00:00:00Z", fields=BOTH),
         entry("bob", fields=PAUSED),
@@ -30,7 +31,8 @@ def test_a_scale_shows_who_owns_the_replicas() -> None:
     assert to_scale(None, VERSIONS) == []
 
 
-def test_who_scales_takes_the_replicas() -> None:
+def test_scaling_takes_the_replicas() -> None:
+    """The manager of a scale owns the replicas of the workload."""
     before = [entry("alice", time="2024-01-01T00:00:00Z", fields=BOTH)]
     scale = [{**entry("bob", version="autoscaling/v1", time="2024-01-02T00:00:00Z"), "subresource": "scale"}]
     assert to_workload(before, scale, "apps/v1", VERSIONS) == [
@@ -39,7 +41,8 @@ def test_who_scales_takes_the_replicas() -> None:
     ]
 
 
-def test_who_applies_the_same_shares_them() -> None:
+def test_applying_the_same_replicas_shares_them() -> None:
+    """A manager that applies the same number shares the replicas."""
     before = [entry("alice", "Apply", time="2024-01-01T00:00:00Z")]
     scale = [
         entry("alice", "Apply", "autoscaling/v1", time="2024-01-01T00:00:00Z"),
@@ -51,7 +54,8 @@ def test_who_applies_the_same_shares_them() -> None:
     ]
 
 
-def test_entries_without_replicas_stay_and_those_of_unknown_versions_go() -> None:
+def test_other_entries_of_a_scaled_workload() -> None:
+    """Entries without replicas stay; entries of unknown versions go."""
     before = [entry("alice", fields=PAUSED), entry("bob", version="apps/v0")]
     assert to_workload(before, [], "apps/v1", VERSIONS) == before[:1]
     assert to_workload(before, [entry("carol", fields=PAUSED)], "apps/v1", VERSIONS) == before[:1]

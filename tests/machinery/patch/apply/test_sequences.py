@@ -1,4 +1,4 @@
-"""Random sequences of applies and updates by three managers over one object: what always holds of its owners."""
+"""Random sequences of applies and updates by three managers: what always holds of the owners."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Parts = dict[str, st.SearchStrategy[Any]]
 
 
 def some(parts: Parts) -> st.SearchStrategy[Obj]:
-    """Objects of some of the parts, by dotted path."""
+    """Return a strategy for objects with some of the parts, by dotted path."""
 
     def build(chosen: dict[str, Any]) -> Obj:
         out: Obj = {}
@@ -86,7 +86,8 @@ def taken(world: Any, writes: list[Any]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> None:
+def test_owned_fields_exist(world: Any, kind: str, data: st.DataObject) -> None:
+    """Every owned field is in the object."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
@@ -98,7 +99,8 @@ def test_what_is_owned_is_there(world: Any, kind: str, data: st.DataObject) -> N
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: str, data: st.DataObject) -> None:
+def test_forced_apply_wins_and_owns(world: Any, kind: str, data: st.DataObject) -> None:
+    """A forced apply sets its values, and its manager owns all of them."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
@@ -114,7 +116,8 @@ def test_a_forced_apply_wins_and_its_manager_owns_all_of_it(world: Any, kind: st
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_the_same_apply_again_does_nothing(world: Any, kind: str, data: st.DataObject) -> None:
+def test_repeated_apply_does_nothing(world: Any, kind: str, data: st.DataObject) -> None:
+    """The same apply again changes neither the object nor its owners."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
@@ -127,8 +130,8 @@ def test_the_same_apply_again_does_nothing(world: Any, kind: str, data: st.DataO
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_who_stops_applying_leaves_what_others_own(world: Any, kind: str, data: st.DataObject) -> None:
-    """But for what is in elements of lists that go."""
+def test_leaving_fields_keeps_those_of_others(world: Any, kind: str, data: st.DataObject) -> None:
+    """A manager that applies nothing leaves the fields of others, except inside removed elements."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
@@ -146,7 +149,8 @@ def outside_lists(owners: dict[str, list[str]]) -> set[tuple[str, str]]:
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 @settings(max_examples=60)
-def test_changes_are_what_tells_two_values_apart(world: Any, kind: str, data: st.DataObject) -> None:
+def test_comparison_finds_every_change(world: Any, kind: str, data: st.DataObject) -> None:
+    """The compared sets of two values hold every field in which they differ."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     old, new = (w.form(data.draw(some(parts)), "") for _ in range(2))
