@@ -24,6 +24,7 @@ settings.load_profile("understudy")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--raise-agreement", action="store_true", help="keep what recordings agree in now, if it is more")
+    parser.addoption("--redraw", action="store_true", help="draw the layers in CONTRIBUTING.md anew")
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -88,8 +88,8 @@ def upward_imports() -> Iterator[str]:
                 yield f"{module} imports {name}"
 
 
-def circles() -> list[list[str]]:
-    """List the sets of modules that import each other, over others included (Tarjan's algorithm)."""
+def components(imported: Mapping[str, frozenset[str]]) -> list[list[str]]:
+    """List the strongly connected components of a graph of imports, those that are imported first (Tarjan)."""
     index: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
@@ -98,20 +98,53 @@ def circles() -> list[list[str]]:
     def visit(module: str) -> None:
         index[module] = lowest[module] = len(index)
         stack.append(module)
-        for name in imported_modules(module):
+        for name in sorted(imported[module]):
             if name not in index:
                 visit(name)
             if name in stack:
                 lowest[module] = min(lowest[module], lowest[name])
         if lowest[module] == index[module]:
             start = stack.index(module)
-            components.append(stack[start:])
+            components.append(sorted(stack[start:]))
             del stack[start:]
 
-    for module in SOURCES:
+    for module in sorted(imported):
         if module not in index:
             visit(module)
-    return [sorted(component) for component in components if len(component) > 1]
+    return components
+
+
+def circles() -> list[list[str]]:
+    """List the sets of modules that import each other, directly or over others."""
+    imported = {module: imported_modules(module) for module in SOURCES}
+    return [component for component in components(imported) if len(component) > 1]
+
+
+def room_of(module: str) -> str:
+    """Return the folder that stands for a module in the drawing: `machinery`, `admission.cel`, `apiserver.registry`."""
+    top, _, below = module.partition(".")
+    return f"{top}.{below.partition('.')[0]}" if top in PACKAGES else top
+
+
+def layers() -> list[list[str]]:
+    """List the rooms in layers from the ground up: a room stands above all others that it imports."""
+    imported: dict[str, frozenset[str]] = {}
+    for module in SOURCES.keys() - PACKAGES:
+        room = room_of(module)
+        imported[room] = imported.get(room, frozenset()) | {room_of(name) for name in imported_modules(module)} - {room}
+    height: dict[str, int] = {}
+    for component in components(imported):
+        below = {name for room in component for name in imported[room]} - set(component)
+        height |= dict.fromkeys(component, 1 + max((height[name] for name in below), default=-1))
+    return [sorted(room for room in height if height[room] == level) for level in range(1 + max(height.values()))]
+
+
+def drawing() -> str:
+    """Draw the layers as a house, the ground floor at the bottom."""
+    rows = ["   ".join(rooms) for rooms in reversed(layers())]
+    width = max(map(len, rows))
+    line = f"+-{'-' * width}-+\n"
+    return line + line.join(f"| {row:^{width}} |\n" for row in rows) + line
 
 
 def test_every_module_has_a_floor() -> None:
@@ -182,3 +215,14 @@ def is_release_text(node: ast.AST) -> bool:
 def test_releases_are_compared_as_values() -> None:
     """A rule that names a release asks a Version, ByRelease, since or until: texts have no order."""
     assert list(releases_compared_with_texts()) == []
+
+
+def test_contributing_draws_the_layers(pytestconfig: pytest.Config) -> None:
+    """CONTRIBUTING.md shows the layers that the imports make; `pytest tests/test_architecture.py --redraw` mends it."""
+    guide = ROOT / "CONTRIBUTING.md"
+    text = guide.read_text()
+    redrawn = re.sub(r"(?<=```layers\n).*?(?=```)", lambda _: drawing(), text, flags=re.DOTALL)
+    if pytestconfig.getoption("redraw"):
+        guide.write_text(redrawn)
+    assert "```layers\n" in text
+    assert guide.read_text() == redrawn

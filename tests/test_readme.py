@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PACKAGE = ROOT / "src" / "understudy"
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
@@ -115,9 +116,13 @@ def test_readme_flags_exist() -> None:
     assert [flag for flag in named if not re.search(rf"{flag}\b", known)] == []
 
 
-def test_readme_files_exist() -> None:
-    """Every file that the README names is in the repository."""
-    text = (ROOT / "README.md").read_text()
-    named = re.findall(r"(?<![\w./-])(?:scripts|fixtures|tests|\.ci)/[\w./-]*\w", text)
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_named_files_exist(document: str) -> None:
+    """Every file of this repository that a document names is there; words in capitals stand for any name."""
+    text = (ROOT / document).read_text()
+    named = re.findall(
+        r"(?<![\w./-])(?:scripts|fixtures|tests|\.ci|machinery|admission|apiserver|schemas)/[\w./-]*\w", text
+    )
     assert named
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    files = [name for name in named if not re.search(r"[A-Z]{3}", name)]
+    assert [name for name in files if not (ROOT / name).exists() and not (PACKAGE / name).exists()] == []
