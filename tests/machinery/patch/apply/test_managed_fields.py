@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.machinery.patch.apply.managed_fields import ignore_timestamps, manager_name, validate_field_manager
-from understudy.machinery.releases.version import V1_32
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
@@ -323,4 +323,4 @@ REFUSED = [
 @pytest.mark.parametrize(("name", "messages"), REFUSED)
 def test_invalid_manager_names_are_refused(name: str, messages: list[str]) -> None:
     """A fieldManager that is too long or not printable is refused."""
-    assert [error.text(V1_32) for error in validate_field_manager(name, Path("fieldManager"))] == messages
+    assert [error.text(NEWEST) for error in validate_field_manager(name, Path("fieldManager"))] == messages
