@@ -30,9 +30,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.fixture(scope="session")
 def kubectl() -> str:
     """Return a kubectl of 1.32 or later: $KUBECTL, or the one on PATH. Skip the test without one; fail it in CI."""
-    found = os.environ.get("KUBECTL") or shutil.which("kubectl")
-    if found and minor(found) >= 32:
-        return found
+    path = os.environ.get("KUBECTL") or shutil.which("kubectl")
+    if path and minor(path) >= 32:
+        return path
     reason = "needs kubectl 1.32 or later, on PATH or named by KUBECTL: scripts/build_kubectl.sh builds one"
     if os.environ.get("CI"):
         pytest.fail(reason)

@@ -68,8 +68,8 @@ SOURCES = {module_name(path): path for path in PACKAGE.rglob("*.py") if path.par
 def imported_modules(module: str) -> frozenset[str]:
     """List the modules of this package that a module imports directly."""
     names = (name.removeprefix("understudy.") for name in imports(SOURCES[module]) if name.startswith("understudy."))
-    found = {name if name in SOURCES else name.rpartition(".")[0] for name in names}
-    return frozenset(found & SOURCES.keys() - {module})
+    modules = {name if name in SOURCES else name.rpartition(".")[0] for name in names}
+    return frozenset(modules & SOURCES.keys() - {module})
 
 
 def is_inside(module: str, folder: str) -> bool:

@@ -74,9 +74,9 @@ def test_apply_creates_and_changes(k: Kubectl) -> None:
     assert "pod/probe created" in k.run("apply", "-f", DEMO)
     assert k.run("apply", "-f", DEMO).splitlines().count("configmap/front unchanged") == 1
     changed = Path(DEMO).read_text().replace("greeting: hello", "greeting: welcome")
-    said = k.run("apply", "-f", "-", stdin=changed).splitlines()
+    output = k.run("apply", "-f", "-", stdin=changed).splitlines()
     # A secret's stringData is never found in what is stored.
-    changes = [line for line in said if not line.endswith(" unchanged")]
+    changes = [line for line in output if not line.endswith(" unchanged")]
     assert changes == ["configmap/front configured", "secret/payment configured"]
     assert k.json("get", "configmap", "front", "-n", "shop")["data"]["greeting"] == "welcome"
     cluster = k.run("apply", "--server-side", "-f", CLUSTER).splitlines()
@@ -84,7 +84,7 @@ def test_apply_creates_and_changes(k: Kubectl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "wanted"),
+    ("form", "expected"),
     [
         ("name", "resourceclaim.resource.k8s.io/shared-gpu\n"),
         ("jsonpath={.items[*].metadata.name}", "shared-gpu"),
@@ -99,10 +99,10 @@ def test_apply_creates_and_changes(k: Kubectl) -> None:
     ],
     ids=lambda value: value.split("=")[0] if "\n" not in value else "",
 )
-def test_get_output_formats(apiserver: Server, k: Kubectl, form: str, wanted: str) -> None:
+def test_get_output_formats(apiserver: Server, k: Kubectl, form: str, expected: str) -> None:
     """`get -o` prints every format."""
     apiserver.apply(CLUSTER)
-    assert k.run("get", "resourceclaims", "-n", "ml", "-o", form).startswith(wanted)
+    assert k.run("get", "resourceclaims", "-n", "ml", "-o", form).startswith(expected)
 
 
 def test_get_prints_columns(apiserver: Server, k: Kubectl) -> None:
@@ -152,8 +152,8 @@ def test_diff_changes_nothing(apiserver: Server, k: Kubectl) -> None:
 def test_edit_saves_the_object(apiserver: Server, k: Kubectl) -> None:
     """`edit` saves the edited object."""
     apiserver.apply(DEMO)
-    said = k.run("edit", "configmap", "front", "-n", "shop", KUBE_EDITOR="sed -i s/hello/welcome/")
-    assert said == "configmap/front edited\n"
+    output = k.run("edit", "configmap", "front", "-n", "shop", KUBE_EDITOR="sed -i s/hello/welcome/")
+    assert output == "configmap/front edited\n"
     assert apiserver.get("ConfigMap", "front", namespace="shop")["data"]["greeting"] == "welcome"
 
 
@@ -168,17 +168,17 @@ def test_edit_saves_the_object(apiserver: Server, k: Kubectl) -> None:
 def test_patch_types(apiserver: Server, k: Kubectl, kind: str, patch: str) -> None:
     """`patch` of each type changes the object."""
     apiserver.apply(CLUSTER)
-    said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", f"--type={kind}", "-p", patch)
-    assert said == "resourceclaim.resource.k8s.io/shared-gpu patched\n"
+    output = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", f"--type={kind}", "-p", patch)
+    assert output == "resourceclaim.resource.k8s.io/shared-gpu patched\n"
     assert apiserver.get("resourceclaims", "shared-gpu", namespace="ml")["metadata"]["labels"] == {"tier": "one"}
 
 
 def test_patch_is_validated(apiserver: Server, k: Kubectl) -> None:
     """A patch of an immutable field is refused in the real server's words."""
     apiserver.apply(CLUSTER)
-    said = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", "--type=merge", "-p", '{"spec": null}', status=1)
-    assert said.startswith('The ResourceClaim "shared-gpu" is invalid: spec: Invalid value:')
-    assert said.endswith("field is immutable\n")
+    output = k.run("patch", "resourceclaim", "shared-gpu", "-n", "ml", "--type=merge", "-p", '{"spec": null}', status=1)
+    assert output.startswith('The ResourceClaim "shared-gpu" is invalid: spec: Invalid value:')
+    assert output.endswith("field is immutable\n")
 
 
 def test_replace_needs_the_current_version(apiserver: Server, k: Kubectl) -> None:
@@ -204,10 +204,10 @@ def test_label_and_annotate(apiserver: Server, k: Kubectl) -> None:
 def test_delete_by_name_file_and_selector(apiserver: Server, k: Kubectl) -> None:
     """`delete` removes objects by name, file and selector, and says so."""
     apiserver.apply(CLUSTER)
-    said = k.run("delete", "deviceclass", "gpu.example.com")
-    assert said.startswith('deviceclass.resource.k8s.io "gpu.example.com" deleted')
-    said = k.run("delete", "pods", "-n", "ml", "-l", "app=infer", "--force", "--grace-period=0")
-    assert said.count("deleted") == 2
+    output = k.run("delete", "deviceclass", "gpu.example.com")
+    assert output.startswith('deviceclass.resource.k8s.io "gpu.example.com" deleted')
+    output = k.run("delete", "pods", "-n", "ml", "-l", "app=infer", "--force", "--grace-period=0")
+    assert output.count("deleted") == 2
     k.run("delete", "-f", CLUSTER, "--ignore-not-found", "--wait=false", "--grace-period=0", "--force")
     assert apiserver.list("nodes") == []
 
@@ -256,7 +256,7 @@ def test_api_resources_and_versions(k: Kubectl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "wanted"),
+    ("args", "expected"),
     [
         (("namespace", "made"), "namespace/made"),
         (("configmap", "made", "--from-literal=a=1"), "configmap/made"),
@@ -266,11 +266,11 @@ def test_api_resources_and_versions(k: Kubectl) -> None:
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else value.split("/")[0],
 )
-def test_create_from_flags(k: Kubectl, args: tuple[str, ...], wanted: str) -> None:
+def test_create_from_flags(k: Kubectl, args: tuple[str, ...], expected: str) -> None:
     """`create KIND` sends protobuf and creates the object that it prints."""
     printed = k.json("create", *args, "--dry-run=client")
-    assert k.run("create", *args) == f"{wanted} created\n"
-    stored = k.json("get", wanted)
+    assert k.run("create", *args) == f"{expected} created\n"
+    stored = k.json("get", expected)
     assert stored["metadata"]["name"] == "made"
     for key in ("data", "type"):
         assert stored.get(key) == printed.get(key) or key not in printed

@@ -22,13 +22,13 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", (ROOT / "README.md").read_text(), r
 
 def blocks(language: str, *, tests: bool = False) -> pytest.MarkDecorator:
     """Parametrise a test by the code blocks of a language: test files with `tests`, else the others."""
-    found = [code for name, code in BLOCKS if name == language and tests == ("def test_" in code)]
-    assert found
+    codes = [code for name, code in BLOCKS if name == language and tests == ("def test_" in code)]
+    assert codes
     first = [
-        next(line for line in code.splitlines() if re.match(r"\S*(async )?def|from|\$|python3", line)) for code in found
+        next(line for line in code.splitlines() if re.match(r"\S*(async )?def|from|\$|python3", line)) for code in codes
     ]
     return pytest.mark.parametrize(
-        "code", [pytest.param(code, id=line[:60]) for code, line in zip(found, first, strict=True)]
+        "code", [pytest.param(code, id=line[:60]) for code, line in zip(codes, first, strict=True)]
     )
 
 
@@ -67,7 +67,7 @@ def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str
     """The commands of a session print what stands below them, except ages; a server gets a port of its own."""
     started = []
     try:
-        for command, wanted in steps(code.replace("8001", port)):
+        for command, expected in steps(code.replace("8001", port)):
             if command.endswith("&"):
                 argv = [*shlex.split(command.removesuffix("&")), "--port", port]
                 server = subprocess.Popen(argv, cwd=ROOT, env=programs, stdout=subprocess.PIPE, text=True)
@@ -79,7 +79,7 @@ def test_readme_sessions_print_the_same(code: str, port: str, programs: dict[str
             else:
                 done = subprocess.run(command, shell=True, cwd=ROOT, env=programs, capture_output=True, text=True)
                 printed = done.stdout + done.stderr
-            assert ageless(printed) == ageless(wanted), command
+            assert ageless(printed) == ageless(expected), command
     finally:
         for server in started:
             server.terminate()

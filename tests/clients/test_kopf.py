@@ -101,9 +101,9 @@ def watched(server: Server, resource: str) -> Iterator[dict[str, Any]]:
 def until_settled(server: Server, *names: str) -> None:
     """Wait until the operator has written to each of the objects."""
     waiting = set(names)
-    for found in watched(server, "configmaps"):
-        if "seen" in found["metadata"].get("annotations", {}):
-            waiting.discard(found["metadata"]["name"])
+    for obj in watched(server, "configmaps"):
+        if "seen" in obj["metadata"].get("annotations", {}):
+            waiting.discard(obj["metadata"]["name"])
         if not waiting:
             return
 

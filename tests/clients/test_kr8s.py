@@ -76,7 +76,7 @@ def test_kinds_are_discovered(apiserver: Server, api: Any) -> None:
         "spec": {"driver": "d.example.com", "nodeName": "n", "pool": pool},
     }
     apiserver.apply(slice_)
-    assert [found.name for found in api.get("resourceslices.resource.k8s.io")] == ["s"]
+    assert [result.name for result in api.get("resourceslices.resource.k8s.io")] == ["s"]
 
 
 async def test_watch_survives_a_drop(apiserver: Server, relay: Any, connect: Connect) -> None:
@@ -115,8 +115,8 @@ async def test_concurrent_consumers(apiserver: Server, claim: str, connect: Conn
     claims = async_objects.new_class("ResourceClaim", "resource.k8s.io/v1beta1", asyncio=True)
     names = [f"pod-{n}" for n in range(30)]
     first, *others = ({"resource": "pods", "name": name, "uid": f"uid-{name}"} for name in names)
-    found = await claims.get(claim, namespace="default", api=api)
-    await found.patch({"status": {"reservedFor": [first]}}, subresource="status")
+    result = await claims.get(claim, namespace="default", api=api)
+    await result.patch({"status": {"reservedFor": [first]}}, subresource="status")
 
     async def reserve(consumer: dict[str, str]) -> None:
         mine = await claims.get(claim, namespace="default", api=api)

@@ -62,8 +62,8 @@ def test_errors_carry_a_status(core: Any) -> None:
 def test_dynamic_client_discovers_kinds(apiserver: Server) -> None:
     """The dynamic client finds resources by discovery."""
     with connected(apiserver.kubeconfig) as api:
-        found = kubernetes.dynamic.DynamicClient(api)
-        slices = found.resources.get(api_version="resource.k8s.io/v1beta1", kind="ResourceSlice")
+        client = kubernetes.dynamic.DynamicClient(api)
+        slices = client.resources.get(api_version="resource.k8s.io/v1beta1", kind="ResourceSlice")
         pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "d.example.com", "nodeName": "n", "pool": pool}
         body = {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceSlice", "metadata": {"name": "s"}}

@@ -17,7 +17,7 @@ def test_timeout_is_a_duration(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("abc", 'time: invalid duration "abc"'),
         ("1", 'time: missing unit in duration "1"'),
@@ -32,8 +32,8 @@ def test_timeout_is_a_duration(text: str) -> None:
         (f"{'1' * 5000}s", f'time: invalid duration "{"1" * 5000}s"'),
     ],
 )
-def test_malformed_timeout_is_refused(text: str, told: str) -> None:
+def test_malformed_timeout_is_refused(text: str, message: str) -> None:
     """A malformed timeout is 400 in Go's words."""
     with pytest.raises(StatusError) as error:
         check_timeout(text)
-    assert error.value.message == f"invalid timeout specified in the request URL - {told}"
+    assert error.value.message == f"invalid timeout specified in the request URL - {message}"

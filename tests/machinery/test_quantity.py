@@ -24,7 +24,7 @@ TEXTS = st.one_of(
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("1024Ki", "1Mi"),
         ("0.5", "500m"),
@@ -55,9 +55,9 @@ TEXTS = st.one_of(
         ("1e-2147483648", "1e-9"),
     ],
 )
-def test_canonical_text(text: str, wanted: str) -> None:
+def test_canonical_text(text: str, expected: str) -> None:
     """A quantity is written with the suffix that fits it, which some values lose."""
-    assert canonical_text(text) == wanted
+    assert canonical_text(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -124,25 +124,25 @@ def test_huge_exponents_are_cheap() -> None:
 def test_canonical_text_is_stable(text: str) -> None:
     """The canonical text is read back as the same amount, and only QuantityError is raised."""
     try:
-        found = parse(text)
+        quantity = parse(text)
     except QuantityError:
         return
-    again = parse(str(found))
-    if found.exponent >= -9 and abs(found.value) * 10 ** max(found.exponent, 0) < 10**21:
-        assert again == found
-    assert str(again) == canonical_text(str(found))
+    again = parse(str(quantity))
+    if quantity.exponent >= -9 and abs(quantity.value) * 10 ** max(quantity.exponent, 0) < 10**21:
+        assert again == quantity
+    assert str(again) == canonical_text(str(quantity))
 
 
 @given(TEXTS, TEXTS)
 def test_order_is_numeric(left: str, right: str) -> None:
     """Quantities are ordered by their amounts."""
-    found: list[Quantity] = []
+    quantities: list[Quantity] = []
     for text in (left, right):
         try:
-            found.append(parse(text))
+            quantities.append(parse(text))
         except QuantityError:
             return
-    a, b = found
+    a, b = quantities
     assert compare(a, b) == -compare(b, a)
     if max(abs(a.exponent), abs(b.exponent)) < 2000:  # beyond, sums are cut off
         assert (a + b) - b == a

@@ -40,7 +40,7 @@ def test_label_operators(text: str, matches: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         ("a=b,", "found '', expected: identifier after ','"),
@@ -51,11 +51,11 @@ def test_label_operators(text: str, matches: bool) -> None:
         ("!", "unable to parse requirement: found '', expected: identifier"),
     ],
 )
-def test_malformed_label_selectors_are_refused(text: str, told: str) -> None:
+def test_malformed_label_selectors_are_refused(text: str, message: str) -> None:
     """A malformed label selector is refused in the real server's words."""
     with pytest.raises(SelectorError) as error:
         parse_labels(text)
-    assert str(error.value) == told
+    assert str(error.value) == message
 
 
 def test_field_selectors() -> None:

@@ -18,10 +18,10 @@ def replay(lines: list[Any], client: Client) -> Outcome:
     outcome = Outcome()
     for number, case in enumerate(lines, 1):
         status, causes = verdict(client, f"cel-{number}", case["expression"])
-        found = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
+        differences = [] if status == case["status"] else [f"status: {status}, want {case['status']}"]
         if causes != (want := in_order(case["causes"])):
-            found.append(f"causes: {causes}, want {want}")
-        outcome.add(f"line {number}: {case['expression'][:200]!r}", found)
+            differences.append(f"causes: {causes}, want {want}")
+        outcome.add(f"line {number}: {case['expression'][:200]!r}", differences)
     return outcome
 
 

@@ -129,7 +129,7 @@ class Memory:
         if path.endswith("managedFields") and all(isinstance(entry, dict) for entry in want + got):
             want, got = sorted(want, key=manager), sorted(got, key=manager)
         pairs = enumerate(zip(want, got, strict=True))
-        return [found for i, (w, g) in pairs for found in self.differences(w, g, f"{path}[{i}]")]
+        return [difference for i, (w, g) in pairs for difference in self.differences(w, g, f"{path}[{i}]")]
 
     def same(self, want: str, got: str) -> bool:
         """Report whether a live text matches a recorded one; bind the placeholders that appear for the first time."""
@@ -156,10 +156,10 @@ class Memory:
             at = match.end()
         if not at:
             return want == got
-        found = re.fullmatch(pattern + re.escape(want[at:]), got, re.DOTALL)
-        if not found:
+        whole = re.fullmatch(pattern + re.escape(want[at:]), got, re.DOTALL)
+        if not whole:
             return False
-        for holder, value in zip(new, found.groups(), strict=True):
+        for holder, value in zip(new, whole.groups(), strict=True):
             self.values.setdefault(holder, value)
         return True
 

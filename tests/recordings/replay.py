@@ -33,10 +33,10 @@ class Outcome:
     total: int = 0
     differences: list[str] = field(default_factory=list)
 
-    def add(self, what: str, found: list[str]) -> None:
+    def add(self, what: str, differences: list[str]) -> None:
         self.total += 1
-        if found:
-            self.differences.append("\n    ".join([what, *found[:6]]))
+        if differences:
+            self.differences.append("\n    ".join([what, *differences[:6]]))
         else:
             self.same += 1
 
@@ -78,8 +78,8 @@ class Replay:
     def step(self, line: dict[str, Any]) -> list[str]:
         for kind in ("request", "watch", "start_watch", "collect", "control"):
             if kind in line:
-                found: list[str] = getattr(self, f"_{kind}")(line[kind], line)
-                return found
+                differences: list[str] = getattr(self, f"_{kind}")(line[kind], line)
+                return differences
         raise ValueError(f"a step of an unknown kind: {sorted(line)}")
 
     def _request(self, request: dict[str, Any], line: dict[str, Any]) -> list[str]:
@@ -94,22 +94,22 @@ class Replay:
         return self._answer(line["response"], status, headers, answer)
 
     def _answer(self, want: dict[str, Any], status: int, headers: dict[str, Any], body: Any) -> list[str]:
-        found = [] if status == want["status"] else [f"status: {status}, want {want['status']}"]
+        differences = [] if status == want["status"] else [f"status: {status}, want {want['status']}"]
         if "body" in want:
-            found += self.memory.body(want["body"], body)
+            differences += self.memory.body(want["body"], body)
         for name in KEPT_HEADERS:
-            wanted, have = want["headers"].get(name), headers.get(name)
-            if wanted != have:
-                found.append(f"header {name}: {have!r}, want {wanted!r}")
-        return found
+            expected, have = want["headers"].get(name), headers.get(name)
+            if expected != have:
+                differences.append(f"header {name}: {have!r}, want {expected!r}")
+        return differences
 
     def _open(self, watch: dict[str, Any]) -> Watch:
         return self.client.watch(self.memory.path(watch["path"]), watch["headers"])
 
     def _watch(self, watch: dict[str, Any], line: dict[str, Any]) -> list[str]:
         live = self._open(watch)
-        found = self._answer(line["response"], live.status, live.headers, live.error)
-        return found + self._events(live, watch, line["events"])
+        differences = self._answer(line["response"], live.status, live.headers, live.error)
+        return differences + self._events(live, watch, line["events"])
 
     def _start_watch(self, watch: dict[str, Any], line: dict[str, Any]) -> list[str]:
         live = self.watches[watch["id"]] = self._open(watch)

@@ -316,15 +316,15 @@ def table(lines: list[str], watching: bool) -> list[str]:
 
 
 def compared(recorded: dict[str, Any], live: dict[str, Any]) -> list[str]:
-    found = []
+    differences = []
     if recorded.get("exit") != live["exit"]:
-        found.append(f"exit {live['exit']}, want {recorded.get('exit')}")
+        differences.append(f"exit {live['exit']}, want {recorded.get('exit')}")
     for part in ("stdout", "stderr"):
         want, got = (recorded.get(part) or "").splitlines(), live[part].splitlines()
         if want != got:
             at = next((i for i, (w, g) in enumerate(zip(want, got, strict=False)) if w != g), min(len(want), len(got)))
             ends = ["(end)"]
-            found.append(f"{part} line {at + 1}: {(got[at:] or ends)[0]!r}, want {(want[at:] or ends)[0]!r}")
+            differences.append(f"{part} line {at + 1}: {(got[at:] or ends)[0]!r}, want {(want[at:] or ends)[0]!r}")
     for want, got in zip(recorded.get("meanwhile", []), live["meanwhile"], strict=False):
-        found += [f"meanwhile {' '.join(want['argv'])}: {line}" for line in compared(want, got)]
-    return found
+        differences += [f"meanwhile {' '.join(want['argv'])}: {line}" for line in compared(want, got)]
+    return differences

@@ -39,9 +39,9 @@ def stored(*changed: tuple[str, str]) -> Any:
     uids = dict(changed)
 
     def lookup(group: str, resource: str, namespace: str, name: str) -> Any:
-        found = objects[resource]
-        uid = uids.get(resource, found["uid"])
-        return {"metadata": {**found, "uid": uid}} if uid else None
+        result = objects[resource]
+        uid = uids.get(resource, result["uid"])
+        return {"metadata": {**result, "uid": uid}} if uid else None
 
     return lookup
 
@@ -57,9 +57,9 @@ def test_claims_and_signature() -> None:
     """A token has the header and claims of kube-apiserver, and the published key verifies its signature."""
     head, claims, signature = issued(pod=POD, node={"name": "node"}).split(".")
     assert json.loads(decoded(head)) == {"alg": "RS256", "kid": TOKENS.jwk["kid"]}
-    said = json.loads(decoded(claims))
-    assert (said["iss"], said["sub"], said["aud"]) == (ISSUER, "system:serviceaccount:default:sa", [ISSUER])
-    assert said["kubernetes.io"] == {
+    payload = json.loads(decoded(claims))
+    assert (payload["iss"], payload["sub"], payload["aud"]) == (ISSUER, "system:serviceaccount:default:sa", [ISSUER])
+    assert payload["kubernetes.io"] == {
         "namespace": "default",
         "node": {"name": "node"},
         "pod": POD,
@@ -176,8 +176,8 @@ def test_token_review_checks_audiences(server: Server) -> None:
     """A TokenReview is authenticated for audiences of the token, and for the server's own where it asks for none."""
     accounts, reviews = "/api/v1/namespaces/default/serviceaccounts", "/apis/authentication.k8s.io/v1/tokenreviews"
     token = asked(server, f"{accounts}/sa/token", {"spec": {"audiences": ["x"]}})[1]["status"]["token"]
-    found = asked(server, reviews, {"spec": {"token": token, "audiences": ["x", "z"]}})[1]["status"]
-    assert (found["authenticated"], found["audiences"]) == (True, ["x"])
+    result = asked(server, reviews, {"spec": {"token": token, "audiences": ["x", "z"]}})[1]["status"]
+    assert (result["authenticated"], result["audiences"]) == (True, ["x"])
     why = f'token audiences ["x"] is invalid for the target audiences ["{ISSUER}"]'
     assert asked(server, reviews, {"spec": {"token": token}})[1]["status"] == {
         "user": {},

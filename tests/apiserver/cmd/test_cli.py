@@ -28,9 +28,9 @@ def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.fullmatch(r"understudy: Kubernetes 1\.\d+ API at (https?://\S+)\n", line)
-        assert found, line
-        yield process, found[1]
+        result = re.fullmatch(r"understudy: Kubernetes 1\.\d+ API at (https?://\S+)\n", line)
+        assert result, line
+        yield process, result[1]
     finally:
         process.kill()
         process.communicate()
@@ -68,7 +68,7 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argv", "told"),
+    ("argv", "message"),
     [
         (["--port", "99999"], "want a port from 0 to 65535"),
         (["--emulated-version", "1.40"], "unknown release '1.40'"),
@@ -83,7 +83,7 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
     ],
 )
-def test_wrong_options_are_refused(argv: list[str], told: str, tmp_path: Path) -> None:
+def test_wrong_options_are_refused(argv: list[str], message: str, tmp_path: Path) -> None:
     """A wrong option prints one clear line on stderr and exits with 2."""
     good = "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: a\n---\n"
     (tmp_path / "broken.yaml").write_text(f"{good}apiVersion: v1\nkind: Namespace\nmetadata:\n  name: A b\n")
@@ -91,7 +91,7 @@ def test_wrong_options_are_refused(argv: list[str], told: str, tmp_path: Path) -
         [*PROGRAM, "serve", "--port", "0", *argv], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE
     )
     assert (done.returncode, done.stdout) == (2, "")
-    assert told in done.stderr
+    assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
 
 

@@ -340,8 +340,8 @@ def test_writes_do_not_wait_for_controllers(apiserver: Server) -> None:
 def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """A controller that does not exist is an error of one line."""
     assert main(["serve", "--port=0", "--controllers=namespace,podgc"]) == 2
-    said = capsys.readouterr().err
-    assert said == "understudy: unknown controller 'podgc': known are namespace, garbage-collector\n"
+    text = capsys.readouterr().err
+    assert text == "understudy: unknown controller 'podgc': known are namespace, garbage-collector\n"
 
 
 def test_controllers_end_with_their_server(apiserver: Server) -> None:
@@ -374,8 +374,8 @@ def definition(plural: str, kind: str, group: str = "example.com") -> Obj:
 
 def conditions(obj: Obj | None) -> dict[str, tuple[str, str]]:
     """Return {type: (status, reason)} of an object's conditions."""
-    found = ((obj or {}).get("status") or {}).get("conditions") or ()
-    return {condition["type"]: (condition["status"], condition["reason"]) for condition in found}
+    result = ((obj or {}).get("status") or {}).get("conditions") or ()
+    return {condition["type"]: (condition["status"], condition["reason"]) for condition in result}
 
 
 ESTABLISHED = {"NamesAccepted": ("True", "NoConflicts"), "Established": ("True", "InitialNamesAccepted")}
@@ -391,16 +391,16 @@ def test_definition_is_established(apiserver: Server) -> None:
         "storedVersions": ["v1"],
     }
     have = until(apiserver, DEFINITIONS, lambda have: conditions(have.get("tables.example.com")) == ESTABLISHED)
-    found = have["tables.example.com"]
+    established = have["tables.example.com"]
     names = {"plural": "tables", "singular": "table", "kind": "Table", "listKind": "TableList"}
-    assert found["status"]["acceptedNames"] == names
-    owners = found["metadata"]["managedFields"]
+    assert established["status"]["acceptedNames"] == names
+    owners = established["metadata"]["managedFields"]
     assert {owner["manager"]: owner.get("subresource") for owner in owners} == {
         "unknown": None,
         "kube-apiserver": "status",
     }
-    found["spec"]["names"]["kind"] = "Desk"
-    refused = send(apiserver, "PUT", f"{DEFINITIONS}/tables.example.com", found)
+    established["spec"]["names"]["kind"] = "Desk"
+    refused = send(apiserver, "PUT", f"{DEFINITIONS}/tables.example.com", established)
     assert refused.status == 422
     causes = refused.json()["details"]["causes"]
     assert [cause["field"] for cause in causes] == ["spec.names.kind"]
@@ -444,8 +444,8 @@ def test_flow_schema_reports_a_missing_priority_level(apiserver: Server) -> None
     schema = {**kinds, "kind": "FlowSchema", "spec": {"priorityLevelConfiguration": {"name": "mine"}}}
 
     def until_dangling(status: str, reason: str) -> Obj:
-        told = {"Dangling": (status, reason)}
-        return until(apiserver, f"{FLOW}/flowschemas", lambda have: conditions(have["mine"]) == told)["mine"]
+        dangling = {"Dangling": (status, reason)}
+        return until(apiserver, f"{FLOW}/flowschemas", lambda have: conditions(have["mine"]) == dangling)["mine"]
 
     request(apiserver, "POST", f"{FLOW}/flowschemas", schema)
     until_dangling("True", "NotFound")

@@ -16,7 +16,7 @@ TEXT = (
 
 @pytest.mark.apiserver(emulated_version="1.31")
 @pytest.mark.parametrize(
-    ("path", "told"),
+    ("path", "warnings"),
     [
         ("/api/v1/componentstatuses", ["v1 ComponentStatus is deprecated in v1.19+"]),
         (f"{FLOWS}/v1beta3/flowschemas", [TEXT]),
@@ -25,7 +25,7 @@ TEXT = (
         ("/api/v1/pods", []),
     ],
 )
-def test_deprecated_versions_warn(apiserver: Server, path: str, told: list[str]) -> None:
+def test_deprecated_versions_warn(apiserver: Server, path: str, warnings: list[str]) -> None:
     """Every answer of a deprecated version warns, errors included; other versions do not."""
     for _ in range(2):
-        assert send(apiserver, "GET", path).warnings == told
+        assert send(apiserver, "GET", path).warnings == warnings

@@ -39,7 +39,7 @@ HANDLER = "only the following media types are accepted: "
 
 
 @pytest.mark.parametrize(
-    ("accept", "wanted"),
+    ("accept", "expected"),
     [
         ("", Output()),
         ("*/*", Output()),
@@ -58,9 +58,9 @@ HANDLER = "only the following media types are accepted: "
         (f"{PROTOBUF};as=PartialObjectMetadata{META}", Output(PROTOBUF, "PartialObjectMetadata", "v1")),
     ],
 )
-def test_best_acceptable_form_is_chosen(accept: str, wanted: Output) -> None:
+def test_best_acceptable_form_is_chosen(accept: str, expected: Output) -> None:
     """The first clause, by quality, that the endpoint can serve is the form of the answer."""
-    assert output(accept, OBJECT) == wanted
+    assert output(accept, OBJECT) == expected
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_any_clause_can_ask_for_aggregated_discovery(accept: str, version: str) 
 
 
 @pytest.mark.parametrize(
-    ("content_type", "wanted"),
+    ("content_type", "expected"),
     [
         ("", JSON),
         ("application/json; charset=utf-8", JSON),
@@ -145,10 +145,10 @@ def test_any_clause_can_ask_for_aggregated_discovery(accept: str, version: str) 
         ("application/json; charset", None),
     ],
 )
-def test_content_type_of_bodies(content_type: str, wanted: str | None) -> None:
+def test_content_type_of_bodies(content_type: str, expected: str | None) -> None:
     """A body without Content-Type is JSON; an unknown type is 415."""
-    if wanted:
-        assert body_type(content_type) == wanted
+    if expected:
+        assert body_type(content_type) == expected
         return
     with pytest.raises(StatusError, match=f"accepted media types include: {MEDIA}") as refused:
         body_type(content_type)

@@ -37,8 +37,8 @@ RESOURCES: list[tuple[str, str, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("method", "path", "wanted"), RESOURCES)
-def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(("method", "path", "expected"), RESOURCES)
+def test_paths_of_resources(method: str, path: str, expected: tuple[str, ...]) -> None:
     """Prefix, group, version, namespace, resource, subresource, name and verb are read from the path."""
     info = request_info(method, path, Query(""))
     assert info.is_resource
@@ -51,7 +51,7 @@ def test_paths_of_resources(method: str, path: str, wanted: tuple[str, ...]) -> 
         info.resource,
         info.subresource,
         info.name,
-    ) == wanted
+    ) == expected
 
 
 @pytest.mark.parametrize("path", ["/", "/api", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1/", "/healthz", "/a/b"])

@@ -45,9 +45,9 @@ def route(method: str, path: str) -> Route | None:
 )
 def test_verb_chooses_the_handler(method: str, path: str, handler: Handler) -> None:
     """The verb chooses the handler; subresources and virtual resources have handlers of their own."""
-    found = route(method, path)
-    assert found is not None
-    assert found.handler is handler
+    result = route(method, path)
+    assert result is not None
+    assert result.handler is handler
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 def lines(name: str, needed: str = "object") -> list[Any]:
     """Return the recorded cases that have a field: those of 1.32, and those that 1.31 answers differently."""
-    found = []
+    cases = []
     for release in ("1.32", "1.31"):
         counts: dict[str, int] = {}
         file = RECORDED / (f"{name}.jsonl" if release == "1.32" else f"{name}-{release}.jsonl")
@@ -46,8 +46,8 @@ def lines(name: str, needed: str = "object") -> list[Any]:
             counts[kind] = number = counts.get(kind, 0) + 1
             mark = pytest.mark.apiserver(emulated_version=release)
             if needed in line:
-                found.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))
-    return found
+                cases.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))
+    return cases
 
 
 def spaced(body: Any) -> bytes:
@@ -72,16 +72,16 @@ def causes(answer: Any) -> list[list[str]]:
 
 def shown(obj: Any) -> Any:
     """Return an object without the values that servers make up."""
-    found = masked(obj)
+    answer = masked(obj)
     for name in _MADE_UP:
-        found["metadata"].pop(name, None)
-    spec = found.get("spec") or {}
-    if found["kind"] == "Service" and spec.get("clusterIP", "").startswith("10."):
+        answer["metadata"].pop(name, None)
+    spec = answer.get("spec") or {}
+    if answer["kind"] == "Service" and spec.get("clusterIP", "").startswith("10."):
         spec |= {"clusterIP": "<ip>", "clusterIPs": ["<ip>"]}
-    return found
+    return answer
 
 
-def told(line: Any, name: str) -> list[Any]:
+def ordered(line: Any, name: str) -> list[Any]:
     return sorted(line.get(name, []))
 
 
@@ -90,12 +90,12 @@ def test_create_is_answered_as_recorded(apiserver: Server, line: Any) -> None:
     """A dry run of a create is answered as a kube-apiserver answered it."""
     response = send(apiserver, "POST", line["path"] + "?dryRun=All", spaced(line["object"]))
     status, answer = response.status, response.json()
-    found = [] if status < 300 else masked(causes(answer))
-    assert (status, sorted(found)) == (
+    errors = [] if status < 300 else masked(causes(answer))
+    assert (status, sorted(errors)) == (
         line["status"],
-        sorted([r, f, m.split("\n")[0]] for r, f, m in told(line, "causes")),
+        sorted([r, f, m.split("\n")[0]] for r, f, m in ordered(line, "causes")),
     )
-    assert sorted(masked(response.warnings)) == told(line, "warnings")
+    assert sorted(masked(response.warnings)) == ordered(line, "warnings")
     if status < 300:
         assert shown(answer) == line["answer"]
 
@@ -149,8 +149,8 @@ def test_update_is_answered_as_recorded(apiserver: Server, line: Any) -> None:
         query = "" if step.get("write") else "?dryRun=All"
         response = send(apiserver, "PUT", path + query, spaced(changed(stored, step["changes"])))
         status, answer = response.status, response.json()
-        found = [] if status < 300 else masked(causes(answer))
-        assert (status, sorted(found)) == (step["status"], told(step, "causes")), step
-        assert sorted(response.warnings) == told(step, "warnings"), step
+        errors = [] if status < 300 else masked(causes(answer))
+        assert (status, sorted(errors)) == (step["status"], ordered(step, "causes")), step
+        assert sorted(response.warnings) == ordered(step, "warnings"), step
         if step.get("write"):
             stored = answer

@@ -75,7 +75,7 @@ STATUSES = {
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+    with Server() as running:
         yield running
 
 

@@ -120,7 +120,7 @@ KINDS: list[tuple[str, str, bool, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+    with Server() as running:
         yield running
 
 

@@ -25,11 +25,11 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield running
 
 
-def spoken(server: Server, said: str) -> bytes:
+def spoken(server: Server, text: str) -> bytes:
     """Send a raw request; return all bytes until the server closes the connection."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
-        connection.sendall(said.encode())
+        connection.sendall(text.encode())
         return b"".join(iter(lambda: connection.recv(65536), b""))
 
 

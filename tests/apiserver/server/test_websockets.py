@@ -31,27 +31,27 @@ async def messages(server: Server, query: str = "", **headers: str) -> list[aioh
         aiohttp.ClientSession() as session,
         session.ws_connect(f"{server.url}{MAPS}&timeoutSeconds=-1{query}", headers={**ORIGIN, **headers}) as socket,
     ):
-        found = [message async for message in socket]
+        result = [message async for message in socket]
         assert socket.close_code == aiohttp.WSCloseCode.OK
-        return found
+        return result
 
 
 async def test_event_is_a_text_message(server: Server) -> None:
     """Each event is one text message, with its newline."""
-    found = await messages(server)
-    assert {message.type for message in found} == {aiohttp.WSMsgType.TEXT}
-    events = [json.loads(message.data) for message in found]
+    result = await messages(server)
+    assert {message.type for message in result} == {aiohttp.WSMsgType.TEXT}
+    events = [json.loads(message.data) for message in result]
     named = [event["object"]["metadata"]["name"] for event in events if event["type"] == "ADDED"]
     assert named[-2:] == ["a", "b"]
-    assert found[0].data.endswith("}\n")
+    assert result[0].data.endswith("}\n")
 
 
 async def test_protobuf_event_is_a_binary_message(server: Server) -> None:
     """A protobuf event is a binary message without the length that precedes it in a body."""
-    found = await messages(server, Accept=PROTOBUF)
-    assert {message.type for message in found} == {aiohttp.WSMsgType.BINARY}
+    result = await messages(server, Accept=PROTOBUF)
+    assert {message.type for message in result} == {aiohttp.WSMsgType.BINARY}
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
-    assert next(read_fields(found[0].data, known, "WatchEvent"))[2] == b"ADDED"
+    assert next(read_fields(result[0].data, known, "WatchEvent"))[2] == b"ADDED"
 
 
 async def test_expired_version_is_the_last_message(server: Server) -> None:

@@ -28,7 +28,7 @@ def test_integers_of_64_bits(text: str, signed: bool, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "signed", "told"),
+    ("text", "signed", "message"),
     [
         ("", True, 'strconv.ParseInt: parsing "": invalid syntax'),
         ("1_0", True, 'strconv.ParseInt: parsing "1_0": invalid syntax'),
@@ -40,8 +40,8 @@ def test_integers_of_64_bits(text: str, signed: bool, number: int) -> None:
         (f"-{LONG}", True, f'strconv.ParseInt: parsing "-{LONG}": value out of range'),
     ],
 )
-def test_malformed_integers_are_refused(text: str, signed: bool, told: str) -> None:
+def test_malformed_integers_are_refused(text: str, signed: bool, message: str) -> None:
     """Wrong syntax and numbers out of range are refused in Go's words, in texts of any length."""
     with pytest.raises(ValueError, match="strconv") as error:
         parse_int(text, signed=signed)
-    assert str(error.value) == told
+    assert str(error.value) == message

@@ -18,7 +18,7 @@ CONFIG_MAP = Schemas.of(NEWEST).kind("", "v1", "ConfigMap")
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("yes", "true"),
         ("y", "true"),
@@ -53,13 +53,13 @@ CONFIG_MAP = Schemas.of(NEWEST).kind("", "v1", "ConfigMap")
         ("{b: 1, a: <&>}", '{"a":"\\u003c\\u0026\\u003e","b":1}'),
     ],
 )
-def test_plain_scalars_have_types(text: str, wanted: str | None) -> None:
+def test_plain_scalars_have_types(text: str, expected: str | None) -> None:
     """Plain words and numbers are read as YAML 1.1 does in Go."""
-    if wanted is None:
+    if expected is None:
         with pytest.raises(DecodeError):
             yaml_to_json(f"a: {text}".encode())
     else:
-        assert yaml_to_json(f"a: {text}".encode()) == (f'{{"a":{wanted}}}'.encode(), [])
+        assert yaml_to_json(f"a: {text}".encode()) == (f'{{"a":{expected}}}'.encode(), [])
 
 
 def test_keys_are_read_as_strings() -> None:
@@ -87,7 +87,7 @@ def test_duplicate_key_keeps_its_last_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("a: b: c", "yaml: mapping values are not allowed in this context"),
         ("a\nb: c", "yaml: line 2: mapping values are not allowed in this context"),
@@ -113,11 +113,11 @@ def test_duplicate_key_keeps_its_last_value() -> None:
         ("a: \x01", "yaml: control characters are not allowed"),
     ],
 )
-def test_syntax_errors_are_those_of_go(text: str, wanted: str) -> None:
+def test_syntax_errors_are_those_of_go(text: str, expected: str) -> None:
     """Errors have the words and lines of go-yaml."""
     with pytest.raises(DecodeError) as raised:
         yaml_to_json(text.encode())
-    assert str(raised.value) == wanted
+    assert str(raised.value) == expected
 
 
 def test_excessive_aliases_are_refused() -> None:
@@ -169,10 +169,10 @@ WRITTEN: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "wanted"), WRITTEN)
-def test_written_yaml_is_gos(value: Any, wanted: str) -> None:
+@pytest.mark.parametrize(("value", "expected"), WRITTEN)
+def test_written_yaml_is_gos(value: Any, expected: str) -> None:
     """Keys are sorted naturally, strings quoted where needed, and long texts folded at 80 columns."""
-    assert dump_yaml(value) == wanted
+    assert dump_yaml(value) == expected
 
 
 TEXT = st.text("ab 0159.:-_#'\"\n\t,[]{}&*!|>%@`~yesnoTf\\=<+é", max_size=90)

@@ -19,9 +19,9 @@ from understudy.machinery.types import Obj, split_api_version
 SCHEMAS = Schemas.of(NEWEST)
 
 
-def renamed(obj: Obj, source: str, wanted: str) -> Obj | None:
+def renamed(obj: Obj, source: str, target: str) -> Obj | None:
     """Convert between versions that have the same fields; v9 is not served."""
-    return None if wanted.endswith("v9") else {**obj, "apiVersion": wanted}
+    return None if target.endswith("v9") else {**obj, "apiVersion": target}
 
 
 class World:

@@ -53,8 +53,8 @@ APPLIED = [
 def test_patches_are_applied(operations: list[Any], changed: dict[str, Any]) -> None:
     """Every operation changes the document as the real server does."""
     obj = copy.deepcopy(OBJECT)
-    wanted = {key: value for key, value in {**OBJECT, **changed}.items() if value is not None or key not in changed}
-    assert run(obj, *operations) == wanted
+    expected = {key: value for key, value in {**OBJECT, **changed}.items() if value is not None or key not in changed}
+    assert run(obj, *operations) == expected
     assert obj == OBJECT
 
 
@@ -221,7 +221,7 @@ operations = st.builds(op, st.sampled_from(["add", "remove", "replace"]), paths,
 def test_results_agree_with_the_library(obj: dict[str, Any], patch: list[dict[str, Any]]) -> None:
     """Random patches that jsonpatch applies have the same result here."""
     try:
-        wanted = jsonpatch.apply_patch(obj, patch)
+        expected = jsonpatch.apply_patch(obj, patch)
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError):
         return
-    assert run(obj, *patch) == wanted
+    assert run(obj, *patch) == expected

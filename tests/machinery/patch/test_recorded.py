@@ -28,7 +28,7 @@ def struct_of(obj: Obj) -> Struct:
     return Schemas.of(V1_32).kind(*split_api_version(obj["apiVersion"]), obj["kind"])
 
 
-def one_version(obj: Obj, source: str, wanted: str) -> Obj:
+def one_version(obj: Obj, source: str, target: str) -> Obj:
     return obj
 
 

@@ -44,16 +44,16 @@ def at(obj: Any, path: str) -> Any:
 def test_fields_are_ordered_as_in_go() -> None:
     """A decoded object has its fields in the order of the Go struct, and the keys of maps sorted."""
     body = b'{"spec":{},"metadata":{"labels":{"b":"2","a":"1"},"name":"x"},"apiVersion":"g/v1","kind":"K"}'
-    wanted = (
+    expected = (
         b'{"kind":"K","apiVersion":"g/v1",'
         b'"metadata":{"name":"x","creationTimestamp":null,"labels":{"a":"1","b":"2"}},'
         b'"spec":{"devices":{"requests":null}},"status":{}}'
     )
-    assert encode(decode_json(body, CLAIM)[0]) == wanted
+    assert encode(decode_json(body, CLAIM)[0]) == expected
 
 
 @pytest.mark.parametrize(
-    ("struct", "body", "path", "wanted"),
+    ("struct", "body", "path", "expected"),
     [
         pytest.param(CLAIM, "null", "metadata", {"creationTimestamp": None}, id="null is an empty object"),
         pytest.param(CLAIM, '{"spec":null}', "spec", {"devices": {"requests": None}}, id="null struct"),
@@ -110,14 +110,14 @@ def test_fields_are_ordered_as_in_go() -> None:
         ),
     ],
 )
-def test_values_are_canonical(struct: Struct, body: str, path: str, wanted: Any) -> None:
+def test_values_are_canonical(struct: Struct, body: str, path: str, expected: Any) -> None:
     """Times, quantities and durations are written in their canonical form."""
     obj, strict = decode_json(body.encode(), struct)
-    assert (at(obj, path), strict) == (wanted, [])
+    assert (at(obj, path), strict) == (expected, [])
 
 
 @pytest.mark.parametrize(
-    ("struct", "body", "wanted"),
+    ("struct", "body", "expected"),
     [
         (
             CLAIM,
@@ -204,13 +204,13 @@ def test_values_are_canonical(struct: Struct, body: str, path: str, wanted: Any)
         ),
     ],
 )
-def test_first_type_error_is_reported(struct: Struct, body: str, wanted: str) -> None:
+def test_first_type_error_is_reported(struct: Struct, body: str, expected: str) -> None:
     """The first type error of a body is reported, but an error of a time or quantity precedes all of them."""
-    assert error_of(body.encode(), struct) == wanted
+    assert error_of(body.encode(), struct) == expected
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         ("", "unexpected end of JSON input"),
         ("{", "unexpected end of JSON input"),
@@ -234,16 +234,16 @@ def test_first_type_error_is_reported(struct: Struct, body: str, wanted: str) ->
         ("[" * 10001, "invalid character '[' exceeded max depth"),
     ],
 )
-def test_syntax_errors_are_those_of_go(body: str, wanted: str) -> None:
+def test_syntax_errors_are_those_of_go(body: str, expected: str) -> None:
     """Wrong JSON is refused in the words of encoding/json."""
-    assert error_of(body.encode(), CLAIM) == wanted
+    assert error_of(body.encode(), CLAIM) == expected
     with pytest.raises(DecodeError) as raised:
         read_type_meta(parse_json(body.encode()))
-    assert str(raised.value) == f"couldn't get version/kind; json parse error: {wanted}"
+    assert str(raised.value) == f"couldn't get version/kind; json parse error: {expected}"
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         ('{"spec":{"bogus":1}}', ['unknown field "spec.bogus"']),
         ('{"Spec":{}}', ['unknown field "Spec"']),
@@ -256,9 +256,9 @@ def test_syntax_errors_are_those_of_go(body: str, wanted: str) -> None:
         ('{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters":{"a":1,"a":2}}}]}}}', []),
     ],
 )
-def test_strict_errors_in_body_order(body: str, wanted: list[str]) -> None:
+def test_strict_errors_in_body_order(body: str, expected: list[str]) -> None:
     """Strict errors stand in the order of the body, once each, and skip unknown fields and raw values."""
-    assert decode_json(body.encode(), CLAIM)[1] == wanted
+    assert decode_json(body.encode(), CLAIM)[1] == expected
 
 
 def test_strict_errors_are_limited() -> None:
@@ -324,7 +324,7 @@ def test_parsed_values_become_canonical() -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         ('{"kind":"ResourceClaim","apiVersion":"v1"}', ("v1", "ResourceClaim")),
         ('{"kind":"ResourceClaim","Kind":"Pod"}', ("", "Pod")),
@@ -334,9 +334,9 @@ def test_parsed_values_become_canonical() -> None:
         ("{}", ("", "")),
     ],
 )
-def test_type_is_found_in_any_case(body: str, wanted: tuple[str, str]) -> None:
+def test_type_is_found_in_any_case(body: str, expected: tuple[str, str]) -> None:
     """kind and apiVersion are found in any case, and the last one counts."""
-    assert read_type_meta(parse_json(body.encode())) == wanted
+    assert read_type_meta(parse_json(body.encode())) == expected
 
 
 def test_unreadable_type_is_refused() -> None:

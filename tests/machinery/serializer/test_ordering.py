@@ -23,7 +23,7 @@ def paths(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         ({"spec": {}, "metadata": {}, "kind": "Pod"}, ["kind", "metadata", "spec"]),
         ({"spec": {"hostname": "h", "containers": None}}, ["spec", "spec.containers", "spec.hostname"]),
@@ -37,11 +37,11 @@ def paths(value: Any) -> list[str]:
         ),
     ],
 )
-def test_fields_follow_their_type(given: Any, wanted: list[str]) -> None:
+def test_fields_follow_their_type(given: Any, expected: list[str]) -> None:
     """Fields stand in the order of their type and keys of maps are sorted; the given object is not changed."""
     before = paths(given)
-    found = in_field_order(given, POD)
-    assert (paths(found), found, paths(given)) == (wanted, given, before)
+    result = in_field_order(given, POD)
+    assert (paths(result), result, paths(given)) == (expected, given, before)
 
 
 def test_ordered_object_is_not_copied() -> None:
@@ -55,10 +55,10 @@ def test_recursive_types_are_ordered_at_every_depth() -> None:
     schema: Struct = Schemas.of(NEWEST).kind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
     inner = {"properties": {"b": {"type": "object", "description": "d"}}, "type": "object"}
     versions = [{"schema": {"openAPIV3Schema": inner}, "name": "v1"}]
-    found = in_field_order({"spec": {"versions": versions}}, schema)
+    result = in_field_order({"spec": {"versions": versions}}, schema)
     below = "spec.versions.schema.openAPIV3Schema"
     expected = ["type", "properties", "properties.b", "properties.b.description", "properties.b.type"]
-    assert [path.removeprefix(f"{below}.") for path in paths(found) if path.startswith(f"{below}.")] == expected
+    assert [path.removeprefix(f"{below}.") for path in paths(result) if path.startswith(f"{below}.")] == expected
 
 
 def test_defaults_stand_in_order(apiserver: Server) -> None:

@@ -70,7 +70,7 @@ def test_reference_objects_round_trip(release: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "wanted"),
+    ("body", "expected"),
     [
         (b"", "empty data"),
         (b"{}", "provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]"),
@@ -88,11 +88,11 @@ def test_reference_objects_round_trip(release: str) -> None:
         (make_envelope("v1", "Pod", length_delimited(b"\x0a", b"\x38\x80")), "unexpected EOF"),
     ],
 )
-def test_malformed_bodies_are_refused(body: bytes, wanted: str) -> None:
+def test_malformed_bodies_are_refused(body: bytes, expected: str) -> None:
     """A malformed body is refused in the words of generated Go code."""
     with pytest.raises(DecodeError) as raised:
         protobuf.decode(body, POD)
-    assert str(raised.value) == wanted
+    assert str(raised.value) == expected
 
 
 def test_unknown_fields_are_skipped() -> None:

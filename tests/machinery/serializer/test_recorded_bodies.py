@@ -94,14 +94,14 @@ def test_refused_bodies_are_refused_alike(release: str) -> None:
     """A body that the real server could not decode is refused in the same words."""
     checked, wrong = 0, []
     for case, struct, body, is_yaml, answer in writes(release):
-        said = HANDLED.fullmatch(message(answer)) or SNIFFED.fullmatch(message(answer))
-        if not said or answer["status"] != 400 or said[1].startswith(NOT_DECODING):
+        message_of_body = HANDLED.fullmatch(message(answer)) or SNIFFED.fullmatch(message(answer))
+        if not message_of_body or answer["status"] != 400 or message_of_body[1].startswith(NOT_DECODING):
             continue
         _, strict, error = outcome(struct, body, is_yaml)
-        wanted = said[1].replace(*LAYOUT).replace(*TIME)
+        expected = message_of_body[1].replace(*LAYOUT).replace(*TIME)
         checked += 1
-        if (error or f"{STRICT}{', '.join(strict)}") != wanted:
-            wrong.append(f"{case}: {error or strict} instead of {wanted}")
+        if (error or f"{STRICT}{', '.join(strict)}") != expected:
+            wrong.append(f"{case}: {error or strict} instead of {expected}")
     assert wrong == []
     assert checked > 150
 
@@ -116,10 +116,14 @@ def test_accepted_bodies_are_decoded(release: str) -> None:
         obj, strict, error = outcome(struct, body, is_yaml)
         if error or obj is None:
             wrong.append(f"{case}: {error}")
-        found = answer["body"]
-        if not isinstance(found, dict) or found.get("kind") != struct.type_name or "<" in json.dumps(found.get("spec")):
+        result = answer["body"]
+        if (
+            not isinstance(result, dict)
+            or result.get("kind") != struct.type_name
+            or "<" in json.dumps(result.get("spec"))
+        ):
             continue
-        text = json.dumps(found).replace("<microtime>", "2024-01-01T00:00:00.000000Z").replace(*TIME)
+        text = json.dumps(result).replace("<microtime>", "2024-01-01T00:00:00.000000Z").replace(*TIME)
         again, strict = decode_value(json.loads(text), struct)
         checked += 1
         if strict or json.loads(encode(again)) != json.loads(text) or json.dumps(again) != text:

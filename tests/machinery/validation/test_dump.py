@@ -24,7 +24,7 @@ ADDRESS = "0xc000a1e5d0"
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "wanted"),
+    ("name", "value", "expected"),
     [
         (
             f"{RESOURCE}DeviceClaim",
@@ -76,9 +76,9 @@ ADDRESS = "0xc000a1e5d0"
         ),
     ],
 )
-def test_values_are_printed_in_go_syntax(name: str, value: Any, wanted: str) -> None:
+def test_values_are_printed_in_go_syntax(name: str, value: Any, expected: str) -> None:
     """A value is printed as Go's %#v prints its internal type."""
-    assert dump(value, name, SCHEMAS) == wanted
+    assert dump(value, name, SCHEMAS) == expected
 
 
 def test_empty_is_not_printed_as_nil() -> None:

@@ -62,16 +62,16 @@ RECORDED = [
 @pytest.mark.parametrize(("release", "path", "accept", "digest"), RECORDED)
 def test_recorded_documents(release: Version, path: str, accept: str, digest: str) -> None:
     """Every document equals the real server's, in content and order."""
-    found = document(ask(path, release, Accept=accept))
-    assert sha256(orjson.dumps(found)).hexdigest()[:16] == digest
+    result = document(ask(path, release, Accept=accept))
+    assert sha256(orjson.dumps(result)).hexdigest()[:16] == digest
 
 
 def test_subresources_follow_their_resource() -> None:
     """A resource list names subresources after their resource, with the kinds that they take."""
-    found = {resource["name"]: resource for resource in document(ask("/api/v1/"))["resources"]}
-    assert found["pods"]["shortNames"] == ["po"]
-    assert found["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
-    assert found["pods/eviction"] == {
+    result = {resource["name"]: resource for resource in document(ask("/api/v1/"))["resources"]}
+    assert result["pods"]["shortNames"] == ["po"]
+    assert result["pods"]["storageVersionHash"] == "xPOwRZ+Yhw8="
+    assert result["pods/eviction"] == {
         "name": "pods/eviction",
         "singularName": "",
         "namespaced": True,
@@ -80,7 +80,7 @@ def test_subresources_follow_their_resource() -> None:
         "kind": "Eviction",
         "verbs": ["create"],
     }
-    assert "storageVersionHash" not in found["bindings"]
+    assert "storageVersionHash" not in result["bindings"]
 
 
 def test_aggregated_discovery_has_an_etag() -> None:

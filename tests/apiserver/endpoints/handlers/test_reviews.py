@@ -78,8 +78,8 @@ def test_uid_and_extras_of_an_impersonated_user(server: Server) -> None:
 def test_impersonation_needs_a_user(server: Server, header: str, value: str, shown: str) -> None:
     """Impersonated groups, a uid or extras without a user are an error."""
     answer = send(server, "GET", "/api/v1/nodes", headers={header: value})
-    said = f'Internal Server Error: "/api/v1/nodes": requested [{shown}] without impersonating a user\n'
-    assert (answer.status, answer.body.decode()) == (500, said)
+    text = f'Internal Server Error: "/api/v1/nodes": requested [{shown}] without impersonating a user\n'
+    assert (answer.status, answer.body.decode()) == (500, text)
 
 
 def test_self_reviews_drop_what_was_sent(server: Server) -> None:

@@ -73,5 +73,5 @@ def test_removed_selector_is_shown_as_null(server: Server) -> None:
     """The error of a job whose selector was removed shows null."""
     send(server, "POST", JOBS, job("kept"))
     status, answer = exchange(server, "PUT", f"{JOBS}/kept", job("kept"))
-    said = [cause["message"] for cause in answer["details"]["causes"] if cause["field"] == "spec.selector"]
-    assert (status, said[-1]) == (422, 'Invalid value: "null": field is immutable')
+    messages = [cause["message"] for cause in answer["details"]["causes"] if cause["field"] == "spec.selector"]
+    assert (status, messages[-1]) == (422, 'Invalid value: "null": field is immutable')

@@ -40,15 +40,15 @@ def index() -> Any:
 def test_index_lists_every_group_version(release: Version) -> None:
     """The index has every group, version and page in sorted order, as plain text without an ETag."""
     reply = ask("/openapi/v3", release=release)
-    found = read(reply)["paths"]
+    result = read(reply)["paths"]
     assert (reply.content_type, reply.headers) == ("text/plain; charset=utf-8", [])
-    assert list(found)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(found)[4:6]]
-    assert list(found) == sorted(found)
-    assert list(found)[-2:] == ["openid/v1/jwks", "version"]
+    assert list(result)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(result)[4:6]]
+    assert list(result) == sorted(result)
+    assert list(result)[-2:] == ["openid/v1/jwks", "version"]
     groups = Release.of(release).groups
     versions = {f"apis/{group.name}/{version}" for group in groups if group.name for version in group.versions}
-    assert versions < set(found)
-    assert found["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
+    assert versions < set(result)
+    assert result["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
 
 
 def test_every_document_can_be_read() -> None:

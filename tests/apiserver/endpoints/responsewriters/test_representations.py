@@ -78,9 +78,9 @@ def test_metadata_lists_in_protobuf(server: Server, version: str, numbers: dict[
     message = open_envelope(send(server, "GET", "/api/v1/namespaces", accept=form).body)[2]
     listed = len(send(server, "GET", "/api/v1/namespaces").json()["items"])
     known = dict.fromkeys((1, 2), ("", (BYTES,)))
-    found = [numbers[number] for number, _, _ in read_fields(message, known, "PartialObjectMetadataList")]
-    assert (found.count(1), found.count(2)) == (1, listed)
-    assert found == sorted(found, reverse=version == "v1beta1")
+    result = [numbers[number] for number, _, _ in read_fields(message, known, "PartialObjectMetadataList")]
+    assert (result.count(1), result.count(2)) == (1, listed)
+    assert result == sorted(result, reverse=version == "v1beta1")
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_discovery_in_protobuf(server: Server, path: str, form: str, api_version
     asked = f";as=APIGroupDiscoveryList;v={form};g=apidiscovery.k8s.io" if form else ""
     answer = send(server, "GET", path, accept=f"application/vnd.kubernetes.protobuf{asked}")
     assert answer.headers["Content-Type"].startswith("application/vnd.kubernetes.protobuf")
-    found = open_envelope(answer.body)
-    assert found[:2] == (api_version, kind)
+    result = open_envelope(answer.body)
+    assert result[:2] == (api_version, kind)
     known = dict.fromkeys(range(1, 10), ("", (BYTES,)))
-    assert list(read_fields(found[2], known, kind))
+    assert list(read_fields(result[2], known, kind))

@@ -88,9 +88,9 @@ def test_empty_rows_and_later_columns() -> None:
     found = table(
         kind, "v1", [], versioned=[], request=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
     )
-    assert found["rows"] == []
-    assert found["columnDefinitions"] is None
-    assert found["metadata"] == {"resourceVersion": "9"}
+    assert result["rows"] == []
+    assert result["columnDefinitions"] is None
+    assert result["metadata"] == {"resourceVersion": "9"}
 
 
 @pytest.mark.parametrize("kind", list(Release.of(NEWEST).kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
@@ -103,7 +103,7 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize(
-    ("group", "name", "subresource", "wanted"),
+    ("group", "name", "subresource", "expected"),
     [
         ("", "Pod", "", OBJECT),
         ("", "Pod", "status", OBJECT),
@@ -116,9 +116,9 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
         ("", "ComponentStatus", "", OBJECT),
     ],
 )
-def test_tables_of_subresources(group: str, name: str, subresource: str, wanted: Endpoint) -> None:
+def test_tables_of_subresources(group: str, name: str, subresource: str, expected: Endpoint) -> None:
     """Some subresources have no columns and cannot be read as tables."""
-    assert endpoint(of(group, name), subresource) == wanted
+    assert endpoint(of(group, name), subresource) == expected
 
 
 def test_table_of_a_scale() -> None:
@@ -132,17 +132,17 @@ def test_table_of_a_scale() -> None:
         ("Available", "integer"),
         ("Age", "string"),
     ]
-    assert found["rows"][0]["cells"][:3] == ["d", 2, 0]
-    assert found["metadata"] == {"resourceVersion": "7"}
+    assert result["rows"][0]["cells"][:3] == ["d", 2, 0]
+    assert result["metadata"] == {"resourceVersion": "7"}
 
 
 def test_metadata_only_lists() -> None:
     """A list of metadata keeps the list's own metadata; an empty one has null items."""
     one = partial(typed(claim()), "v1")
     assert one == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": claim()["metadata"]}
-    found = partial_list([typed(claim())], "v1beta1", {"resourceVersion": "9", "continue": "x"})
-    assert found["metadata"] == {"resourceVersion": "9", "continue": "x"}
-    assert found["items"][0]["apiVersion"] == found["apiVersion"] == "meta.k8s.io/v1beta1"
+    result = partial_list([typed(claim())], "v1beta1", {"resourceVersion": "9", "continue": "x"})
+    assert result["metadata"] == {"resourceVersion": "9", "continue": "x"}
+    assert result["items"][0]["apiVersion"] == result["apiVersion"] == "meta.k8s.io/v1beta1"
     assert partial_list([], "v1", {})["items"] is None
 
 

@@ -17,7 +17,7 @@ READY = [{"type": "Ready", "status": "True"}]
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(emulated_version="1.32") as running:
+    with Server() as running:
         spec = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0}
         running.apply(
             {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "spec": spec}

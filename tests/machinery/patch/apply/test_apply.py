@@ -232,12 +232,12 @@ TYPES = [
 ]
 
 
-@pytest.mark.parametrize(("said", "message"), TYPES)
-def test_applied_object_must_name_its_type(world: Any, said: dict[str, Any], message: str) -> None:
+@pytest.mark.parametrize(("config", "message"), TYPES)
+def test_applied_object_must_name_its_type(world: Any, config: dict[str, Any], message: str) -> None:
     """An applied object without the right apiVersion and kind is refused."""
     w = world()
     request = w._request("", "")
-    error = refused(apply.apply, None, said, manager="m", force=False, **request)
+    error = refused(apply.apply, None, config, manager="m", force=False, **request)
     assert (error.code, error.message) == (400, message)
 
 
