@@ -47,7 +47,7 @@ def typed(obj: dict[str, Any]) -> dict[str, Any]:
 def rows(query: str = "") -> list[Any]:
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(query), form=TABLE, metadata={})
+    result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(query), form=TABLE, metadata={})
     return list(found["rows"])
 
 
@@ -55,7 +55,7 @@ def test_table_of_one_object() -> None:
     """A table of one object has the columns of its kind and the object's resourceVersion."""
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=TABLE)
+    result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=TABLE)
     assert list(found) == ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"]
     assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
     assert found["metadata"] == {"resourceVersion": "7"}
@@ -78,14 +78,14 @@ def test_v1beta1_table() -> None:
     form = Output(target="Table", target_version="v1beta1")
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
-    found = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=form)
+    result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=form)
     assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
 def test_empty_rows_and_later_columns() -> None:
     """A table without objects has an empty list of rows; later events of a watch have null columns."""
     kind = of("", "ConfigMap")
-    found = table(
+    result = table(
         kind, "v1", [], versioned=[], request=get(), form=TABLE, metadata={"resourceVersion": "9"}, columns=False
     )
     assert result["rows"] == []
@@ -98,7 +98,7 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     """An object with no more than a name is printed with one cell for each column."""
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
-        found = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
+        result = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
         assert len(found["rows"][0]["cells"]) == len(columns)
 
 
@@ -125,7 +125,7 @@ def test_table_of_a_scale() -> None:
     """The table of a Scale shows desired and observed replicas."""
     kind = of("apps", "Deployment")
     scale = {"metadata": {"name": "d", **OLD}, "spec": {"replicas": 2}, "status": {"replicas": 0}}
-    found = scale_table(kind, "v1", scale, request=get("includeObject=None"), form=TABLE)
+    result = scale_table(kind, "v1", scale, request=get("includeObject=None"), form=TABLE)
     assert [(c["name"], c["type"]) for c in found["columnDefinitions"]] == [
         ("Name", "string"),
         ("Desired", "integer"),

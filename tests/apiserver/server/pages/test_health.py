@@ -23,8 +23,8 @@ def test_healthy_check_is_ok(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
-def test_no_such_check(path: str) -> None:
-    """Only what is listed is answered; /livez has no shutdown check."""
+def test_unknown_check_is_not_found(path: str) -> None:
+    """Only listed checks have a page; /livez has no shutdown check."""
     assert path not in healthz.PATHS
 
 
