@@ -48,7 +48,7 @@ def rows(query: str = "") -> list[Any]:
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
     result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(query), form=TABLE, metadata={})
-    return list(found["rows"])
+    return list(result["rows"])
 
 
 def test_table_of_one_object() -> None:
@@ -56,11 +56,11 @@ def test_table_of_one_object() -> None:
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
     result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=TABLE)
-    assert list(found) == ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"]
-    assert (found["kind"], found["apiVersion"]) == ("Table", "meta.k8s.io/v1")
-    assert found["metadata"] == {"resourceVersion": "7"}
-    assert [column["name"] for column in found["columnDefinitions"]] == ["Name", "State", "Age"]
-    assert found["rows"][0]["cells"][0] == "a"
+    assert list(result) == ["kind", "apiVersion", "metadata", "columnDefinitions", "rows"]
+    assert (result["kind"], result["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert result["metadata"] == {"resourceVersion": "7"}
+    assert [column["name"] for column in result["columnDefinitions"]] == ["Name", "State", "Age"]
+    assert result["rows"][0]["cells"][0] == "a"
 
 
 def test_include_object() -> None:
@@ -79,7 +79,7 @@ def test_v1beta1_table() -> None:
     obj = claim()
     kind = of("resource.k8s.io", "ResourceClaim")
     result = table(kind, "v1beta1", [obj], versioned=[typed(obj)], request=get(), form=form)
-    assert found["apiVersion"] == found["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
+    assert result["apiVersion"] == result["rows"][0]["object"]["apiVersion"] == "meta.k8s.io/v1beta1"
 
 
 def test_empty_rows_and_later_columns() -> None:
@@ -99,7 +99,7 @@ def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
         result = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
-        assert len(found["rows"][0]["cells"]) == len(columns)
+        assert len(result["rows"][0]["cells"]) == len(columns)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_table_of_a_scale() -> None:
     kind = of("apps", "Deployment")
     scale = {"metadata": {"name": "d", **OLD}, "spec": {"replicas": 2}, "status": {"replicas": 0}}
     result = scale_table(kind, "v1", scale, request=get("includeObject=None"), form=TABLE)
-    assert [(c["name"], c["type"]) for c in found["columnDefinitions"]] == [
+    assert [(c["name"], c["type"]) for c in result["columnDefinitions"]] == [
         ("Name", "string"),
         ("Desired", "integer"),
         ("Available", "integer"),
