@@ -1,4 +1,4 @@
-"""What a real server of 1.32 answered to some four hundred selectors, replayed."""
+"""Some four hundred selectors with the answers recorded from a real kube-apiserver 1.32."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from understudy.admission.cel import compiler as cel_compiler
 from understudy.admission.cel import device_environment
 from understudy.admission.cel.ast import Node, children
 from understudy.admission.cel.errors import Report
-from understudy.admission.cel.parser.antlr_parser import parse as parse_and_explain
+from understudy.admission.cel.parser.antlr_parser import parse as parse_with_antlr
 from understudy.admission.cel.parser.antlr_parser import surely_shallow
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.lark_parser import SyntaxMismatchError
-from understudy.admission.cel.parser.lark_parser import parse as parse_with_celpy
+from understudy.admission.cel.parser.lark_parser import parse as parse_with_lark
 from understudy.admission.cel.parser.macros import MACROS
 from understudy.admission.cel.parser.tokens import scan
 
@@ -28,8 +28,8 @@ CORPUS: list[tuple[str, str | None]] = [(expression, answer) for expression, ans
 MAX_BYTES, MAX_COST = 10240, 1_000_000
 
 
-def answer_of(expression: str) -> str | None:
-    """The message of the validation error, less its `Invalid value: "…": `; None if the selector is accepted."""
+def server_answer(expression: str) -> str | None:
+    """Return the message of the validation error without its `Invalid value: "…": `; None if the selector is valid."""
     if len(expression.encode()) > MAX_BYTES:
         return f"Too long: may not be more than {MAX_BYTES} bytes"
     compiled = compile_selector(expression, ENVIRONMENT)
@@ -41,13 +41,13 @@ def answer_of(expression: str) -> str | None:
 
 
 @pytest.mark.parametrize(("expression", "answer"), CORPUS, ids=[str(number) for number in range(len(CORPUS))])
-def test_answers_as_the_server_did(expression: str, answer: str | None) -> None:
-    """Verdict and text are the server's."""
-    assert answer_of(expression) == answer
+def test_selector_gets_the_recorded_answer(expression: str, answer: str | None) -> None:
+    """A selector is accepted or refused as it was recorded, with the same message."""
+    assert server_answer(expression) == answer
 
 
 def outline(node: Node) -> object:
-    """A tree as nested tuples: kinds, places and what else tells nodes apart."""
+    """Return a tree as nested tuples: the kinds of nodes, their offsets and scalar fields."""
     slots = [slot for kind in type(node).__mro__ for slot in getattr(kind, "__slots__", ())]
     plain = [(slot, getattr(node, slot)) for slot in sorted(slots) if slot not in ("type", "overloads")]
     return (
@@ -58,7 +58,7 @@ def outline(node: Node) -> object:
 
 
 def test_both_parsers_build_the_same_trees() -> None:
-    """What cel-python's grammar accepts, the explaining parser accepts too, and reads the same way; and vice versa."""
+    """The lark parser and the ANTLR parser accept the same expressions and build equal trees."""
     differences = []
     for expression, _ in CORPUS:
         tokens, unreadable = scan(expression)
@@ -66,10 +66,10 @@ def test_both_parsers_build_the_same_trees() -> None:
             continue
         reports = Report(expression), Report(expression)
         try:
-            one = parse_with_celpy(tokens, NodeBuilder(reports[0], MACROS))
+            one = parse_with_lark(tokens, NodeBuilder(reports[0], MACROS))
         except SyntaxMismatchError:
             one = None
-        other = parse_and_explain(tokens, unreadable, NodeBuilder(reports[1], MACROS))
+        other = parse_with_antlr(tokens, unreadable, NodeBuilder(reports[1], MACROS))
         if one is None or reports[0].errors:
             agree = other is None and bool(reports[1].errors)
         else:
@@ -79,8 +79,8 @@ def test_both_parsers_build_the_same_trees() -> None:
     assert not differences
 
 
-def test_answers_without_the_default_parser(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The explaining parser alone gives the same answers."""
+def test_antlr_parser_alone_gives_the_recorded_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Expressions get the recorded errors if the lark parser never runs."""
     monkeypatch.setattr(cel_compiler, "surely_shallow", lambda _tokens: False)
     for expression, answer in CORPUS:
         if answer is None or not answer.startswith(("Too long", "Forbidden", "Internal")):
@@ -88,7 +88,7 @@ def test_answers_without_the_default_parser(monkeypatch: pytest.MonkeyPatch) -> 
             assert compiled.error == answer
 
 
-def test_a_third_parser_accepts_the_same() -> None:
+def test_cel_cpp_finds_syntax_errors_in_the_same_expressions() -> None:
     """cel-expr-python, Google's C++ implementation, finds syntax errors in the same expressions."""
     celcpp = pytest.importorskip("cel_expr_python.cel")
     optional = pytest.importorskip("cel_expr_python.ext.ext_optional")
@@ -96,7 +96,7 @@ def test_a_third_parser_accepts_the_same() -> None:
     environment = celcpp.NewEnv(extensions=[optional.ExtOptional(), bindings.ExtBindings()])
     differences = []
     for expression, answer in CORPUS:
-        refused = answer is not None and "Syntax error" in answer
+        has_syntax_error = answer is not None and "Syntax error" in answer
         if len(expression) > 200 or "`" in expression:  # it has other limits on depth, and quoted field names
             continue
         try:
@@ -104,6 +104,6 @@ def test_a_third_parser_accepts_the_same() -> None:
             accepts = True
         except RuntimeError as error:
             accepts = "Syntax error" not in str(error)
-        if accepts is refused:
+        if accepts is has_syntax_error:
             differences.append(expression)
     assert not differences

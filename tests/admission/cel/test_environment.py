@@ -1,4 +1,4 @@
-"""What the releases' environments offer, and that compilation never falls over."""
+"""The environments of releases, and properties of compilation that hold for every expression."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ ENVIRONMENT = device_environment(V1_32)
         (V1_32, "device.attributes['x'].?y.orValue(true)", True),
     ],
 )
-def test_a_release_understands_what_the_one_before_did(release: Version, expression: str, compiles: bool) -> None:
-    """New expressions may use the libraries of the release before, so that a rollback can read them."""
+def test_new_expression_uses_libraries_of_the_release_before(release: Version, expression: str, compiles: bool) -> None:
+    """New expressions may use the libraries of the release before, so that they can be read after a rollback."""
     assert (compile_selector(expression, device_environment(release)).error is None) is compiles
 
 
-def test_stored_expressions_may_use_all_of_the_release() -> None:
-    """An expression the object already had is compiled with everything the release knows."""
+def test_stored_expression_uses_libraries_of_its_release() -> None:
+    """An expression that the object already had may use everything that the release knows."""
     expression = "format.uuid().validate(device.driver).hasValue()"
     assert compile_selector(expression, device_environment(V1_31)).error is not None
     assert compile_selector(expression, device_environment(V1_31, stored=True)).error is None
 
 
-def test_results_are_cached() -> None:
-    """Compiling the same expression twice gives the same object."""
+def test_compilation_is_cached() -> None:
+    """Compiling the same expression twice returns the same object."""
     assert compile_selector("device.driver != ''", ENVIRONMENT) is compile_selector("device.driver != ''", ENVIRONMENT)
 
 
-def test_importing_loads_no_parser() -> None:
-    """Start-up does not pay for cel-python, lark or RE2."""
+def test_import_loads_no_parser() -> None:
+    """Importing the package does not load cel-python, lark or RE2, which would slow down the start."""
     code = "import sys, understudy.admission.cel; print([m for m in ('celpy', 'lark', 're2') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "[]"
@@ -59,8 +59,8 @@ PIECES = st.sampled_from([*TEXT.split(), " ", "\n", "\t"])
 
 @settings(max_examples=300, deadline=None)
 @given(st.one_of(st.text(max_size=60), st.lists(PIECES, max_size=25).map("".join)))
-def test_nothing_makes_compile_raise(expression: str) -> None:
-    """Every text gets an answer."""
+def test_compile_never_raises(expression: str) -> None:
+    """Every text is compiled to a program or an error."""
     compiled = compile_selector(expression, ENVIRONMENT)
     assert isinstance(compiled, Compiled)
     assert (compiled.error is None) == (compiled.program is not None)
@@ -78,8 +78,8 @@ def test_nothing_makes_compile_raise(expression: str) -> None:
         ("x" * 10000, "(in container '')"),
     ],
 )
-def test_very_deep_expressions(expression: str, ending: str | None) -> None:
-    """Upstream's limits on depth hold, and what they allow does not exhaust Python's stack."""
+def test_depth_limits_hold(expression: str, ending: str | None) -> None:
+    """cel-go's limits on depth hold, and what they allow does not exhaust Python's stack."""
     compiled = compile_selector(expression, ENVIRONMENT)
     if ending is not None:
         assert compiled.error is not None

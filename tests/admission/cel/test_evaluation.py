@@ -1,4 +1,4 @@
-"""Evaluation against one device: verdicts, and cel-go's words for what goes wrong."""
+"""Evaluation of selectors against one device: results, and errors in cel-go's words."""
 
 from __future__ import annotations
 
@@ -102,15 +102,15 @@ def evaluate(expression: str) -> bool | str:
         ('format.named("dns1123Label").value().validate("A_b").hasValue()', True),
     ],
 )
-def test_evaluation(expression: str, result: bool | str) -> None:
-    """The program answers as cel-go's does."""
+def test_program_answers_as_cel_go(expression: str, result: bool | str) -> None:
+    """A program returns the value or raises the error that cel-go's does."""
     if result == "compile":
         assert compile_selector(expression, device_environment(NEWEST)).error is not None
     else:
         assert evaluate(expression) == result
 
 
-def test_what_did_not_compile_cannot_be_evaluated() -> None:
-    """Asking anyway is an error, not a verdict."""
+def test_expression_with_error_cannot_be_evaluated() -> None:
+    """Evaluating an expression that did not compile raises an error."""
     with pytest.raises(EvaluationError):
         compile_selector("nonsense(", device_environment(NEWEST)).evaluate(DEVICE)

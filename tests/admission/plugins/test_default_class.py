@@ -1,4 +1,4 @@
-"""The default classes of volume claims and ingresses."""
+"""The default storage class of volume claims and the default class of ingresses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def claim(**spec: Any) -> Obj:
 
 
 @pytest.mark.parametrize(
-    ("classes", "chosen"),
+    ("classes", "expected"),
     [
         ([], None),
         ([class_("a", 1)], None),
@@ -39,33 +39,33 @@ def claim(**spec: Any) -> Obj:
         ([class_("a", 1, STORAGE), class_("b", 1, STORAGE)], "a"),
     ],
 )
-def test_the_newest_default_storage_class(classes: list[Obj], chosen: str | None) -> None:
-    """A claim without a class gets the newest of those marked as default, the first by name if several are."""
-    found = claim()
-    default_class.of_claim(found, context(*classes))
-    assert found["spec"].get("storageClassName") == chosen
+def test_claim_without_class_gets_newest_default(classes: list[Obj], expected: str | None) -> None:
+    """A claim without a class gets the newest of the default classes, the first by name if several are equally new."""
+    obj = claim()
+    default_class.of_claim(obj, context(*classes))
+    assert obj["spec"].get("storageClassName") == expected
 
 
 @pytest.mark.parametrize(
-    ("obj", "kept"),
+    ("obj", "expected"),
     [
         (claim(storageClassName=""), ""),
         (claim(storageClassName="mine"), "mine"),
         ({**claim(), "metadata": {"annotations": {"volume.beta.kubernetes.io/storage-class": ""}}}, None),
     ],
 )
-def test_a_class_that_was_chosen_stays(obj: Obj, kept: str | None) -> None:
-    """The empty class is a choice, too; so is the annotation of old."""
+def test_chosen_class_is_kept(obj: Obj, expected: str | None) -> None:
+    """An empty class is a choice, too, and so is a class in the old annotation."""
     default_class.of_claim(obj, context(class_("a", 1, STORAGE)))
-    assert obj["spec"].get("storageClassName") == kept
+    assert obj["spec"].get("storageClassName") == expected
 
 
 @pytest.mark.parametrize(
-    ("annotations", "spec", "chosen"),
+    ("annotations", "spec", "expected"),
     [({}, {}, "b"), ({"kubernetes.io/ingress.class": "x"}, {}, None), ({}, {"ingressClassName": "mine"}, "mine")],
 )
-def test_the_default_ingress_class(annotations: Obj, spec: Obj, chosen: str | None) -> None:
-    """Ingresses that name no class, by field or annotation, get the newest default."""
-    found = {"metadata": {"annotations": annotations}, "spec": dict(spec)}
-    default_class.of_ingress(found, context(class_("a", 1, INGRESS), class_("b", 2, INGRESS)))
-    assert found["spec"].get("ingressClassName") == chosen
+def test_ingress_without_class_gets_newest_default(annotations: Obj, spec: Obj, expected: str | None) -> None:
+    """An ingress that names no class, by field or annotation, gets the newest default class."""
+    obj = {"metadata": {"annotations": annotations}, "spec": dict(spec)}
+    default_class.of_ingress(obj, context(class_("a", 1, INGRESS), class_("b", 2, INGRESS)))
+    assert obj["spec"].get("ingressClassName") == expected

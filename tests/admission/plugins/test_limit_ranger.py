@@ -1,4 +1,4 @@
-"""LimitRanger: what limit ranges fill in, and what they refuse."""
+"""The LimitRanger plugin: which requests and limits it fills in, and which it refuses."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Obj = dict[str, Any]
 
 
 def context(*items: Obj) -> Context:
-    """A namespace with one limit range."""
-    found = [{"metadata": {"name": "l"}, "spec": {"limits": list(items)}}]
-    return Context(NEWEST, Gates.of(NEWEST), "v1", listing=lambda group, resource, namespace: found)
+    """Return the context of a namespace with one limit range."""
+    ranges = [{"metadata": {"name": "l"}, "spec": {"limits": list(items)}}]
+    return Context(NEWEST, Gates.of(NEWEST), "v1", listing=lambda group, resource, namespace: ranges)
 
 
-def container(name: str, requests: Obj | None = None, limits: Obj | None = None, **more: Any) -> Obj:
-    given = {"requests": requests, "limits": limits}
-    return {"name": name, "resources": {key: value for key, value in given.items() if value is not None}, **more}
+def container(name: str, requests: Obj | None = None, limits: Obj | None = None, **fields: Any) -> Obj:
+    resources = {"requests": requests, "limits": limits}
+    return {"name": name, "resources": {key: value for key, value in resources.items() if value is not None}, **fields}
 
 
-def pod(*containers: Obj, init: tuple[Obj, ...] = ()) -> Obj:
+def make_pod(*containers: Obj, init: tuple[Obj, ...] = ()) -> Obj:
     return {
         "metadata": {"name": "p", "namespace": "n"},
         "spec": deepcopy({"containers": list(containers), "initContainers": list(init)}),
@@ -35,7 +35,7 @@ def pod(*containers: Obj, init: tuple[Obj, ...] = ()) -> Obj:
 
 
 def refusal(obj: Obj, ctx: Context, check: Any = limit_ranger.check_pod) -> str:
-    """Why an object is refused; "" if it is not."""
+    """Return the reason why an object is refused, "" if it is not."""
     try:
         check(obj, ctx)
     except StatusError as error:
@@ -43,46 +43,46 @@ def refusal(obj: Obj, ctx: Context, check: Any = limit_ranger.check_pod) -> str:
     return ""
 
 
-def test_defaults_are_filled_in() -> None:
-    """Requests and limits that a container does not state; an annotation tells which."""
-    found = pod(container("a", {"cpu": "1"}), {"name": "b"}, init=(container("i"),))
-    found["metadata"]["annotations"] = {"z": "", "a": ""}
+def test_missing_requests_and_limits_are_filled_in() -> None:
+    """Missing requests and limits of containers are filled in, and an annotation lists them."""
+    pod = make_pod(container("a", {"cpu": "1"}), {"name": "b"}, init=(container("i"),))
+    pod["metadata"]["annotations"] = {"z": "", "a": ""}
     ranges = {"type": "Container", "default": {"memory": "2Gi", "cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
-    limit_ranger.fill(found, context(ranges, {"type": "Pod", "max": {"cpu": "9"}}))
-    assert found["spec"]["containers"][0]["resources"] == {
+    limit_ranger.fill(pod, context(ranges, {"type": "Pod", "max": {"cpu": "9"}}))
+    assert pod["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "1"},
         "limits": {"cpu": "2", "memory": "2Gi"},
     }
-    assert found["spec"]["containers"][1]["resources"]["requests"] == {"cpu": "500m"}
-    assert list(found["metadata"]["annotations"]) == ["a", limit_ranger.ANNOTATION, "z"]
-    assert found["metadata"]["annotations"][limit_ranger.ANNOTATION] == (
+    assert pod["spec"]["containers"][1]["resources"]["requests"] == {"cpu": "500m"}
+    assert list(pod["metadata"]["annotations"]) == ["a", limit_ranger.ANNOTATION, "z"]
+    assert pod["metadata"]["annotations"][limit_ranger.ANNOTATION] == (
         "LimitRanger plugin set: cpu, memory limit for container a; cpu request for container b; "
         "cpu, memory limit for container b; cpu request for init container i; cpu, memory limit for init container i"
     )
 
 
-def test_nothing_to_fill_in() -> None:
-    """A pod that states everything is left as it is."""
-    found = pod(container("a", {"cpu": "1"}, {"cpu": "1"}))
-    before = deepcopy(found)
-    limit_ranger.fill(found, context({"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}))
-    assert found == before
+def test_complete_pod_is_unchanged() -> None:
+    """A pod that states all requests and limits is not changed."""
+    pod = make_pod(container("a", {"cpu": "1"}, {"cpu": "1"}))
+    before = deepcopy(pod)
+    limit_ranger.fill(pod, context({"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}))
+    assert pod == before
 
 
-LEAST, MOST = "minimum cpu usage per Container is 500m", "maximum cpu usage per Container is 500m"
+MINIMUM, MAXIMUM = "minimum cpu usage per Container is 500m", "maximum cpu usage per Container is 500m"
 RATIO = "cpu max limit to request ratio per Container is 2"
 
 
 @pytest.mark.parametrize(
     ("bounds", "requests", "limits", "text"),
     [
-        ({"min": {"cpu": "500m"}}, {}, {}, f"{LEAST}.  No request is specified"),
-        ({"min": {"cpu": "500m"}}, {"cpu": "400m"}, {}, f"{LEAST}, but request is 400m"),
-        ({"min": {"cpu": "500m"}}, {"cpu": "0.5"}, {"cpu": "0.1"}, f"{LEAST}, but limit is 100m"),
+        ({"min": {"cpu": "500m"}}, {}, {}, f"{MINIMUM}.  No request is specified"),
+        ({"min": {"cpu": "500m"}}, {"cpu": "400m"}, {}, f"{MINIMUM}, but request is 400m"),
+        ({"min": {"cpu": "500m"}}, {"cpu": "0.5"}, {"cpu": "0.1"}, f"{MINIMUM}, but limit is 100m"),
         ({"min": {"cpu": "500m"}}, {"cpu": "0.5"}, {}, ""),
-        ({"max": {"cpu": "500m"}}, {"cpu": "1"}, {}, f"{MOST}.  No limit is specified"),
-        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "1"}, f"{MOST}, but limit is 1"),
-        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "0"}, f"{MOST}, but request is 2"),
+        ({"max": {"cpu": "500m"}}, {"cpu": "1"}, {}, f"{MAXIMUM}.  No limit is specified"),
+        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "1"}, f"{MAXIMUM}, but limit is 1"),
+        ({"max": {"cpu": "500m"}}, {"cpu": "2"}, {"cpu": "0"}, f"{MAXIMUM}, but request is 2"),
         ({"max": {"cpu": "500m"}}, {}, {"cpu": "500m"}, ""),
         (
             {"maxLimitRequestRatio": {"cpu": "2"}},
@@ -102,19 +102,19 @@ RATIO = "cpu max limit to request ratio per Container is 2"
             {"min": {"cpu": "500m"}, "max": {"cpu": "500m"}},
             {},
             {},
-            f"[{LEAST}.  No request is specified, {MOST}.  No limit is specified]",
+            f"[{MINIMUM}.  No request is specified, {MAXIMUM}.  No limit is specified]",
         ),
     ],
 )
-def test_bounds_of_containers(bounds: Obj, requests: Obj, limits: Obj, text: str) -> None:
-    """Requests and limits are held to the minimum, the maximum and the ratio."""
-    assert refusal(pod(container("a", requests, limits)), context({"type": "Container", **bounds})) == text
+def test_container_bounds(bounds: Obj, requests: Obj, limits: Obj, text: str) -> None:
+    """Requests and limits of a container must respect the minimum, the maximum and the ratio."""
+    assert refusal(make_pod(container("a", requests, limits)), context({"type": "Container", **bounds})) == text
 
 
-def test_equal_texts_are_said_once() -> None:
-    """Two containers that break the same bound are one error."""
+def test_equal_errors_are_reported_once() -> None:
+    """Two containers that violate the same bound are one error."""
     ctx = context({"type": "Container", "min": {"cpu": "500m"}})
-    assert refusal(pod(container("a"), container("b")), ctx) == f"{LEAST}.  No request is specified"
+    assert refusal(make_pod(container("a"), container("b")), ctx) == f"{MINIMUM}.  No request is specified"
 
 
 @pytest.mark.parametrize(
@@ -127,21 +127,21 @@ def test_equal_texts_are_said_once() -> None:
         ((container("s", {"cpu": "2"}, restartPolicy="Always"), container("i", {"cpu": "4"})), "6"),
     ],
 )
-def test_bounds_of_pods(init: tuple[Obj, ...], total: str) -> None:
-    """A pod's containers and sidecars count together; an init container counts alone, if it needs more."""
-    found = pod(container("a", {"cpu": "1"}), container("b", {"cpu": "2"}), init=init)
+def test_pod_bounds(init: tuple[Obj, ...], total: str) -> None:
+    """Containers and sidecars of a pod count together, an init container alone; the larger amount is checked."""
+    pod = make_pod(container("a", {"cpu": "1"}), container("b", {"cpu": "2"}), init=init)
     text = f"minimum cpu usage per Pod is 10, but request is {total}"
-    assert refusal(found, context({"type": "Pod", "min": {"cpu": "10"}})) == text
+    assert refusal(pod, context({"type": "Pod", "min": {"cpu": "10"}})) == text
 
 
 @pytest.mark.parametrize(("on", "total"), [(False, "1"), (True, "4")])
-def test_pods_that_state_what_they_need(on: bool, total: str) -> None:
-    """With PodLevelResources cpu and memory of the whole pod count instead of its containers'."""
-    found = pod(container("a", {"cpu": "1"}))
-    found["spec"]["resources"] = {"requests": {"cpu": "4"}}
+def test_pod_level_resources_count_instead_of_containers(on: bool, total: str) -> None:
+    """With PodLevelResources the cpu and memory of the pod count instead of those of its containers."""
+    pod = make_pod(container("a", {"cpu": "1"}))
+    pod["spec"]["resources"] = {"requests": {"cpu": "4"}}
     ctx = context({"type": "Pod", "min": {"cpu": "10"}})
     ctx.gates = Gates.of(NEWEST, {"PodLevelResources": on})
-    assert refusal(found, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
+    assert refusal(pod, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
 
 
 @pytest.mark.parametrize(
@@ -153,17 +153,17 @@ def test_pods_that_state_what_they_need(on: bool, total: str) -> None:
         ({"min": {"storage": "1Gi"}, "max": {"storage": "1Gi"}}, ""),
     ],
 )
-def test_bounds_of_volume_claims(bounds: Obj, text: str) -> None:
-    """Of a volume claim the requests have bounds."""
+def test_volume_claim_bounds(bounds: Obj, text: str) -> None:
+    """The requests of a volume claim must respect the minimum and the maximum."""
     claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     ctx = context({"type": "PersistentVolumeClaim", **bounds})
     assert refusal(claim, ctx, limit_ranger.check_claim) == text
 
 
-def test_claims_that_go_are_let_be() -> None:
-    """An update of a claim that is being deleted is not held to bounds."""
+def test_claim_under_deletion_is_not_checked() -> None:
+    """An update of a claim that is being deleted is not checked."""
     claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     ctx = context({"type": "PersistentVolumeClaim", "max": {"storage": "1"}})
-    going = {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    deleting = {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
     assert refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, claim, ctx))
-    assert not refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, going, ctx))
+    assert not refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, deleting, ctx))

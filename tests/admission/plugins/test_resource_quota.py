@@ -1,4 +1,4 @@
-"""ResourceQuota: what objects are charged for, and what quotas refuse."""
+"""The ResourceQuota plugin: what objects are charged for, and what quotas refuse."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Obj = dict[str, Any]
 CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
 
 
-def quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> Obj:
-    """A quota of which nothing is used unless it says so."""
+def make_quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any) -> Obj:
+    """Return a quota with a status; nothing of it is used by default."""
     status = {"hard": hard, "used": dict.fromkeys(hard, "0") if used is None else used}
     return {"metadata": {"name": name}, "spec": {"hard": hard, **spec}, "status": status}
 
@@ -30,8 +30,8 @@ def request(resource: str, obj: Obj, old: Obj | None = None) -> Request:
     return Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, CTX)
 
 
-def asked(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
-    """What the quotas say is used then, by name; or why they refuse."""
+def charged(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
+    """Return the usage that quotas have after a request, by name, or the reason why they refuse it."""
     try:
         return charges(quotas, request(resource, obj, old))
     except StatusError as error:
@@ -39,8 +39,8 @@ def asked(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
 
 
 def pod(*containers: Obj, qos: str = "Burstable", **spec: Any) -> Obj:
-    listed = [{"name": f"c{i}", "resources": resources} for i, resources in enumerate(containers)]
-    return {"spec": {"containers": listed, **spec}, "status": {"qosClass": qos}}
+    items = [{"name": f"c{i}", "resources": resources} for i, resources in enumerate(containers)]
+    return {"spec": {"containers": items, **spec}, "status": {"qosClass": qos}}
 
 
 ONE = {"requests": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "2"}, "limits": {"cpu": "2"}}
@@ -91,56 +91,56 @@ DEVICES = {
         ),
     ],
 )
-def test_what_objects_use(resource: str, obj: Obj, used: Obj) -> None:
+def test_usage_of_kind(resource: str, obj: Obj, used: Obj) -> None:
     """Each kind is counted by its own resources."""
     hard = dict.fromkeys(used, "100Gi")
-    assert asked(resource, obj, quota(hard)) == {"q": dict(sorted(used.items()))}
+    assert charged(resource, obj, make_quota(hard)) == {"q": dict(sorted(used.items()))}
 
 
-def test_what_nobody_counts() -> None:
-    """Events are in no quota; nor is what a quota has no resource for."""
+def test_uncounted_kind_is_not_charged() -> None:
+    """Events are never counted, and an object is not charged by a quota without a resource for it."""
     assert usage_of("", "events") is None
-    assert asked("secrets", {}, quota({"configmaps": "0"})) == {}
+    assert charged("secrets", {}, make_quota({"configmaps": "0"})) == {}
 
 
 @pytest.mark.parametrize(
-    ("found", "text"),
+    ("quota", "text"),
     [
         (
-            quota({"configmaps": "2"}, {"configmaps": "2"}),
+            make_quota({"configmaps": "2"}, {"configmaps": "2"}),
             "exceeded quota: q, requested: configmaps=1, used: configmaps=2, limited: configmaps=2",
         ),
         (
-            quota({"configmaps": "2", "count/configmaps": "2"}, {"configmaps": "0"}),
+            make_quota({"configmaps": "2", "count/configmaps": "2"}, {"configmaps": "0"}),
             "status unknown for quota: q, resources: configmaps,count/configmaps",
         ),
     ],
 )
-def test_refusals(found: Obj, text: str) -> None:
-    """A quota refuses what does not fit, and everything while nobody has counted what is used."""
-    assert asked("configmaps", {}, found) == text
+def test_quota_refuses_object(quota: Obj, text: str) -> None:
+    """A quota refuses what exceeds it, and everything as long as its usage is not known."""
+    assert charged("configmaps", {}, quota) == text
 
 
-def test_all_that_is_exceeded_is_told() -> None:
-    """Each resource with the amounts that were asked for, used and allowed; those that fit are not shown."""
+def test_all_exceeded_resources_are_reported() -> None:
+    """The error lists each exceeded resource as requested, used and limited, and no others."""
     hard = {"cpu": "1500m", "requests.memory": "1Gi", "pods": "9"}
-    found = quota(hard, {"cpu": "1", "requests.memory": "512Mi", "pods": "0"})
-    assert asked("pods", pod(ONE), found) == (
+    quota = make_quota(hard, {"cpu": "1", "requests.memory": "512Mi", "pods": "0"})
+    assert charged("pods", pod(ONE), quota) == (
         "exceeded quota: q, requested: cpu=1,requests.memory=1Gi, used: cpu=1,requests.memory=512Mi, "
         "limited: cpu=1500m,requests.memory=1Gi"
     )
 
 
-def test_a_status_that_says_nothing_limits_nothing() -> None:
-    """Without a controller a quota's status is empty."""
-    assert asked("pods", pod(ONE), {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}, "status": {}}) == {}
+def test_quota_without_status_limits_nothing() -> None:
+    """A quota with an empty status, as there is without a controller, limits nothing."""
+    assert charged("pods", pod(ONE), {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}, "status": {}}) == {}
 
 
-def test_containers_have_to_ask() -> None:
-    """Each container has to state cpu and memory where a quota has them; nothing else is needed."""
-    found = quota({"limits.memory": "9Gi", "cpu": "9", "requests.ephemeral-storage": "9Gi"})
+def test_containers_must_state_limited_resources() -> None:
+    """Each container must state the cpu and memory that a quota limits; other resources may be missing."""
+    quota = make_quota({"limits.memory": "9Gi", "cpu": "9", "requests.ephemeral-storage": "9Gi"})
     text = "failed quota: q: must specify cpu for: c1; limits.memory for: c0,c1"
-    assert asked("pods", pod(ONE, {}), found) == text
+    assert charged("pods", pod(ONE, {}), quota) == text
 
 
 @pytest.mark.parametrize(
@@ -162,67 +162,67 @@ def test_containers_have_to_ask() -> None:
         ({"selector": ("DoesNotExist", [])}, pod({}), True),
     ],
 )
-def test_scopes(spec: Obj, obj: Obj, counted: bool) -> None:
+def test_pod_is_counted_if_in_all_scopes(spec: Obj, obj: Obj, counted: bool) -> None:
     """A quota with scopes counts the pods that are in all of them."""
     if "selector" in spec:
         operator, values = spec["selector"]
         term = {"scopeName": "PriorityClass", "operator": operator, "values": values}
         spec = {"scopeSelector": {"matchExpressions": [term]}}
-    assert asked("pods", obj, quota({"pods": "5"}, **spec)) == ({"q": {"pods": "1"}} if counted else {})
+    assert charged("pods", obj, make_quota({"pods": "5"}, **spec)) == ({"q": {"pods": "1"}} if counted else {})
 
 
 @pytest.mark.parametrize("term", [{"namespaces": ["x"]}, {"namespaceSelector": {}}])
-def test_pods_that_look_at_other_namespaces(term: Obj) -> None:
-    """CrossNamespacePodAffinity is a scope of its own."""
+def test_cross_namespace_affinity_scope(term: Obj) -> None:
+    """Pods with affinity to other namespaces are in the scope CrossNamespacePodAffinity."""
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "k", **term}]}}
-    found = quota({"pods": "5"}, scopes=["CrossNamespacePodAffinity"])
-    assert asked("pods", pod({}, affinity=affinity), found) == {"q": {"pods": "1"}}
+    quota = make_quota({"pods": "5"}, scopes=["CrossNamespacePodAffinity"])
+    assert charged("pods", pod({}, affinity=affinity), quota) == {"q": {"pods": "1"}}
 
 
-def test_scopes_that_make_no_sense() -> None:
-    """A class that cannot be one is found out when a pod comes, whatever the quota limits; nothing else minds."""
+def test_invalid_scope_selector_is_an_internal_error() -> None:
+    """An invalid class in a scope selector fails every pod with 500, and no other objects."""
     term = {"scopeName": "PriorityClass", "operator": "In", "values": ["high", "a b"]}
-    found = quota({}, scopeSelector={"matchExpressions": [term]})
+    quota = make_quota({}, scopeSelector={"matchExpressions": [term]})
     with pytest.raises(StatusError) as error:
-        charges([found], request("pods", pod({})))
+        charges([quota], request("pods", pod({})))
     assert error.value.code == 500
     assert error.value.message.startswith(
         "error matching scopes of quota q, err: error on matching scope {PriorityClass In [high a b]}: failed to parse "
         'and convert selector: values[1][PriorityClass]: Invalid value: "a b": a valid label must be'
     )
-    assert asked("configmaps", {}, found) == {}
+    assert charged("configmaps", {}, quota) == {}
 
 
-def test_only_pods_are_in_scopes() -> None:
-    """A quota with scopes counts nothing else."""
-    assert asked("configmaps", {}, quota({"configmaps": "0"}, scopes=["NotTerminating"])) == {}
+def test_scoped_quota_counts_only_pods() -> None:
+    """A quota with scopes counts no objects but pods."""
+    assert charged("configmaps", {}, make_quota({"configmaps": "0"}, scopes=["NotTerminating"])) == {}
 
 
-def test_updates_are_charged_for_what_is_more() -> None:
-    """What grows is charged for the difference, what shrinks gets nothing back."""
+def test_update_is_charged_for_the_increase() -> None:
+    """An update is charged for what it adds, and gets nothing back for what it removes."""
     small, large = ({"spec": {"type": "NodePort", "ports": [{}] * ports}} for ports in (1, 3))
-    found = quota({"services.nodeports": "2", "services": "1"}, {"services.nodeports": "1", "services": "1"})
-    assert asked("services", large, found, old=small) == (
+    quota = make_quota({"services.nodeports": "2", "services": "1"}, {"services.nodeports": "1", "services": "1"})
+    assert charged("services", large, quota, old=small) == (
         "exceeded quota: q, requested: services.nodeports=2, used: services.nodeports=1, limited: services.nodeports=2"
     )
-    assert asked("services", small, found, old=large) == {}
+    assert charged("services", small, quota, old=large) == {}
 
 
 @pytest.mark.parametrize(
-    ("before", "more", "after"), [("500Mi", "12Mi", "512Mi"), ("500Mi", "1e9", "1524288k"), ("0", "1e9", "1e9")]
+    ("before", "increase", "after"), [("500Mi", "12Mi", "512Mi"), ("500Mi", "1e9", "1524288k"), ("0", "1e9", "1e9")]
 )
-def test_amounts_are_written_as_they_are_read(before: str, more: str, after: str) -> None:
-    """A sum has the suffixes of what was there; what has none in them is written as any other number."""
-    claim = {"spec": {"resources": {"requests": {"storage": more}}}}
-    found = quota({"requests.storage": "9Gi"}, {"requests.storage": before})
-    assert asked("persistentvolumeclaims", claim, found) == {"q": {"requests.storage": after}}
+def test_sum_keeps_suffix_format(before: str, increase: str, after: str) -> None:
+    """A sum has the kind of suffix that the old amount had; zero has none, so the sum takes that of the other."""
+    claim = {"spec": {"resources": {"requests": {"storage": increase}}}}
+    quota = make_quota({"requests.storage": "9Gi"}, {"requests.storage": before})
+    assert charged("persistentvolumeclaims", claim, quota) == {"q": {"requests.storage": after}}
 
 
-def test_every_quota_has_to_agree() -> None:
-    """If one refuses none is charged; those that do not count the object are left alone."""
-    roomy, other = quota({"configmaps": "5"}, name="a"), quota({"secrets": "0"}, name="c")
-    assert asked("configmaps", {}, roomy, quota({"configmaps": "1"}, name="b"), other) == {
+def test_all_quotas_must_accept() -> None:
+    """If one quota refuses an object, none is charged; a quota that does not count it is left unchanged."""
+    roomy, other = make_quota({"configmaps": "5"}, name="a"), make_quota({"secrets": "0"}, name="c")
+    assert charged("configmaps", {}, roomy, make_quota({"configmaps": "1"}, name="b"), other) == {
         "a": {"configmaps": "1"},
         "b": {"configmaps": "1"},
     }
-    assert asked("configmaps", {}, roomy, quota({"configmaps": "0"}, name="b")).startswith("exceeded quota: b,")
+    assert charged("configmaps", {}, roomy, make_quota({"configmaps": "0"}, name="b")).startswith("exceeded quota: b,")

@@ -1,4 +1,4 @@
-"""Which volume claims may grow."""
+"""The PersistentVolumeClaimResize plugin: which claims may grow."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Obj = dict[str, Any]
 
 
 def context(allowed: bool | None) -> Context:
-    """A cluster with one class, "gold"."""
+    """Return the context of a cluster with one storage class, "gold"."""
 
     def lookup(group: str, resource: str, namespace: str, name: str) -> Obj | None:
         return {"allowVolumeExpansion": allowed} if name == "gold" else None
@@ -32,19 +32,19 @@ def claim(class_: str, size: str) -> Obj:
 @pytest.mark.parametrize(
     ("allowed", "class_", "size"), [(True, "gold", "2Gi"), (False, "gold", "1Gi"), (None, "", "1Gi")]
 )
-def test_claims_that_may_change(allowed: bool | None, class_: str, size: str) -> None:
-    """Those that do not grow, and those of a class that allows its volumes to be expanded."""
+def test_claim_may_grow_if_class_allows_expansion(allowed: bool | None, class_: str, size: str) -> None:
+    """A claim may change if it does not grow, or if its class allows volumes to be expanded."""
     volume_claim_resize.check(claim(class_, size), claim(class_, "1Gi"), context(allowed))
 
 
 @pytest.mark.parametrize(("allowed", "class_"), [(False, "gold"), (None, "gold"), (True, ""), (True, "lead")])
-def test_claims_that_may_not_grow(allowed: bool | None, class_: str) -> None:
-    """Those without a class, and those of a class that does not say that they may."""
+def test_claim_cannot_grow_without_expandable_class(allowed: bool | None, class_: str) -> None:
+    """A claim cannot grow without a class, or with one that does not allow its volumes to be expanded."""
     with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
         volume_claim_resize.check(claim(class_, "2Gi"), claim(class_, "1Gi"), context(allowed))
 
 
-def test_another_class() -> None:
-    """A claim that changes its class does not grow."""
+def test_claim_cannot_change_class_and_grow() -> None:
+    """A claim that gets its class in the same update cannot grow."""
     with pytest.raises(StatusError):
         volume_claim_resize.check(claim("gold", "2Gi"), claim("", "1Gi"), context(True))

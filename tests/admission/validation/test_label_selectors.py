@@ -1,4 +1,4 @@
-"""Label selectors of specs."""
+"""Matching of labels by the label selectors of specs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def term(operator: str, *values: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("selector", "labels", "met"),
+    ("selector", "labels", "matches"),
     [
         (None, {}, False),
         ({}, {}, True),
@@ -27,6 +27,6 @@ def term(operator: str, *values: str) -> dict[str, Any]:
         (term("DoesNotExist"), {"a": ""}, False),
     ],
 )
-def test_matches(selector: dict[str, Any] | None, labels: dict[str, str], met: bool) -> None:
-    """No selector matches nothing, an empty one everything."""
-    assert label_selectors.matches(selector, labels) is met
+def test_selector_matches_labels(selector: dict[str, Any] | None, labels: dict[str, str], matches: bool) -> None:
+    """No selector matches nothing, and an empty one matches everything."""
+    assert label_selectors.matches(selector, labels) is matches

@@ -1,4 +1,4 @@
-"""Metadata of any kind, on create and on update."""
+"""Validation of metadata, the same for every kind, on create and on update."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ EVENT = {"apiVersion": "v1", "kind": "Event", "name": "e", "uid": "u"}
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
 
 
-def told(errors: list[FieldError]) -> list[str]:
+def texts(errors: list[FieldError]) -> list[str]:
     return [error.text(V1_32) for error in errors]
 
 
-def created(**fields: Any) -> list[str]:
-    return told(objectmeta.validate({**STORED, **fields}, namespaced=True))
+def create_errors(**fields: Any) -> list[str]:
+    return texts(objectmeta.validate({**STORED, **fields}, namespaced=True))
 
 
 @pytest.mark.parametrize(
@@ -63,20 +63,20 @@ def created(**fields: Any) -> list[str]:
         ),
     ],
 )
-def test_create(fields: dict[str, Any], error: str) -> None:
-    assert created(**fields)[0].startswith(error)
+def test_invalid_metadata_is_refused_on_create(fields: dict[str, Any], error: str) -> None:
+    assert create_errors(**fields)[0].startswith(error)
 
 
-def test_what_is_accepted() -> None:
-    """Keys of annotations in any case, the same finalizer and owner twice, everything that is empty."""
-    assert created(annotations={"Example.COM/Key": "é"}, finalizers=["a/b", "a/b"], labels={"a": ""}) == []
+def test_unusual_metadata_is_accepted() -> None:
+    """Annotation keys in upper case, repeated finalizers and owners, and empty values are valid."""
+    assert create_errors(annotations={"Example.COM/Key": "é"}, finalizers=["a/b", "a/b"], labels={"a": ""}) == []
     owner = {**OWNER, "controller": False}
-    assert created(ownerReferences=[owner, owner], managedFields=[{"operation": "Update"}]) == []
+    assert create_errors(ownerReferences=[owner, owner], managedFields=[{"operation": "Update"}]) == []
 
 
-def test_cluster_scoped_objects_have_no_namespace() -> None:
+def test_cluster_scoped_object_has_no_namespace() -> None:
     errors = objectmeta.validate(STORED, namespaced=False)
-    assert told(errors) == ["metadata.namespace: Forbidden: not allowed on this type"]
+    assert texts(errors) == ["metadata.namespace: Forbidden: not allowed on this type"]
 
 
 @pytest.mark.parametrize(
@@ -96,37 +96,37 @@ def test_cluster_scoped_objects_have_no_namespace() -> None:
         ({"labels": {"a": "-"}}, 'metadata.labels: Invalid value: "-"'),
     ],
 )
-def test_update(fields: dict[str, Any], error: str) -> None:
-    assert told(objectmeta.validate_update({**STORED, **fields}, STORED))[0].startswith(error)
+def test_invalid_metadata_is_refused_on_update(fields: dict[str, Any], error: str) -> None:
+    assert texts(objectmeta.validate_update({**STORED, **fields}, STORED))[0].startswith(error)
 
 
-def test_finalizers_are_not_added_while_an_object_is_being_deleted() -> None:
+def test_finalizer_cannot_be_added_during_deletion() -> None:
     old = {**STORED, "deletionTimestamp": "2026-01-02T03:04:05Z", "finalizers": ["a/b", "a/c"]}
     new = {**old, "finalizers": ["a/b", "a/z", "a/d"]}
-    assert told(objectmeta.validate_update(new, old)) == [
+    assert texts(objectmeta.validate_update(new, old)) == [
         "metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, "
         'found new finalizers []string{"a/d", "a/z"}'
     ]
 
 
 @pytest.mark.parametrize(("release", "text"), [(V1_31, "must have at most"), (V1_32, "may not be more than")])
-def test_lengths_are_worded_by_release(release: Version, text: str) -> None:
+def test_length_message_depends_on_release(release: Version, text: str) -> None:
     errors = objectmeta.annotation_errors({"a": "x" * 2**18}, objectmeta.METADATA)
     assert [error.text(release) for error in errors] == [f"metadata: Too long: {text} 262144 bytes"]
 
 
-def test_finalizers_without_a_domain_are_standard_ones() -> None:
+def test_finalizer_without_domain_is_a_standard_one() -> None:
     names = ["kubernetes", "orphan", "foregroundDeletion", "a/b", "mine"]
-    assert told(objectmeta.finalizer_names({"finalizers": names})) == [
+    assert texts(objectmeta.finalizer_names({"finalizers": names})) == [
         'metadata.finalizers[4]: Invalid value: "mine": '
         "name is neither a standard finalizer name nor is it fully qualified"
     ]
 
 
-def test_templates_have_labels_and_annotations_only() -> None:
+def test_template_has_labels_and_annotations_only() -> None:
     fields = {"labels": {"a": "b"}, "uid": "u", "deletionGracePeriodSeconds": 0, "creationTimestamp": None}
     path = objectmeta.METADATA
-    assert told(objectmeta.validate_template(fields, path)) == [
+    assert texts(objectmeta.validate_template(fields, path)) == [
         "metadata.uID: Forbidden: cannot be set",
         "metadata.deletionGracePeriodSeconds: Forbidden: cannot be set",
     ]

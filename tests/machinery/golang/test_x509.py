@@ -1,4 +1,4 @@
-"""Certificate requests and certificates, in PEM and DER, as Go reads them."""
+"""Certificate requests and certificates in PEM and DER, read as Go reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from understudy.machinery.golang.x509 import pem, x509
 
-# Who asks: CN=bob, with a key on P-256.
+# A request of CN=bob with a key on P-256.
 REQUEST = base64.b64decode(
     "MIHIMHACAQAwDjEMMAoGA1UEAwwDYm9iMFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAERgsHdbMV98txWl7Mm9niu7JRYPoEqhyis/BO0gOYfV"
     "K9YVtxS123PTKFlwhIylMKxxi2mYI6C8kvLCxbvlHSK6AAMAoGCCqGSM49BAMCA0gAMEUCIQC3WObAU5tqhmndKUrbqq8aQKvDNUjf+2dPc8oN"
@@ -29,7 +29,7 @@ SUBJECT = Name([NameAttribute(NameOID.COMMON_NAME, "bob"), NameAttribute(NameOID
 
 
 def certificate() -> bytes:
-    """A certificate that signs itself, in DER."""
+    """Return a certificate signed by itself, in DER."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     builder = CertificateBuilder(SUBJECT, SUBJECT, key.public_key(), 1, now, now + timedelta(days=1))
     return builder.sign(key, SHA256()).public_bytes(Encoding.DER)
@@ -40,7 +40,7 @@ def block(data: bytes, kind: bytes = b"CERTIFICATE REQUEST", head: bytes = b"") 
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "blocks"),
     [
         (b"", []),
         (b"junk", []),
@@ -60,9 +60,9 @@ def block(data: bytes, kind: bytes = b"CERTIFICATE REQUEST", head: bytes = b"") 
         (b"-----BEGIN X-----\n" + block(b"x"), [("CERTIFICATE REQUEST", False, b"x")]),
     ],
 )
-def test_blocks(text: bytes, found: list[tuple[str, bool, bytes]]) -> None:
-    """Blocks stand on lines of their own; what is around them, or broken, is skipped."""
-    assert list(pem.blocks(text)) == found
+def test_pem_blocks(text: bytes, blocks: list[tuple[str, bool, bytes]]) -> None:
+    """A PEM block begins and ends on lines of its own; text around blocks and broken blocks are skipped."""
+    assert list(pem.blocks(text)) == blocks
 
 
 _PARAMETERS = (
@@ -88,8 +88,8 @@ _PARAMETERS = (
         (REQUEST + b"x", "asn1: syntax error: trailing data"),
     ],
 )
-def test_unreadable_requests(data: bytes, text: str) -> None:
-    """Go's encoding/asn1 says what it expected."""
+def test_invalid_request_gets_go_error(data: bytes, text: str) -> None:
+    """The error of an invalid request is that of Go's encoding/asn1."""
     with pytest.raises(ValueError, match=f"^{re.escape(text)}$"):
         x509.parse_request(data)
 
@@ -103,8 +103,8 @@ def test_unreadable_requests(data: bytes, text: str) -> None:
     ],
     ids=["RSA", "P384", "Ed25519"],
 )
-def test_keys(generate: Callable[[], CertificateIssuerPrivateKeyTypes]) -> None:
-    """Requests are read, and their signatures checked, with the keys that Go knows."""
+def test_request_with_key_type_is_verified(generate: Callable[[], CertificateIssuerPrivateKeyTypes]) -> None:
+    """Requests with all key types that Go knows are read, and their signatures verified."""
     key = generate()
     digest = None if isinstance(key, ed25519.Ed25519PrivateKey) else SHA256()
     request = CertificateSigningRequestBuilder(SUBJECT).sign(key, digest)
@@ -113,8 +113,8 @@ def test_keys(generate: Callable[[], CertificateIssuerPrivateKeyTypes]) -> None:
     assert parsed.organizations == ["staff"]
 
 
-def test_signature() -> None:
-    """A request that was changed after it was signed is refused."""
+def test_changed_request_fails_verification() -> None:
+    """A request that was changed after it was signed fails verification."""
     x509.check_signature(x509.parse_request(REQUEST))
     parsed = x509.parse_request(REQUEST.replace(b"bob", b"eve"))
     with pytest.raises(ValueError, match="x509: ECDSA verification failure"):
@@ -122,7 +122,7 @@ def test_signature() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "reason"),
     [
         (b"", "unable to parse bytes as PEM block"),
         (block(b"x"), "unable to parse bytes as PEM block"),
@@ -130,19 +130,19 @@ def test_signature() -> None:
         (block(b"\x30\x00", b"CERTIFICATE"), "failed to parse certificate: x509: malformed tbs certificate"),
     ],
 )
-def test_authorities(text: bytes, why: str) -> None:
-    """What is no certificate is told, the last reason if there are several."""
-    assert x509.ca_bundle_error(text) == why
+def test_ca_bundle_error(text: bytes, reason: str) -> None:
+    """The error of a CA bundle without a valid certificate is that of its last block."""
+    assert x509.ca_bundle_error(text) == reason
 
 
-def test_one_certificate_is_enough() -> None:
-    """Whatever else stands in the text."""
+def test_ca_bundle_needs_one_valid_certificate() -> None:
+    """A CA bundle is valid if one certificate in it is."""
     good, bad = block(certificate(), b"CERTIFICATE"), block(b"x", b"CERTIFICATE")
     assert [x509.ca_bundle_error(text) for text in (good, good + bad, bad + good)] == [""] * 3
 
 
-def test_certificates_in_a_row() -> None:
-    """They are counted, and have to end where the data does."""
+def test_parse_certificates_counts() -> None:
+    """Certificates in DER are counted, and the last one must end where the data does."""
     whole = certificate()
     assert [x509.parse_certificates(whole * times) for times in (0, 1, 2)] == [0, 1, 2]
     with pytest.raises(ValueError, match="x509: malformed certificate"):

@@ -1,4 +1,4 @@
-"""Names: what passes, and what is said of what does not."""
+"""Validation of names: labels, subdomains, qualified names, path segments."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ QUALIFIED = (
         ("é" * 32, ["must be no more than 63 characters", LABEL]),  # 64 bytes
     ],
 )
-def test_labels(value: str, texts: list[str]) -> None:
+def test_dns_label(value: str, texts: list[str]) -> None:
     assert names.dns_label_texts(value) == texts
 
 
@@ -51,7 +51,7 @@ def test_labels(value: str, texts: list[str]) -> None:
         ("a" * 254, ["must be no more than 253 characters"]),
     ],
 )
-def test_subdomains(value: str, texts: list[str]) -> None:
+def test_dns_subdomain(value: str, texts: list[str]) -> None:
     assert names.dns_subdomain_texts(value) == texts
 
 
@@ -72,7 +72,7 @@ def test_subdomains(value: str, texts: list[str]) -> None:
         ),
     ],
 )
-def test_qualified_names(value: str, texts: list[str]) -> None:
+def test_qualified_name(value: str, texts: list[str]) -> None:
     assert names.qualified_name_texts(value) == texts
 
 
@@ -87,8 +87,8 @@ def test_qualified_names(value: str, texts: list[str]) -> None:
         ("A-", True, True),
     ],
 )
-def test_a_generate_name_may_end_in_a_dash(name: str, prefix: bool, valid: bool) -> None:
-    """The dash and the letter before it are taken for the letters that come: the rest has to be a good beginning."""
+def test_generate_name_may_end_with_dash(name: str, prefix: bool, valid: bool) -> None:
+    """A generateName may end with a dash: what comes before the last letter and the dash must be valid."""
     assert (names.subdomain_name(name, prefix) == []) is valid
 
 
@@ -101,10 +101,10 @@ def test_a_generate_name_may_end_in_a_dash(name: str, prefix: bool, valid: bool)
         ("A:b", False, []),
     ],
 )
-def test_path_segments(name: str, prefix: bool, texts: list[str]) -> None:
+def test_path_segment_name(name: str, prefix: bool, texts: list[str]) -> None:
     assert names.path_segment_name(name, prefix) == texts
 
 
-def test_lower_case_is_made_letter_by_letter() -> None:
-    """As Go does it: Python makes two characters of a dotted capital I."""
+def test_go_lower_maps_single_characters() -> None:
+    """Go maps each character to one; Python would make two characters of a dotted capital I."""
     assert names.go_lower("GPU.\u0130O") == "gpu.io"

@@ -1,4 +1,4 @@
-"""PodSecurity at work: what is refused, what is warned of."""
+"""The PodSecurity plugin: which pods it refuses, and which get warnings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DETAIL = 'privileged (container "a" must not set securityContext.privileged=true
 
 
 def context(pods: tuple[Obj, ...] = (), **modes: str) -> Context:
-    """A namespace with labels and pods."""
+    """Return the context of a namespace with labels and pods."""
     namespace = {"metadata": {"name": "n", "labels": labels(**modes)}}
     return Context(
         NEWEST,
@@ -38,8 +38,8 @@ def pod(name: str = "p", image: str = "i", privileged: bool = True) -> Obj:
     return {"metadata": {"name": name, "namespace": "n"}, "spec": {"containers": [container]}}
 
 
-def test_a_pod_is_refused() -> None:
-    """By the level that is enforced; then nothing is warned of."""
+def test_pod_that_violates_the_enforced_level_is_refused() -> None:
+    """A pod that the enforced level refuses gets no warnings of other levels."""
     ctx = context(enforce="baseline", warn="restricted")
     with pytest.raises(StatusError) as refused:
         enforcement.check_pod(pod(), ctx)
@@ -55,32 +55,32 @@ def test_a_pod_is_refused() -> None:
         ({"warn": "baseline"}, [f'would violate PodSecurity "baseline:latest": {DETAIL}']),
     ],
 )
-def test_a_pod_is_warned_of(modes: dict[str, str], warnings: list[str]) -> None:
-    """By the level that is warned of; auditors are told nothing here."""
+def test_pod_that_violates_the_warned_level_gets_a_warning(modes: dict[str, str], warnings: list[str]) -> None:
+    """A violation of the level to warn of is a warning; one of the level to audit is not shown to the client."""
     ctx = context(**modes)
     enforcement.check_pod(pod(), ctx)
     assert ctx.warnings == warnings
 
 
-def test_updates_that_matter() -> None:
-    """A stored pod is checked again when an image changes or a container is added."""
+def test_pod_update_is_checked_if_images_or_containers_change() -> None:
+    """An update of a pod is checked if an image changes or a container is added, and not otherwise."""
     ctx = context(warn="baseline")
     enforcement.check_pod_update(pod(), pod(), ctx)
     assert not ctx.warnings
     enforcement.check_pod_update(pod(image="j"), pod(), ctx)
     assert ctx.warnings
-    more = pod()
-    more["spec"]["ephemeralContainers"] = [{"name": "e", "image": "i"}]
-    again = context(warn="baseline")
-    enforcement.check_pod_update(more, pod(), again)
-    assert again.warnings
+    with_ephemeral_container = pod()
+    with_ephemeral_container["spec"]["ephemeralContainers"] = [{"name": "e", "image": "i"}]
+    second_context = context(warn="baseline")
+    enforcement.check_pod_update(with_ephemeral_container, pod(), second_context)
+    assert second_context.warnings
 
 
 @pytest.mark.parametrize(
     ("subresource", "template", "warned"), [("", pod(), True), ("scale", pod(), False), ("", None, False)]
 )
-def test_templates_are_warned_of(subresource: str, template: Obj | None, warned: bool) -> None:
-    """What makes pods is never refused; its scale says nothing about them."""
+def test_pod_template_gets_warnings_only(subresource: str, template: Obj | None, warned: bool) -> None:
+    """An object with a pod template is never refused, and its scale subresource gets no warnings."""
     ctx = context(enforce="baseline")
     ctx.subresource = subresource
     rules = enforcement.of_template("spec", "template")
@@ -96,8 +96,8 @@ def namespace(**modes: str) -> Obj:
     return {"metadata": {"name": "n", "labels": labels(**modes)}}
 
 
-def test_labels_are_checked() -> None:
-    """On create always, on update if they changed."""
+def test_invalid_namespace_labels_are_refused() -> None:
+    """Invalid labels of a namespace are refused on create, and on update if they changed."""
     text = f'metadata.labels[{PREFIX}warn]: Invalid value: "x": must be one of privileged, baseline, restricted'
     for refuse in (
         lambda: enforcement.check_namespace(namespace(warn="x"), context()),
@@ -106,9 +106,9 @@ def test_labels_are_checked() -> None:
         with pytest.raises(StatusError) as refused:
             refuse()
         assert (refused.value.code, refused.value.message) == (422, f'Namespace "n" is invalid: {text}')
-    same = namespace(warn="x") | {"spec": {}}
-    same["metadata"]["labels"]["other"] = "y"
-    enforcement.check_namespace_update(same, namespace(warn="x"), context())
+    unchanged_labels = namespace(warn="x") | {"spec": {}}
+    unchanged_labels["metadata"]["labels"]["other"] = "y"
+    enforcement.check_namespace_update(unchanged_labels, namespace(warn="x"), context())
 
 
 @pytest.mark.parametrize(
@@ -123,18 +123,18 @@ def test_labels_are_checked() -> None:
         ((pod("b"), pod("a"), pod("c")), {}, {"enforce": "baseline"}, ["a (and 2 other pods): privileged"]),
     ],
 )
-def test_namespaces_are_told_of_their_pods(
+def test_stricter_namespace_level_warns_of_existing_pods(
     pods: tuple[Obj, ...], before: dict[str, str], after: dict[str, str], warnings: list[str]
 ) -> None:
-    """Which pods a level that is stricter than before would refuse, those with the same violations together."""
+    """A stricter level warns of the existing pods that violate it, in one line for pods with the same violations."""
     ctx = context(pods)
     enforcement.check_namespace_update(namespace(**after), namespace(**before), ctx)
     head = 'existing pods in namespace "n" violate the new PodSecurity enforce level "baseline:latest"'
     assert ctx.warnings == ([head, *warnings] if warnings else [])
 
 
-def test_many_pods() -> None:
-    """Not more than three thousand are looked at."""
+def test_at_most_3000_existing_pods_are_checked() -> None:
+    """Only the first 3000 pods of a namespace are checked against a new level, and the warning says so."""
     ctx = context((pod(privileged=False),) * (enforcement.MOST + 1))
     enforcement.check_namespace_update(namespace(enforce="baseline"), namespace(), ctx)
     assert ctx.warnings == ["new PodSecurity enforce level only checked against the first 3000 of 3001 existing pods"]

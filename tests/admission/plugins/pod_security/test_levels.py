@@ -1,4 +1,4 @@
-"""PodSecurity: the labels of namespaces."""
+"""The labels of namespaces that PodSecurity reads."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def labelled(**labels: str) -> dict[str, str]:
         ({"enforce": "privileged", "enforce_version": "1.9"}, ("privileged:latest",) * 3),
     ],
 )
-def test_policies(labels: dict[str, str], modes: tuple[str, ...]) -> None:
-    """What is not labelled is privileged; what is enforced is warned of, unless it says otherwise."""
+def test_labels_set_levels_of_modes(labels: dict[str, str], modes: tuple[str, ...]) -> None:
+    """A mode without a label is privileged, except that warnings follow the enforced level."""
     assert tuple(map(str, policy(labelled(**labels))[0])) == modes
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "why"),
+    ("name", "value", "message"),
     [
         ("enforce", "strict", LEVEL),
         ("audit", "", LEVEL),
@@ -51,8 +51,8 @@ def test_policies(labels: dict[str, str], modes: tuple[str, ...]) -> None:
         ("warn_version", "v1.99999999999999999999", VERSION),
     ],
 )
-def test_labels_that_make_no_sense(name: str, value: str, why: str) -> None:
-    """Each is told with the values that it may have."""
+def test_invalid_label_is_reported_with_allowed_values(name: str, value: str, message: str) -> None:
+    """The error of an invalid label names the values that it may have."""
     label = f"pod-security.kubernetes.io/{name.replace('_', '-')}"
-    wrong = policy(labelled(**{name: value}))[1]
-    assert [error.text(V1_32) for error in wrong] == [f'metadata.labels[{label}]: Invalid value: "{value}": {why}']
+    errors = policy(labelled(**{name: value}))[1]
+    assert [error.text(V1_32) for error in errors] == [f'metadata.labels[{label}]: Invalid value: "{value}": {message}']

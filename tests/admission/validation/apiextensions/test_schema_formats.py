@@ -1,4 +1,4 @@
-"""Formats of texts in the schemas of custom resources."""
+"""Formats of strings in the schemas of custom resources."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
 
 
 @pytest.mark.parametrize(
-    ("name", "good", "bad"),
+    ("name", "valid", "invalid"),
     [
         ("ipv4", ["1.2.3.4"], ["", "::1", "1.2.3"]),
         ("ipv6", ["::1"], ["1.2.3.4"]),
@@ -27,6 +27,6 @@ UUID = "123e4567-e89b-42d3-a456-426614174000"
         ("unknown", ["", "x"], []),
     ],
 )
-def test_fits(name: str, good: list[str], bad: list[str]) -> None:
-    """Texts that kube-apiserver takes as defaults of a format, and texts that it does not."""
-    assert [text for text in good + bad if fits(text, name)] == good
+def test_format_accepts_texts(name: str, valid: list[str], invalid: list[str]) -> None:
+    """A format accepts the texts that kube-apiserver takes as defaults of such a field, and no others."""
+    assert [text for text in valid + invalid if fits(text, name)] == valid

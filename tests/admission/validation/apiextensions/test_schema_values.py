@@ -1,4 +1,4 @@
-"""Values against the schemas of custom resources."""
+"""Validation of values against the schemas of custom resources."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.machinery.validation.field import Path
 NOT_POSITIVE = "factor MultipleOf declared for  must be positive:"
 
 
-def wrong(value: Any, schema: Any) -> list[str]:
+def messages(value: Any, schema: Any) -> list[str]:
     return [error.body(NEWEST) for error in validate(value, schema, Path("f"))]
 
 
@@ -32,9 +32,9 @@ def wrong(value: Any, schema: Any) -> list[str]:
         (2.5, -2, f"Invalid value: -2: {NOT_POSITIVE} -2"),
     ],
 )
-def test_multiples(value: float, step: float, text: str) -> None:
-    """Beside an integer the step is one, too: its fraction is cut off. Floats may be off by a trifle."""
-    assert wrong(value, {"type": "number", "multipleOf": step}) == ([text] if text else [])
+def test_multiple_of(value: float, step: float, text: str) -> None:
+    """`multipleOf` of an integer is cut to an integer; floats may differ by a rounding error."""
+    assert messages(value, {"type": "number", "multipleOf": step}) == ([text] if text else [])
 
 
 @pytest.mark.parametrize(
@@ -47,21 +47,21 @@ def test_multiples(value: float, step: float, text: str) -> None:
         (10**20, {"maximum": 1}, "Invalid value: 1e+20:  in body should be less than or equal to 1"),
     ],
 )
-def test_bounds(value: float, schema: Any, text: str) -> None:
-    """As %v prints them; beside an integer without their fractions."""
-    assert wrong(value, schema) == [text]
+def test_bounds_in_messages(value: float, schema: Any, text: str) -> None:
+    """Messages print bounds as Go's %v does, and without fractions if the value is an integer."""
+    assert messages(value, schema) == [text]
 
 
 @pytest.mark.parametrize(("value", "kind"), [(1.5, "number"), (1e22, "number"), (10**20, "number"), ("1", "string")])
-def test_what_is_no_integer(value: Any, kind: str) -> None:
-    """Integers have 64 bits; of other numbers those that are whole and not too large are taken."""
+def test_integer_type(value: Any, kind: str) -> None:
+    """An integer has at most 64 bits; a whole float that is not too large is one, too."""
     text = f' in body must be of type integer: "{kind}"'
-    assert wrong(value, {"type": "integer"}) == [f'Invalid value: "{kind}": {text}']
-    assert wrong(2.0, {"type": "integer"}) == []
+    assert messages(value, {"type": "integer"}) == [f'Invalid value: "{kind}": {text}']
+    assert messages(2.0, {"type": "integer"}) == []
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "printed"),
     [
         ("c", '"c"'),
         (False, "false"),
@@ -70,7 +70,7 @@ def test_what_is_no_integer(value: Any, kind: str) -> None:
         ({"b": {}, "a": True}, 'map[string]interface {}{"a":true, "b":map[string]interface {}{}}'),
     ],
 )
-def test_values_that_are_not_listed(value: Any, shown: str) -> None:
-    """They are shown in Go syntax, those that are allowed in JSON."""
-    texts = wrong(value, {"enum": [[1], "x"]})
-    assert texts == [f'Unsupported value: {shown}: supported values: "[1]", "x"']
+def test_enum_prints_value_in_go_syntax(value: Any, printed: str) -> None:
+    """The message of a value outside of an enum shows it in Go's syntax, and the supported values in JSON."""
+    texts = messages(value, {"enum": [[1], "x"]})
+    assert texts == [f'Unsupported value: {printed}: supported values: "[1]", "x"']

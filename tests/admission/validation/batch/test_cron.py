@@ -1,4 +1,4 @@
-"""Schedules of cron jobs."""
+"""Validation of the schedules of CronJobs."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from understudy.admission.validation.batch import cron
     "schedule",
     ["* * * * *", "*/5 0-6/2 1,15 jan-mar ?", "0 0 * * SUN", "@hourly", "@every 1h30m", "CRON_TZ=UTC 1 2 3 4 5"],
 )
-def test_good(schedule: str) -> None:
-    """Names, ranges, steps, lists and descriptors are understood."""
+def test_valid_schedule_is_accepted(schedule: str) -> None:
+    """Names, ranges, steps, lists, descriptors and time zones are valid."""
     cron.check(schedule)
 
 
@@ -28,8 +28,8 @@ def test_good(schedule: str) -> None:
         ("@often", "unrecognized descriptor: @often"),
     ],
 )
-def test_bad(schedule: str, text: str) -> None:
-    """The text says which part is wrong."""
+def test_invalid_schedule_is_refused(schedule: str, text: str) -> None:
+    """The error names the part of the schedule that is invalid."""
     with pytest.raises(cron.ScheduleError) as raised:
         cron.check(schedule)
     assert str(raised.value) == text

@@ -71,7 +71,7 @@ def metadata(name: str) -> dict[str, Any]:
 
 
 def objects(version: str) -> dict[str, dict[str, Any]]:
-    """By kind, in the form of a version."""
+    """Return one object of each kind, by kind, in the form of a version."""
     memory: Any = "80Gi" if version == "v1alpha3" else {"value": "80Gi"}
     device = {"name": "gpu-0", "basic": {"attributes": ATTRIBUTES, "capacity": {"memory": memory}}}
     specs: dict[str, Any] = {

@@ -1,4 +1,4 @@
-"""Whatever is sent: it is decided on, never a crash; and what was accepted once is accepted as it is."""
+"""Properties of validation: no input makes it crash, and an accepted object is valid as an update of itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ values = st.recursive(
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """(container, key) of everything inside a value."""
+    """Yield (container, key) of everything inside a value."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, inner in list(items):
         yield value, key
@@ -44,7 +44,7 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 @st.composite
 def mangled(draw: st.DrawFn, obj: dict[str, Any]) -> dict[str, Any]:
-    """A valid object after a few changes: something else, nothing, the same again and again."""
+    """Draw a valid object with up to four changes: values replaced, removed, repeated or added."""
     obj = copy.deepcopy(obj)
     for _ in range(draw(st.integers(0, 4))):
         container, key = draw(st.sampled_from(list(places(obj))))
@@ -71,15 +71,17 @@ def examples() -> list[Any]:
 
 
 @pytest.mark.parametrize(("release", "version", "obj"), examples())
-def test_the_examples_are_valid(release: str, version: str, obj: dict[str, Any]) -> None:
+def test_example_is_valid(release: str, version: str, obj: dict[str, Any]) -> None:
     assert list(Validator.of(release, GATES[release]).findings(obj)) == []
 
 
 @pytest.mark.parametrize(("release", "version", "obj"), examples())
 @given(data=st.data())
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_anything_is_decided_on(release: str, version: str, obj: dict[str, Any], data: st.DataObject) -> None:
-    """Validators return errors for mangled objects. What they accept is valid, and the same, as an update of itself."""
+def test_mangled_object_is_validated_without_crash(
+    release: str, version: str, obj: dict[str, Any], data: st.DataObject
+) -> None:
+    """A mangled object gets errors or is valid; a valid one is unchanged and valid as an update of itself."""
     validator = Validator.of(release, GATES[release])
     kind = validator.release.kind("resource.k8s.io", obj["kind"])
     assert kind is not None
@@ -92,7 +94,7 @@ def test_anything_is_decided_on(release: str, version: str, obj: dict[str, Any],
 
 
 def stored(validator: Validator, kind: Kind, version: str, decoded: dict[str, Any]) -> dict[str, Any]:
-    """What creation makes of a decoded object."""
+    """Return the object that the creation of a decoded object stores."""
     ctx = validator.context(version)
     obj = validator.internal(kind, version, decoded, ctx)
     obj["metadata"] |= {"uid": "u", "resourceVersion": "1", "namespace": "default" if kind.namespaced else ""}
@@ -114,8 +116,8 @@ def assert_stays_valid(validator: Validator, kind: Kind, version: str, decoded: 
 @pytest.mark.parametrize(("release", "version"), RELEASES)
 @given(data=st.data())
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-def test_any_status_is_decided_on(release: str, version: str, data: st.DataObject) -> None:
-    """The same for the status of a claim: accepted statuses can be written again."""
+def test_mangled_status_is_validated_without_crash(release: str, version: str, data: st.DataObject) -> None:
+    """A mangled status gets errors or is valid; a valid one is unchanged and valid if it is written again."""
     validator = Validator.of(
         release, GATES[release] | ({"DRAResourceClaimDeviceStatus": True} if release != "1.31" else {})
     )
@@ -135,7 +137,7 @@ def test_any_status_is_decided_on(release: str, version: str, data: st.DataObjec
     strategy.prepare_for_update(new, old, ctx)
     if strategy.validate_update(new, old, ctx):
         return
-    again = copy.deepcopy(new)
-    strategy.prepare_for_update(again, new, ctx)
-    assert again == new
-    assert strategy.validate_update(again, new, ctx) == []
+    repeated = copy.deepcopy(new)
+    strategy.prepare_for_update(repeated, new, ctx)
+    assert repeated == new
+    assert strategy.validate_update(repeated, new, ctx) == []

@@ -1,4 +1,4 @@
-"""What real servers said to new objects of resource.k8s.io: accepted, or refused for these causes."""
+"""Answers of real servers to new objects of resource.k8s.io: accepted, or refused with causes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORDINGS = Path(__file__).parents[2] / "recordings" / "validation"
 PATH = re.compile(r"/apis/resource\.k8s\.io/(?P<version>\w+)/(?:namespaces/(?P<namespace>[^/]+)/)?(?P<resource>\w+)\?")
 POINTER = re.compile(r"0x[0-9a-f]{8,16}")
 
-ON = {
+GATES = {
     "1.31": {},
     "1.31-classic": {"DRAControlPlaneController": True},
     "1.32-defaults": {},
@@ -28,7 +28,7 @@ ON = {
 
 
 def creations(folder: str) -> Iterator[tuple[str, re.Match[str], bytes, Any]]:
-    """(case, path, body, answer) of each POST that got as far as validation."""
+    """Yield (case, path, body, answer) of each recorded POST that reached validation."""
     for file in sorted((RECORDINGS / folder).glob("*.jsonl.xz")):
         with lzma.open(file, "rt", encoding="utf-8") as lines:
             for line in map(json.loads, lines):
@@ -48,27 +48,27 @@ def creations(folder: str) -> Iterator[tuple[str, re.Match[str], bytes, Any]]:
 def causes(answer: Any) -> Counter[tuple[str, str, str]]:
     if answer["status"] == 201:
         return Counter()
-    found = answer["body"]["details"].get("causes", ())
-    return Counter((cause["reason"], cause["field"], cause["message"]) for cause in found)
+    actual = answer["body"]["details"].get("causes", ())
+    return Counter((cause["reason"], cause["field"], cause["message"]) for cause in actual)
 
 
-@pytest.mark.parametrize("folder", ON)
-def test_creations_are_decided_as_recorded(folder: str) -> None:
-    """Every object is accepted or refused as it was, with the same causes, each as often."""
-    validator = Validator.of(folder.partition("-")[0], ON[folder])
-    wrong = []
+@pytest.mark.parametrize("folder", GATES)
+def test_creation_gets_the_recorded_answer(folder: str) -> None:
+    """Every object is accepted or refused as it was recorded, with the same causes, each as often."""
+    validator = Validator.of(folder.partition("-")[0], GATES[folder])
+    differences = []
     for case, path, body, answer in creations(folder):
         kind = validator.release.resource("resource.k8s.io", path["version"], path["resource"])
         assert kind is not None
-        wanted = causes(answer)
-        if any(field in ("fieldManager", "fieldValidation", "dryRun") for _, field, _ in wanted):
+        expected = causes(answer)
+        if any(field in ("fieldManager", "fieldValidation", "dryRun") for _, field, _ in expected):
             continue  # of the query
         obj, _ = decode_json(body, kind.struct(path["version"]))
         obj.setdefault("metadata", {})["namespace"] = path["namespace"] or ""
-        found = Counter(
+        actual = Counter(
             (error.type.reason, error.field, POINTER.sub("<pointer>", error.body(kind.release)))
             for error in validator.errors(kind, path["version"], obj)
         )
-        if found != wanted:
-            wrong.append((case, found - wanted, wanted - found))
-    assert not wrong
+        if actual != expected:
+            differences.append((case, actual - expected, expected - actual))
+    assert not differences

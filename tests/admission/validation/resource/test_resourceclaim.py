@@ -1,4 +1,4 @@
-"""The life of a claim: what its status may become, what feature gates take away, what tables show."""
+"""ResourceClaims: changes of spec and status, fields behind feature gates, and the state column of tables."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ CONTROLLED = {**ALLOCATION, "controller": "ctrl.example.com"}
 Obj = dict[str, Any]
 
 
-class World:
-    """A claim that is written again and again, by the rules of a release with some gates on."""
+class ClaimUnderTest:
+    """A claim that is created and updated with the strategies of a release and some gates."""
 
     def __init__(self, release: Version = V1_32, **gates: bool) -> None:
         self.release = release
@@ -37,9 +37,9 @@ class World:
         self.behavior = resource.behaviors(release)["ResourceClaim"]
         assert self.behavior.status is not None
         self.status_rules = self.behavior.status
-        self.claim: Obj = {}
+        self.obj: Obj = {}
 
-    def decoded(self, spec: Obj, status: Obj | None = None) -> Obj:
+    def decode(self, spec: Obj, status: Obj | None = None) -> Obj:
         obj = {"metadata": metadata("claim"), "spec": spec, "status": status or {}}
         struct = Schemas.of(self.release).kind("resource.k8s.io", VERSIONS[self.release], "ResourceClaim")
         decoded, _ = decode_json(encode(obj), struct)
@@ -48,31 +48,31 @@ class World:
         return decoded
 
     def create(self, **spec: Any) -> None:
-        self.claim = self.decoded({"devices": DEVICES, **spec})
-        self.behavior.strategy.prepare_for_create(self.claim, self.ctx)
-        assert self.behavior.strategy.validate(self.claim, self.ctx) == []
+        self.obj = self.decode({"devices": DEVICES, **spec})
+        self.behavior.strategy.prepare_for_create(self.obj, self.ctx)
+        assert self.behavior.strategy.validate(self.obj, self.ctx) == []
 
-    def _written(self, strategy: Any, new: Obj) -> list[str]:
-        new["metadata"] = copy.deepcopy(self.claim["metadata"])
-        strategy.prepare_for_update(new, self.claim, self.ctx)
-        errors = [error.text(self.ctx.release) for error in strategy.validate_update(new, self.claim, self.ctx)]
+    def _update(self, strategy: Any, new: Obj) -> list[str]:
+        new["metadata"] = copy.deepcopy(self.obj["metadata"])
+        strategy.prepare_for_update(new, self.obj, self.ctx)
+        errors = [error.text(self.ctx.release) for error in strategy.validate_update(new, self.obj, self.ctx)]
         if not errors:
-            self.claim = new
+            self.obj = new
         return errors
 
     def update(self, **spec: Any) -> list[str]:
-        return self._written(self.behavior.strategy, self.decoded({"devices": DEVICES, **spec}))
+        return self._update(self.behavior.strategy, self.decode({"devices": DEVICES, **spec}))
 
-    def report(self, **status: Any) -> list[str]:
-        """A new status; the errors if it is refused."""
-        return self._written(self.status_rules, self.decoded({"devices": {}}, status))
+    def update_status(self, **status: Any) -> list[str]:
+        """Write a new status, and return the errors if it is refused."""
+        return self._update(self.status_rules, self.decode({"devices": {}}, status))
 
     def set_gates(self, **gates: bool) -> None:
         self.ctx.gates.set(gates)
 
     @property
     def status(self) -> Obj:
-        return dict(self.claim["status"])
+        return dict(self.obj["status"])
 
 
 def reserved_for(*consumers: Obj) -> Obj:
@@ -80,66 +80,66 @@ def reserved_for(*consumers: Obj) -> Obj:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_clients_do_not_set_the_status(release: Version) -> None:
-    world = World(release)
-    world.claim = world.decoded({"devices": DEVICES}, {"reservedFor": [POD]})
-    world.behavior.strategy.prepare_for_create(world.claim, world.ctx)
-    assert world.status == {}
+def test_create_drops_status(release: Version) -> None:
+    claim = ClaimUnderTest(release)
+    claim.obj = claim.decode({"devices": DEVICES}, {"reservedFor": [POD]})
+    claim.behavior.strategy.prepare_for_create(claim.obj, claim.ctx)
+    assert claim.status == {}
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_the_spec_cannot_be_changed(release: Version) -> None:
-    """Neither by an update, which says so, nor by a write of the status, which does not."""
-    world = World(release)
-    world.create()
-    errors = world.update(devices={**DEVICES, "constraints": []})
+def test_spec_is_immutable(release: Version) -> None:
+    """An update that changes the spec is refused; a status update ignores the spec that it is sent."""
+    claim = ClaimUnderTest(release)
+    claim.create()
+    errors = claim.update(devices={**DEVICES, "constraints": []})
     assert len(errors) == 1
     assert errors[0].startswith("spec: Invalid value: resource.ResourceClaimSpec{")
     assert errors[0].endswith(": field is immutable")
-    assert world.report() == []
-    assert world.claim["spec"]["devices"]["constraints"]
+    assert claim.update_status() == []
+    assert claim.obj["spec"]["devices"]["constraints"]
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_an_allocation_is_set_once(release: Version) -> None:
-    """It can be taken away and made anew, not changed."""
-    world = World(release)
-    world.create()
-    assert world.report(allocation=ALLOCATION) == []
-    assert world.report(allocation=ALLOCATION) == []
+def test_allocation_is_immutable_once_set(release: Version) -> None:
+    """An allocation can be removed and set again but not changed."""
+    claim = ClaimUnderTest(release)
+    claim.create()
+    assert claim.update_status(allocation=ALLOCATION) == []
+    assert claim.update_status(allocation=ALLOCATION) == []
     changed = {**ALLOCATION, "nodeSelector": None}
-    (error,) = world.report(allocation=changed)
+    (error,) = claim.update_status(allocation=changed)
     assert error.startswith("status.allocation: Invalid value: resource.AllocationResult{")
     assert error.endswith(": field is immutable")
-    assert world.report() == []
-    assert world.report(allocation=changed) == []
+    assert claim.update_status() == []
+    assert claim.update_status(allocation=changed) == []
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_only_what_is_allocated_is_reserved(release: Version) -> None:
-    world = World(release)
-    world.create()
+def test_only_allocated_claim_is_reserved(release: Version) -> None:
+    claim = ClaimUnderTest(release)
+    claim.create()
     forbidden = "status.reservedFor: Forbidden: may not be specified when `allocated` is not set"
-    assert world.report(reservedFor=[POD]) == [forbidden]
-    assert world.report(**reserved_for(POD)) == []
+    assert claim.update_status(reservedFor=[POD]) == [forbidden]
+    assert claim.update_status(**reserved_for(POD)) == []
 
 
 @pytest.mark.parametrize(
-    ("release", "most", "wrong"),
+    ("release", "limit", "message"),
     [(V1_31, 32, "Too long: may not be longer than 32"), (V1_32, 256, "Too many: 257: must have at most 256 items")],
 )
-def test_how_many_may_use_a_claim(release: Version, most: int, wrong: str) -> None:
-    world = World(release)
-    world.create()
-    consumers = [{**POD, "uid": f"u-{i}"} for i in range(most + 1)]
-    assert world.report(**reserved_for(*consumers)) == [f"status.reservedFor: {wrong}"]
-    assert world.report(**reserved_for(*consumers[1:])) == []
+def test_number_of_consumers_is_limited(release: Version, limit: int, message: str) -> None:
+    claim = ClaimUnderTest(release)
+    claim.create()
+    consumers = [{**POD, "uid": f"u-{i}"} for i in range(limit + 1)]
+    assert claim.update_status(**reserved_for(*consumers)) == [f"status.reservedFor: {message}"]
+    assert claim.update_status(**reserved_for(*consumers[1:])) == []
 
 
-def test_consumers_are_known_by_their_uid() -> None:
-    world = World()
-    world.create()
-    assert world.report(**reserved_for(POD, {**OTHER, "uid": "u-1"}, {})) == [
+def test_consumers_are_distinguished_by_uid() -> None:
+    claim = ClaimUnderTest()
+    claim.create()
+    assert claim.update_status(**reserved_for(POD, {**OTHER, "uid": "u-1"}, {})) == [
         "status.reservedFor[2].resource: Required value",
         "status.reservedFor[2].name: Required value",
         "status.reservedFor[2].uid: Required value",
@@ -148,30 +148,32 @@ def test_consumers_are_known_by_their_uid() -> None:
 
 
 @pytest.mark.parametrize("release", VERSIONS)
-def test_a_claim_that_is_being_deleted_gets_no_new_consumers(release: Version) -> None:
-    """Those it has may go. An old uid with a new name is a new consumer."""
-    world = World(release)
-    world.create()
-    assert world.report(**reserved_for(POD, OTHER)) == []
-    world.claim["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+def test_claim_under_deletion_gets_no_new_consumers(release: Version) -> None:
+    """A claim that is being deleted can lose consumers but not get new ones; another name makes a new consumer."""
+    claim = ClaimUnderTest(release)
+    claim.create()
+    assert claim.update_status(**reserved_for(POD, OTHER)) == []
+    claim.obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
-    assert world.report(**reserved_for(POD, {**OTHER, "name": "z"})) == [f"status.reservedFor: Forbidden: {text}"]
-    assert world.report(**reserved_for(OTHER)) == []
+    assert claim.update_status(**reserved_for(POD, {**OTHER, "name": "z"})) == [
+        f"status.reservedFor: Forbidden: {text}"
+    ]
+    assert claim.update_status(**reserved_for(OTHER)) == []
 
 
-def test_drivers_report_on_allocated_devices_only() -> None:
-    """What they reported goes with the device, unasked."""
-    world = World()
-    world.create()
+def test_device_status_needs_allocated_device() -> None:
+    """The status of a device must belong to an allocated one; it is removed together with the allocation."""
+    claim = ClaimUnderTest()
+    claim.create()
     device = STATUS["devices"][0]
     other = {**device, "device": "gpu-9"}
-    assert world.report(allocation=ALLOCATION, devices=[device]) == []
-    assert world.report(allocation=ALLOCATION, devices=[device, other, device]) == [
+    assert claim.update_status(allocation=ALLOCATION, devices=[device]) == []
+    assert claim.update_status(allocation=ALLOCATION, devices=[device, other, device]) == [
         "status.devices[1]: Invalid value: gpu.example.com/node-1/a/gpu-9: must be an allocated device in the claim",
         "status.devices[2].deviceID: Duplicate value: gpu.example.com/node-1/a/gpu-0",
     ]
-    assert world.report(devices=[device]) == []
-    assert world.status == {}
+    assert claim.update_status(devices=[device]) == []
+    assert claim.status == {}
 
 
 @pytest.mark.parametrize(
@@ -183,85 +185,85 @@ def test_drivers_report_on_allocated_devices_only() -> None:
         (["::1%eth0/64", "1.2.3.4/33"], ['"::1%eth0/64"', '"1.2.3.4/33"', 'ips[1]: Duplicate value: ""']),
     ],
 )
-def test_addresses_are_compared_by_what_they_mean(ips: list[str], errors: list[str]) -> None:
-    world = World()
-    world.create()
+def test_equal_addresses_are_duplicates(ips: list[str], errors: list[str]) -> None:
+    claim = ClaimUnderTest()
+    claim.create()
     device = {**STATUS["devices"][0], "networkData": {"ips": ips}}
-    found = world.report(allocation=ALLOCATION, devices=[device])
-    assert len(found) == len(errors)
-    assert all(wanted in error for wanted, error in zip(errors, found, strict=True))
+    reported = claim.update_status(allocation=ALLOCATION, devices=[device])
+    assert len(reported) == len(errors)
+    assert all(expected in error for expected, error in zip(errors, reported, strict=True))
 
 
-def test_deallocation_is_asked_for_once_nobody_uses_the_claim() -> None:
-    """1.31: and it cannot be taken back while the allocation is there."""
-    world = World(V1_31)
-    world.create(controller="ctrl.example.com")
-    assert world.report(deallocationRequested=True) == [
+def test_deallocation_needs_unreserved_claim() -> None:
+    """In 1.31 deallocation can be requested of an allocated claim that nothing uses, and is not taken back before."""
+    claim = ClaimUnderTest(V1_31)
+    claim.create(controller="ctrl.example.com")
+    assert claim.update_status(deallocationRequested=True) == [
         "status: Forbidden: `allocation` must be set when `deallocationRequested` is set"
     ]
-    assert world.report(allocation=CONTROLLED, reservedFor=[POD]) == []
-    asked = {"allocation": CONTROLLED, "deallocationRequested": True}
-    assert world.report(**asked, reservedFor=[POD]) == [
+    assert claim.update_status(allocation=CONTROLLED, reservedFor=[POD]) == []
+    requested = {"allocation": CONTROLLED, "deallocationRequested": True}
+    assert claim.update_status(**requested, reservedFor=[POD]) == [
         "status.deallocationRequested: Forbidden: deallocation cannot be requested while `reservedFor` is set"
     ]
-    assert world.report(**asked) == []
-    assert world.report(allocation=CONTROLLED) == [
+    assert claim.update_status(**requested) == []
+    assert claim.update_status(allocation=CONTROLLED) == [
         "status.deallocationRequested: Forbidden: may not be cleared when `allocation` is set"
     ]
-    assert world.report() == []
+    assert claim.update_status() == []
 
 
-def test_without_its_gate_a_controller_is_dropped() -> None:
-    """1.31: but not from a claim that has one, nor from what it gets."""
-    world = World(V1_31, DRAControlPlaneController=False)
-    world.create(controller="ctrl.example.com")
-    assert "controller" not in world.claim["spec"]
-    assert world.report(allocation=CONTROLLED, deallocationRequested=True) == []
-    assert world.status == {"allocation": world.decoded({}, {"allocation": ALLOCATION})["status"]["allocation"]}
-    world = World(V1_31)
-    world.create(controller="ctrl.example.com")
-    world.set_gates(DRAControlPlaneController=False)
-    assert world.report(allocation=CONTROLLED) == []
-    assert world.status["allocation"]["controller"] == "ctrl.example.com"
-    assert world.report(allocation=CONTROLLED, deallocationRequested=True) == []
-    assert world.status["deallocationRequested"] is True
+def test_controller_is_dropped_if_gate_is_off() -> None:
+    """In 1.31 the controller is dropped without its gate, except from a claim that has one."""
+    claim = ClaimUnderTest(V1_31, DRAControlPlaneController=False)
+    claim.create(controller="ctrl.example.com")
+    assert "controller" not in claim.obj["spec"]
+    assert claim.update_status(allocation=CONTROLLED, deallocationRequested=True) == []
+    assert claim.status == {"allocation": claim.decode({}, {"allocation": ALLOCATION})["status"]["allocation"]}
+    claim = ClaimUnderTest(V1_31)
+    claim.create(controller="ctrl.example.com")
+    claim.set_gates(DRAControlPlaneController=False)
+    assert claim.update_status(allocation=CONTROLLED) == []
+    assert claim.status["allocation"]["controller"] == "ctrl.example.com"
+    assert claim.update_status(allocation=CONTROLLED, deallocationRequested=True) == []
+    assert claim.status["deallocationRequested"] is True
 
 
 ADMIN = {**DEVICES, "requests": [{**DEVICES["requests"][0], "adminAccess": False}, DEVICES["requests"][1]]}  # type: ignore[dict-item]
 
 
-def test_admin_access_is_in_use_wherever_it_stands() -> None:
-    """In the spec, even if false; then results keep it, too. Without the gate a new claim loses it."""
-    world = World(V1_32, DRAAdminAccess=True)
-    world.create(devices=ADMIN)
-    world.set_gates(DRAAdminAccess=False)
+def test_admin_access_in_use_is_kept_if_gate_is_off() -> None:
+    """adminAccess in the spec, even if false, keeps that of results; a new claim loses the field without the gate."""
+    claim = ClaimUnderTest(V1_32, DRAAdminAccess=True)
+    claim.create(devices=ADMIN)
+    claim.set_gates(DRAAdminAccess=False)
     result = {**ALLOCATION["devices"]["results"][0], "adminAccess": True}  # type: ignore[index]
-    assert world.report(allocation={"devices": {"results": [result]}}) == []
-    assert world.status["allocation"]["devices"]["results"][0]["adminAccess"] is True
-    world.create(devices=ADMIN)
-    assert "adminAccess" not in world.claim["spec"]["devices"]["requests"][0]
-    assert world.report(allocation={"devices": {"results": [result]}}) == []
-    assert world.status["allocation"]["devices"]["results"][0]["adminAccess"] is None
+    assert claim.update_status(allocation={"devices": {"results": [result]}}) == []
+    assert claim.status["allocation"]["devices"]["results"][0]["adminAccess"] is True
+    claim.create(devices=ADMIN)
+    assert "adminAccess" not in claim.obj["spec"]["devices"]["requests"][0]
+    assert claim.update_status(allocation={"devices": {"results": [result]}}) == []
+    assert claim.status["allocation"]["devices"]["results"][0]["adminAccess"] is None
 
 
 def test_admin_access_has_no_gate_in_1_31() -> None:
-    world = World(V1_31, DRAControlPlaneController=False)
-    world.create(devices={"requests": [{**ADMIN["requests"][0], "adminAccess": True}]})
-    assert world.claim["spec"]["devices"]["requests"][0]["adminAccess"] is True
+    claim = ClaimUnderTest(V1_31, DRAControlPlaneController=False)
+    claim.create(devices={"requests": [{**ADMIN["requests"][0], "adminAccess": True}]})
+    assert claim.obj["spec"]["devices"]["requests"][0]["adminAccess"] is True
 
 
-def test_device_status_is_kept_while_there_is_any() -> None:
-    """The write after the last entry is gone drops."""
-    world = World()
-    world.create()
+def test_device_status_in_use_is_kept_if_gate_is_off() -> None:
+    """The status of devices is kept as long as the stored claim has any, and dropped by the write after that."""
+    claim = ClaimUnderTest()
+    claim.create()
     devices = STATUS["devices"]
-    assert world.report(allocation=ALLOCATION, devices=devices) == []
-    world.set_gates(DRAResourceClaimDeviceStatus=False)
-    assert world.report(allocation=ALLOCATION, devices=devices) == []
-    assert "devices" in world.status
-    assert world.report(allocation=ALLOCATION) == []
-    assert world.report(allocation=ALLOCATION, devices=[*devices, *devices]) == []
-    assert "devices" not in world.status
+    assert claim.update_status(allocation=ALLOCATION, devices=devices) == []
+    claim.set_gates(DRAResourceClaimDeviceStatus=False)
+    assert claim.update_status(allocation=ALLOCATION, devices=devices) == []
+    assert "devices" in claim.status
+    assert claim.update_status(allocation=ALLOCATION) == []
+    assert claim.update_status(allocation=ALLOCATION, devices=[*devices, *devices]) == []
+    assert "devices" not in claim.status
 
 
 @pytest.mark.parametrize(
@@ -277,7 +279,7 @@ def test_device_status_is_kept_while_there_is_any() -> None:
         (V1_31, {"allocation": {}, "reservedFor": [POD]}, True, "deleted,allocated,reserved"),
     ],
 )
-def test_the_state_column(release: Version, status: Obj, deleted: bool, state: str) -> None:
+def test_state_column(release: Version, status: Obj, deleted: bool, state: str) -> None:
     fields: Obj = {"name": "claim"} | ({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {})
     row = resource.behaviors(release)["ResourceClaim"].table_row
     assert row is not None

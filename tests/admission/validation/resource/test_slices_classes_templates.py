@@ -1,4 +1,4 @@
-"""Slices, classes, templates and scheduling contexts: what may change, what is counted, how versions differ."""
+"""ResourceSlices, DeviceClasses, ResourceClaimTemplates and PodSchedulingContexts: updates, generation, conversion."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Obj = dict[str, Any]
 
 
 def stored(name: str, version: str = "v1beta1", release: str = "1.32", **spec: Any) -> tuple[Kind, Context, Obj]:
-    """An object as it is after its creation."""
+    """Return the kind, the context and an object as it is after its creation."""
     validator = Validator.of(release)
     kind = validator.release.kind("resource.k8s.io", name)
     assert kind is not None
@@ -29,10 +29,10 @@ def stored(name: str, version: str = "v1beta1", release: str = "1.32", **spec: A
     obj["spec"] |= spec
     decoded, _ = decode_json(encode(obj), kind.struct(version))
     ctx = Context(validator.release.version, Gates.of(validator.release.version), version)
-    found = validator.internal(kind, version, decoded, ctx)
-    found["metadata"] |= {"uid": "u", "resourceVersion": "1"} | ({"namespace": "n"} if kind.namespaced else {})
-    kind.behavior.strategy.prepare_for_create(found, ctx)
-    return kind, ctx, found
+    internal = validator.internal(kind, version, decoded, ctx)
+    internal["metadata"] |= {"uid": "u", "resourceVersion": "1"} | ({"namespace": "n"} if kind.namespaced else {})
+    kind.behavior.strategy.prepare_for_create(internal, ctx)
+    return kind, ctx, internal
 
 
 def update(kind: Kind, ctx: Context, old: Obj, **spec: Any) -> tuple[Obj, list[str]]:
@@ -55,7 +55,7 @@ def update(kind: Kind, ctx: Context, old: Obj, **spec: Any) -> tuple[Obj, list[s
         ("devices", [], ""),
     ],
 )
-def test_a_slice_stays_where_it_is(field: str, value: Any, error: str) -> None:
+def test_slice_identity_is_immutable(field: str, value: Any, error: str) -> None:
     spec: Obj = {"nodeSelector": None, "allNodes": True} if field != "nodeName" else {}
     kind, ctx, old = stored("ResourceSlice", **spec)
     _, errors = update(kind, ctx, old, **{field: value})
@@ -83,7 +83,7 @@ def test_a_slice_stays_where_it_is(field: str, value: Any, error: str) -> None:
         ),
     ],
 )
-def test_a_slice_is_for_nodes_named_in_one_way(spec: Obj, error: str) -> None:
+def test_slice_names_its_nodes_in_one_way(spec: Obj, error: str) -> None:
     kind, ctx, slice_ = stored("ResourceSlice", **spec)
     errors = kind.behavior.strategy.validate(slice_, ctx)
     assert errors[0].text(ctx.release).startswith(error)
@@ -96,8 +96,8 @@ def test_a_slice_is_for_nodes_named_in_one_way(spec: Obj, error: str) -> None:
         ("d" * 70 + "/" + "x" * 60, "attributes[" + "d" * 47 + "..." + "x" * 46 + "]"),
     ],
 )
-def test_errors_about_keys_stand_at_the_key(key: str, place: str) -> None:
-    """A long one is shortened in its middle."""
+def test_error_of_attribute_name_has_its_key_in_the_path(key: str, place: str) -> None:
+    """From 1.32 on the path of an error about an attribute's name ends with the name, a long one shortened."""
     device = {"name": "a", "basic": {"attributes": {key: {"int": 1}}}}
     kind, ctx, slice_ = stored("ResourceSlice", devices=[device])
     assert {error.field for error in kind.behavior.strategy.validate(slice_, ctx)} == {f"spec.devices[0].basic.{place}"}
@@ -117,8 +117,8 @@ def test_errors_about_keys_stand_at_the_key(key: str, place: str) -> None:
         ("DeviceClass", {"suitableNodes": {"nodeSelectorTerms": [TERM]}}, 1),
     ],
 )
-def test_changes_of_the_spec_are_counted(name: str, spec: Obj, generation: int) -> None:
-    """What is dropped for its gate is no change of a class."""
+def test_spec_change_increments_generation(name: str, spec: Obj, generation: int) -> None:
+    """A change of the spec increments the generation; a field that its gate drops is no change of a class."""
     release, version = ("1.31", "v1alpha3") if "suitableNodes" in spec else ("1.32", "v1beta1")
     kind, ctx, old = stored(name, version, release)
     new, errors = update(kind, ctx, old, **spec)
@@ -126,7 +126,7 @@ def test_changes_of_the_spec_are_counted(name: str, spec: Obj, generation: int) 
     assert new["metadata"]["generation"] == generation
 
 
-def test_the_same_amount_in_other_words_is_no_change() -> None:
+def test_equal_quantity_does_not_increment_generation() -> None:
     def devices(amount: str) -> list[Obj]:
         return [{"name": "a", "basic": {"capacity": {"memory": {"value": amount}}}}]
 
@@ -135,14 +135,14 @@ def test_the_same_amount_in_other_words_is_no_change() -> None:
     assert update(kind, ctx, old, devices=devices("1Ki"))[0]["metadata"]["generation"] == 2
 
 
-def test_a_class_is_validated_twice_on_update() -> None:
-    """The real server says so in the causes."""
+def test_class_update_reports_errors_twice() -> None:
+    """The real server validates a class twice on update, and shows each error twice."""
     kind, ctx, old = stored("DeviceClass")
     _, errors = update(kind, ctx, old, selectors=[{}])
     assert errors == ["spec.selectors[0].cel: Required value"] * 2
 
 
-def test_a_template_cannot_be_changed() -> None:
+def test_template_spec_is_immutable() -> None:
     kind, ctx, old = stored("ResourceClaimTemplate")
     _, (error,) = update(kind, ctx, old, metadata={"labels": {"a": "c"}})
     assert error.startswith("spec: Invalid value: resource.ResourceClaimTemplateSpec{ObjectMeta:v1.ObjectMeta{")
@@ -150,7 +150,7 @@ def test_a_template_cannot_be_changed() -> None:
     assert "spec.metadata.name: Forbidden: cannot be set" in errors
 
 
-def test_capacities_differ_by_version() -> None:
+def test_capacity_is_converted_between_versions() -> None:
     conversion = resource.behaviors(V1_32)["ResourceSlice"].conversions["v1alpha3"]
     alpha = objects("v1alpha3")["ResourceSlice"]
     internal = conversion.to_internal(alpha)
@@ -171,12 +171,12 @@ def test_capacities_differ_by_version() -> None:
         ),
     ],
 )
-def test_scheduling_contexts(spec: Obj, errors: list[str]) -> None:
-    """1.31: potential nodes are looked at, the selected one is not."""
+def test_scheduling_context_validates_potential_nodes(spec: Obj, errors: list[str]) -> None:
+    """In 1.31 potential nodes are validated, and the selected node is not."""
     obj = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "PodSchedulingContext", "metadata": {"name": "a"}}
-    found = Validator.of("1.31").findings(obj | {"spec": spec})
-    assert [f"{error.field}: {error.message}" for error in found] == errors
+    findings = Validator.of("1.31").findings(obj | {"spec": spec})
+    assert [f"{error.field}: {error.message}" for error in findings] == errors
 
 
-def test_scheduling_contexts_are_of_1_31() -> None:
+def test_scheduling_context_exists_only_in_1_31() -> None:
     assert "PodSchedulingContext" not in resource.behaviors(V1_32)

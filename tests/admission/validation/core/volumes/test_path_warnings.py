@@ -1,4 +1,4 @@
-"""Files of one volume that are in each other's way."""
+"""Warnings of files in one volume whose paths overlap."""
 
 from __future__ import annotations
 
@@ -46,6 +46,9 @@ def projected(*sources: Any) -> Any:
         (projected({}, TOKEN), ["(Projected) has no sources provided"]),
     ],
 )
-def test_overlapping(volume: Any, texts: list[str]) -> None:
-    """Two files overlap at one path, and where one is inside the other. A source without files repeats the last one."""
+def test_overlapping_paths_get_warnings(volume: Any, texts: list[str]) -> None:
+    """Two files overlap if they have the same path or one is inside the other.
+
+    A source without files repeats the last one, as in the real server.
+    """
     assert list(overlapping([{"name": "v", **volume}])) == [f'volume "v" {text}' for text in texts]
