@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Measures understudy beside a bare aiohttp handler that sends the same bytes, and beside any other API server.
+"""Measure understudy beside a bare aiohttp handler that sends the same bytes, and beside any other API server.
 
     scripts/bench.py                                                   understudy and the bare handler
     scripts/bench.py --quick                                           fewer and shorter rounds
     scripts/bench.py --against https://127.0.0.1:6443 --token T --insecure    and a kube-apiserver
 
-All are measured in the same run, in turns, by one client: an asyncio protocol that speaks just enough HTTP/1.1 to
-write the next request as soon as an answer is complete, over CONNECTIONS keep-alive connections. Each server is a
-process of its own. The bare handler is aiohttp's low-level server on uvloop, which answers with bytes kept ready: no
+All servers are measured in the same run, in turns, by one client: an asyncio protocol that knows just enough HTTP/1.1
+to write the next request as soon as an answer is complete, over CONNECTIONS keep-alive connections. Each server is a
+process of its own. The bare handler is aiohttp's low-level server on uvloop, which answers with prepared bytes: no
 server written with aiohttp can be faster.
 """
 
@@ -60,20 +60,20 @@ def claim(name: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Form:
-    """An encoding: its media type, and what each event of a watch has once."""
+class Encoding:
+    """An encoding of objects: its media type, and bytes that each event of a watch contains exactly once."""
 
     media: str
     mark: bytes
 
 
-JSON = Form("application/json", b"}\n")
-PROTOBUF = Form("application/vnd.kubernetes.protobuf", b"k8s\0")
+JSON = Encoding("application/json", b"}\n")
+PROTOBUF = Encoding("application/vnd.kubernetes.protobuf", b"k8s\0")
 
 
 @dataclass
 class Target:
-    """A server to measure. `head` are the header lines that each request to it carries."""
+    """A server to measure; `head` are the header lines that each request to it carries."""
 
     name: str
     url: str
@@ -97,7 +97,10 @@ class Target:
         return (await loop.create_connection(protocol, str(parts.hostname), port, ssl=self.tls))[1]
 
     async def exchange(self, *request: Any) -> bytes:
-        """One request on a connection of its own; the answer's body. Raises for any status but 200 and 201."""
+        """Send one request on a connection of its own, and return the answer's body.
+
+        Exits for any status but 200 and 201.
+        """
         pump = await self.connect(lambda: Pump([self.request(*request)]))
         await pump.done
         pump.transport.close()
@@ -107,7 +110,7 @@ class Target:
 
 
 class Pump(asyncio.Protocol):
-    """Sends requests, each as soon as the one before is answered, until there are none left or it is `until`."""
+    """Sends requests, each as soon as the one before is answered, until there are none left or the time is `until`."""
 
     def __init__(self, requests: Any, until: float = float("inf")) -> None:
         self._requests: Iterator[bytes] = iter(requests)
@@ -159,6 +162,7 @@ class Pump(asyncio.Protocol):
 
 
 def _chunks(data: bytes, at: int) -> Iterator[bytes]:
+    """Yield the chunks of a chunked body that begins at an offset."""
     while True:
         end = data.index(b"\r\n", at)
         size = int(data[at:end], 16)
@@ -169,7 +173,7 @@ def _chunks(data: bytes, at: int) -> Iterator[bytes]:
 
 
 class Watcher(asyncio.Protocol):
-    """Counts the events of a watch; `opened` once the answer has begun."""
+    """Counts the events of a watch; `opened` is done once the answer has begun."""
 
     def __init__(self, request: bytes, mark: bytes, arrived: Callable[[], None]) -> None:
         self._request, self._mark, self._arrived, self._last = request, mark, arrived, b""
@@ -187,12 +191,12 @@ class Watcher(asyncio.Protocol):
         self._last = data[1 - len(self._mark) :]
 
 
-# --- what is measured: each returns operations per second, or seconds, for one round
+# --- the measurements: each returns operations per second for one round
 
 
 @dataclass
-class Work:
-    """The paths of the resource that is measured, and names that were never used."""
+class Workload:
+    """The length of a round, the paths of the measured resources, and numbers for new names."""
 
     seconds: float
     api: str
@@ -207,7 +211,8 @@ class Work:
         return f"{CORE}/configmaps?watch=true"
 
 
-async def pumped(target: Target, work: Work, requests: Callable[[], Iterator[bytes]]) -> float:
+async def requests_per_second(target: Target, work: Workload, requests: Callable[[], Iterator[bytes]]) -> float:
+    """Send requests over all connections for one round, and return how many were answered per second."""
     start = time.perf_counter()
     pumps = [await target.connect(lambda: Pump(requests(), start + work.seconds)) for _ in range(CONNECTIONS)]
     await asyncio.gather(*(pump.done for pump in pumps))
@@ -219,44 +224,45 @@ async def pumped(target: Target, work: Work, requests: Callable[[], Iterator[byt
     return sum(pump.count for pump in pumps) / took
 
 
-async def get(target: Target, work: Work, form: Form = JSON) -> float:
+async def get(target: Target, work: Workload, form: Encoding = JSON) -> float:
     request = target.request("GET", f"{work.claims}/claim-0", accept=form.media)
-    return await pumped(target, work, lambda: itertools.repeat(request))
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
 
 
-async def list_(target: Target, work: Work, form: Form = JSON) -> float:
+async def list_(target: Target, work: Workload, form: Encoding = JSON) -> float:
     request = target.request("GET", work.claims, accept=form.media)
-    return await pumped(target, work, lambda: itertools.repeat(request))
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
 
 
-def config_map(name: str, form: Form) -> Any:
+def config_map(name: str, form: Encoding) -> Any:
+    """Return a config map, for protobuf encoded."""
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"key": "value"}}
     return body if form is JSON else protobuf.encode(body, Schemas.of(V1_32).kind("", "v1", "ConfigMap"))
 
 
-async def create(target: Target, work: Work, form: Form = JSON) -> float:
-    """Of configmaps, so that LIST has the same claims in every round."""
+async def create(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Create config maps, not claims, so that LIST returns the same claims in every round."""
 
     def requests() -> Iterator[bytes]:
         for number in work.names:
             body = config_map(f"made-{number}", form)
             yield target.request("POST", f"{CORE}/configmaps", body, form.media, form.media)
 
-    return await pumped(target, work, requests)
+    return await requests_per_second(target, work, requests)
 
 
-async def create_claim(target: Target, work: Work) -> float:
-    """Dry runs: everything but storing."""
+async def create_claim(target: Target, work: Workload) -> float:
+    """Create claims as dry runs: everything but storing."""
 
     def requests() -> Iterator[bytes]:
         for number in work.names:
             yield target.request("POST", f"{work.claims}?dryRun=All", claim(f"made-{number}"))
 
-    return await pumped(target, work, requests)
+    return await requests_per_second(target, work, requests)
 
 
-async def patch(target: Target, work: Work) -> float:
-    """A strategic patch of a deployment's image; each connection patches one of its own."""
+async def patch(target: Target, work: Workload) -> float:
+    """Patch a deployment's image with a strategic patch; each connection patches a deployment of its own."""
     own = itertools.count()
 
     def requests() -> Iterator[bytes]:
@@ -266,16 +272,16 @@ async def patch(target: Target, work: Work) -> float:
             body = {"spec": {"template": {"spec": {"containers": containers}}}}
             yield target.request("PATCH", path, body, "application/strategic-merge-patch+json")
 
-    return await pumped(target, work, requests)
+    return await requests_per_second(target, work, requests)
 
 
-async def fan_out(target: Target, work: Work, form: Form = JSON) -> float:
-    """Events delivered per second, over all watchers, while one connection writes."""
-    seen = itertools.count(1)
-    wanted, complete = float("inf"), asyncio.get_running_loop().create_future()
+async def fan_out(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Return the events delivered per second, over all watchers, while one connection writes."""
+    event_numbers = itertools.count(1)
+    expected, complete = float("inf"), asyncio.get_running_loop().create_future()
 
     def arrived() -> None:
-        if next(seen) == wanted and not complete.done():
+        if next(event_numbers) == expected and not complete.done():
             complete.set_result(None)
 
     version = json.loads(await target.exchange("GET", f"{CORE}/configmaps?limit=1"))["metadata"]["resourceVersion"]
@@ -283,7 +289,7 @@ async def fan_out(target: Target, work: Work, form: Form = JSON) -> float:
     watchers = [await target.connect(lambda: Watcher(request, form.mark, arrived)) for _ in range(WATCHERS)]
     await asyncio.gather(*(watcher.opened for watcher in watchers))
     writes = max(int(100 * work.seconds), 10)
-    wanted = WATCHERS * writes
+    expected = WATCHERS * writes
     bodies = [
         {"kind": "ConfigMap", "metadata": {"name": f"made-{next(work.names)}"}, "data": {"key": "value"}}
         for _ in range(writes)
@@ -295,14 +301,15 @@ async def fan_out(target: Target, work: Work, form: Form = JSON) -> float:
     pump.transport.close()
     for watcher in watchers:
         watcher.transport.close()
-    return wanted / took
+    return expected / took
 
 
-def in_protobuf(measured: Callable[..., Any]) -> Callable[[Target, Work], Any]:
-    return lambda target, work: measured(target, work, PROTOBUF)
+def in_protobuf(measurement: Callable[..., Any]) -> Callable[[Target, Workload], Any]:
+    """Return the measurement with requests and answers in protobuf."""
+    return lambda target, work: measurement(target, work, PROTOBUF)
 
 
-MEASURED: dict[str, Callable[[Target, Work], Any]] = {
+MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
     "GET a claim": get,
     f"LIST {OBJECTS} claims": list_,
     "CREATE a configmap": create,
@@ -310,8 +317,8 @@ MEASURED: dict[str, Callable[[Target, Work], Any]] = {
     "PATCH a deployment, strategic": patch,
     f"watch events to {WATCHERS} watchers": fan_out,
 }
-# The bare handler has no part in these: they stand beside the same in JSON.
-MEASURED_IN_PROTOBUF: dict[str, Callable[[Target, Work], Any]] = {
+# These are measured without the bare handler.
+PROTOBUF_MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
     "GET a claim, protobuf": in_protobuf(get),
     f"LIST {OBJECTS} claims, protobuf": in_protobuf(list_),
     "CREATE a configmap, protobuf": in_protobuf(create),
@@ -322,8 +329,8 @@ MEASURED_IN_PROTOBUF: dict[str, Callable[[Target, Work], Any]] = {
 # --- the servers
 
 
-async def prepare(target: Target, work: Work) -> None:
-    """The namespace and the objects that are measured."""
+async def create_objects(target: Target, work: Workload) -> None:
+    """Create the namespace and the objects that are measured."""
     await target.exchange("POST", "/api/v1/namespaces", {"kind": "Namespace", "metadata": {"name": NAMESPACE}})
     pump = await target.connect(
         lambda: Pump(target.request("POST", work.claims, claim(f"claim-{n}")) for n in range(OBJECTS))
@@ -342,17 +349,17 @@ async def prepare(target: Target, work: Work) -> None:
         await target.exchange("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
 
 
-async def clear(target: Target, work: Work) -> None:
+async def delete_objects(target: Target, work: Workload) -> None:
     for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
         await target.exchange("DELETE", path)
     await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
 
 
-async def answers(target: Target, work: Work) -> dict[str, str]:
-    """What the bare handler is to send: the bytes that understudy sends, by "METHOD /path"."""
+async def collect_answers(target: Target, work: Workload) -> dict[str, str]:
+    """Return the bytes that understudy sends, by "METHOD /path"; the bare handler will send the same."""
     made = {"kind": "ConfigMap", "metadata": {"name": "sample"}, "data": {"key": "value"}}
     deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"
-    kept = {
+    answers = {
         f"GET {work.claims}/claim-0": await target.exchange("GET", f"{work.claims}/claim-0"),
         f"GET {work.claims}": await target.exchange("GET", work.claims),
         f"POST {CORE}/configmaps": await target.exchange("POST", f"{CORE}/configmaps", made),
@@ -361,18 +368,18 @@ async def answers(target: Target, work: Work) -> dict[str, str]:
     }
     for number in range(CONNECTIONS):
         path = f"{deployments}/deployment-{number}"
-        kept[f"PATCH {path}"] = await target.exchange("GET", path)
-    return {what: body.decode() for what, body in kept.items()}
+        answers[f"PATCH {path}"] = await target.exchange("GET", path)
+    return {what: body.decode() for what, body in answers.items()}
 
 
-def bare(path: Path) -> None:
-    """Runs the bare handler on the answers in `path`; prints its address."""
+def run_bare_handler(path: Path) -> None:
+    """Run the bare handler with the answers in the file `path`, and print its address."""
     from aiohttp import web
 
     async def main() -> None:
-        kept = {what: body.encode() for what, body in json.loads(path.read_text()).items()}
-        created = next(what for what in kept if what.startswith("POST ") and what.endswith("/configmaps"))
-        event = b'{"type":"ADDED","object":' + kept[created].rstrip() + b"}\n"
+        answers = {what: body.encode() for what, body in json.loads(path.read_text()).items()}
+        created = next(what for what in answers if what.startswith("POST ") and what.endswith("/configmaps"))
+        event = b'{"type":"ADDED","object":' + answers[created].rstrip() + b"}\n"
         watching: dict[web.StreamResponse, web.BaseRequest] = {}
 
         async def handler(request: web.BaseRequest) -> web.StreamResponse:
@@ -391,7 +398,7 @@ def bare(path: Path) -> None:
                     else:
                         await response.write(event)
             status = 201 if request.method == "POST" else 200
-            return web.Response(status=status, body=kept[what], headers={"Content-Type": "application/json"})
+            return web.Response(status=status, body=answers[what], headers={"Content-Type": "application/json"})
 
         runner = web.ServerRunner(web.Server(handler))
         await runner.setup()
@@ -405,8 +412,8 @@ def bare(path: Path) -> None:
 
 
 @contextmanager
-def process(*argv: str) -> Iterator[str]:
-    """Runs a server; its address, from the first line that holds one."""
+def running_server(*argv: str) -> Iterator[str]:
+    """Run a server; yield its address, from the first line that contains one."""
     running = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
     assert running.stdout
     try:
@@ -434,14 +441,15 @@ def understudy(*more: str) -> list[str]:
     ]
 
 
-def started(argv: list[str]) -> float:
-    """Seconds until the server has printed its address."""
+def startup_seconds(argv: list[str]) -> float:
+    """Return the seconds until a server has printed its address."""
     start = time.perf_counter()
-    with process(*argv):
+    with running_server(*argv):
         return time.perf_counter() - start
 
 
-def start_up(rounds: int) -> None:
+def print_startup_times(rounds: int) -> None:
+    """Print the median and the best time that the server, the fixture and aiohttp alone need to start."""
     fixture = "from understudy import Server\nwith Server() as server: print(server.url)"
     aiohttp_alone = "import aiohttp.web, uvloop; print('http://nothing')"
     for name, argv in {
@@ -449,7 +457,7 @@ def start_up(rounds: int) -> None:
         "understudy.Server() in a new interpreter": [sys.executable, "-c", fixture],
         "a new interpreter that imports aiohttp and uvloop": [sys.executable, "-c", aiohttp_alone],
     }.items():
-        took = [started(argv) * 1000 for _ in range(rounds)]
+        took = [startup_seconds(argv) * 1000 for _ in range(rounds)]
         print(f"{name:52s} {statistics.median(took):8.0f} ms  (best {min(took):.0f})")
 
 
@@ -462,11 +470,11 @@ def row(cells: list[str], widths: list[int]) -> str:
     )
 
 
-def table(found: dict[str, dict[str, list[float]]], names: list[str]) -> None:
-    """Medians (and the best and worst rounds) per second; understudy's share of each other's."""
+def print_table(results: dict[str, dict[str, list[float]]], names: list[str]) -> None:
+    """Print medians per second (with the worst and the best round), and understudy's ratio to each other server."""
     others = [name for name in names if name != "understudy"]
     rows = [["per second", *names, *(f"/ {name}" for name in others)]]
-    for what, rates in found.items():
+    for what, rates in results.items():
         medians = {name: statistics.median(rates[name]) for name in names}
         cells = [f"{medians[name]:,.0f} ({min(rates[name]):,.0f} to {max(rates[name]):,.0f})" for name in names]
         rows.append([what, *cells, *(f"{medians['understudy'] / medians[name]:.2f}" for name in others)])
@@ -475,53 +483,56 @@ def table(found: dict[str, dict[str, list[float]]], names: list[str]) -> None:
 
 
 async def measure(
-    targets: list[Target], measured: dict[str, Any], work: Work, rounds: int, only: str
+    targets: list[Target], measurement: dict[str, Any], work: Workload, rounds: int, only: str
 ) -> dict[str, dict[str, list[float]]]:
-    found: dict[str, dict[str, list[float]]] = {}
-    for what, run in measured.items():
+    """Return the rates of each round, by measurement and server; the servers take turns."""
+    results: dict[str, dict[str, list[float]]] = {}
+    for what, run in measurement.items():
         if only not in what:
             continue
         rates: dict[str, list[float]] = {target.name: [] for target in targets}
         for _ in range(rounds):
             for target in targets:
                 rates[target.name].append(await run(target, work))
-        found[what] = rates
-    return found
+        results[what] = rates
+    return results
 
 
-async def servers(args: argparse.Namespace, work: Work, stack: ExitStack) -> list[Target]:
-    ours = Target("understudy", stack.enter_context(process(*understudy())))
-    await prepare(ours, work)
-    kept = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.json"
-    kept.write_text(json.dumps(await answers(ours, work)))
-    targets = [Target("bare", stack.enter_context(process(sys.executable, __file__, "--bare", str(kept)))), ours]
+async def start_servers(args: argparse.Namespace, work: Workload, stack: ExitStack) -> list[Target]:
+    """Start understudy and the bare handler, prepare the other server if there is one, and return all of them."""
+    ours = Target("understudy", stack.enter_context(running_server(*understudy())))
+    await create_objects(ours, work)
+    answers = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "answers.json"
+    answers.write_text(json.dumps(await collect_answers(ours, work)))
+    bare = stack.enter_context(running_server(sys.executable, __file__, "--bare", str(answers)))
+    targets = [Target("bare", bare), ours]
     if args.against:
         head = f"Authorization: Bearer {args.token}\r\n" if args.token else ""
         tls = None
         if args.against.startswith("https:"):
             tls = ssl._create_unverified_context() if args.insecure else ssl.create_default_context(cafile=args.ca)
         targets.append(Target("other", args.against, head, tls))
-        await prepare(targets[-1], work)
+        await create_objects(targets[-1], work)
     return targets
 
 
 async def run(args: argparse.Namespace) -> None:
-    work = Work(0.3 if args.quick else 1.0, args.api)
+    work = Workload(0.3 if args.quick else 1.0, args.api)
     rounds = 3 if args.quick else 7
     with ExitStack() as stack:
-        targets = await servers(args, work, stack)
+        targets = await start_servers(args, work, stack)
         print(
             f"{rounds} rounds of {work.seconds} s, in turns, over {CONNECTIONS} connections; median (worst to best)\n"
         )
-        table(await measure(targets, MEASURED, work, rounds, args.only), [target.name for target in targets])
-        speaking = targets[1:]
+        print_table(await measure(targets, MEASUREMENTS, work, rounds, args.only), [target.name for target in targets])
+        api_servers = targets[1:]
         print()
-        table(
-            await measure(speaking, MEASURED_IN_PROTOBUF, work, rounds, args.only),
-            [target.name for target in speaking],
+        print_table(
+            await measure(api_servers, PROTOBUF_MEASUREMENTS, work, rounds, args.only),
+            [target.name for target in api_servers],
         )
         if args.against:
-            await clear(targets[-1], work)
+            await delete_objects(targets[-1], work)
 
 
 def main() -> None:
@@ -536,12 +547,12 @@ def main() -> None:
     parser.add_argument("--bare", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.bare:
-        bare(args.bare)
+        run_bare_handler(args.bare)
         return
     uvloop.run(run(args))
     if not args.only:
         print("\nstart-up")
-        start_up(3 if args.quick else 9)
+        print_startup_times(3 if args.quick else 9)
         print("\nin one process")
         micro.main(args.quick)
 

@@ -16,7 +16,7 @@ if [[ ! -x $home/kubectl ]]; then
   trap 'rm -rf "$work"' EXIT
   cd "$work"
   minor=$(cut -d. -f2 <<<"$version") patch=$(cut -d. -f3 <<<"$version")
-  # k8s.io/kubernetes takes its parts from its own tree; published, they are modules with versions of their own.
+  # k8s.io/kubernetes takes its parts from its own tree; here they are replaced by the published modules.
   described=$(go mod download -json "k8s.io/kubernetes@v$version")
   requirements=$(sed -n 's/^\s*"GoMod": "\(.*\)",\?$/\1/p' <<<"$described")
   {

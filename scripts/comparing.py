@@ -1,4 +1,4 @@
-"""What the scripts that compare two API servers share: a client, edits of objects, and what differs in two answers."""
+"""The parts that scripts comparing two API servers share: a client, edits of objects, and differences of answers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ class Answer(NamedTuple):
 
 @dataclass
 class Server:
-    """An API server, asked over a connection that each thread keeps. `ca`: the file that verifies its certificate."""
+    """An API server, asked over a connection that each thread keeps.
+
+    `ca` is the file with which its certificate is verified; without one it is not.
+    """
 
     url: str
     token: str = ""
@@ -44,7 +47,7 @@ class Server:
     _own: threading.local = field(default_factory=threading.local)
 
     def exchange(self, method: str, path: str, headers: Obj | None = None, body: bytes | None = None) -> Answer:
-        """One request and its answer; status CRASHED for none."""
+        """Send one request and return the answer; its status is CRASHED if there was none."""
         sent = {"Authorization": f"Bearer {self.token}", "User-Agent": "differential/1", **(headers or {})}
         for fresh in (False, True):
             connection = self._connection(fresh)
@@ -73,7 +76,7 @@ class Server:
         return connection
 
     def call(self, method: str, path: str, body: Any = None, media: str = "application/json") -> tuple[int, Obj]:
-        """JSON to JSON; a text is answered as the message of an object."""
+        """Send and receive JSON; an answer in plain text is returned as the message of an object."""
         data = None if body is None else json.dumps(body).encode()
         answer = self.exchange(method, path, {"Content-Type": media}, data)
         if answer.body.startswith(b"{"):
@@ -82,6 +85,7 @@ class Server:
 
 
 def set_at(obj: Obj, path: str, value: Any) -> None:
+    """Set the field at a dotted path, with the objects above it."""
     *parents, last = path.split(".")
     for name in parents:
         if not isinstance(obj.get(name), dict):
@@ -90,12 +94,13 @@ def set_at(obj: Obj, path: str, value: Any) -> None:
     obj[last] = copy.deepcopy(value)
 
 
-def some(rng: random.Random, parts: Parts, count: int) -> list[tuple[str, Any]]:
-    """Values for a few of the fields."""
+def sample_parts(rng: random.Random, parts: Parts, count: int) -> list[tuple[str, Any]]:
+    """Return random values for `count` of the fields."""
     return [(path, rng.choice(values)) for path, values in rng.sample(parts, min(count, len(parts)))]
 
 
 def differences(left: Any, right: Any, path: str) -> Iterator[str]:
+    """Yield a line for each place where two values differ."""
     if isinstance(left, dict) and isinstance(right, dict):
         for key in sorted({*left, *right}):
             yield from differences(left.get(key), right.get(key), f"{path}.{key}")

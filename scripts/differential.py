@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Compares a kube-apiserver with another API server by random sequences of requests.
+"""Compare a kube-apiserver with another API server by random sequences of requests.
 
     scripts/differential.py https://127.0.0.1:6443 TOKEN http://127.0.0.1:8001 --seed 1 --sequences 100
-    scripts/differential.py … --replay story.jsonl           the requests that an earlier run has printed
+    scripts/differential.py … --replay requests.jsonl        the requests that an earlier run has printed
 
 A sequence has a namespace of its own and uses every verb, patch type, selector and option of claims, slices, pods and
-config maps. Status, the headers that matter and body have to agree, but for what a server makes up: uids, versions,
-times, generated names, tokens, addresses, the order of owners and of causes. The first difference of a sequence is
-shrunk to as few requests, parameters and fields as still differ, and printed as lines that --replay takes.
+config maps. Status, body and the important headers must agree, except for values that a server generates: uids,
+versions, times, generated names, tokens, addresses, the order of owners and of causes. The first difference of a
+sequence is shrunk to the fewest requests, parameters and fields that still differ, and printed as lines for --replay.
 
-A request refers to an earlier answer: {{3.metadata.uid}} is that field of the answer to request 3, on each server its
-own. {{ns}} is the namespace of the sequence, {{run}} a word for names outside it. Exit status 1 if anything differs.
+A request can refer to an earlier answer: {{3.metadata.uid}} is that field of the answer to request 3 of the same
+server. {{ns}} is the namespace of the sequence, {{run}} a prefix for names outside of it. The exit status is 1 if
+anything differs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from comparing import CRASHED, MEDIA, Answer, Obj, Parts, Server, differences, set_at, some
+from comparing import CRASHED, MEDIA, Answer, Obj, Parts, Server, differences, sample_parts, set_at
 
 META = "g=meta.k8s.io;v=v1"
 FORMS = (
@@ -42,12 +43,12 @@ FORMS = (
     "text/plain",
     "*/*",
 )
-MISSING = "missing"  # what a reference to a field that is not there stands for
+MISSING = "missing"  # the value of a reference to a field that is absent
 
 
 @dataclass
 class Step:
-    """A request. `base`: the body is the answer to that request, with `edits` to it."""
+    """A request. With `base`, its body is the answer to that request after `edits`."""
 
     id: int
     method: str
@@ -59,16 +60,20 @@ class Step:
     edits: list[tuple[str, Any]] = field(default_factory=list)
 
 
-# --- what is asked for
+# --- the requests
 
 
 @dataclass(frozen=True)
 class Kind:
-    """`versions`: API version and collection; `needed` are the parts of every object, `parts` of some."""
+    """The values from which objects of a kind are made.
+
+    `versions` has API versions with the paths of their collections. Every object has the `required` parts and some of
+    `parts`; `status` are those of the status subresource.
+    """
 
     name: str
     versions: tuple[tuple[str, str], ...]
-    needed: Parts
+    required: Parts
     parts: Parts
     status: Parts
     fields: tuple[str, ...]  # field selectors
@@ -224,8 +229,8 @@ VALUES = ("a", "b", "gpu.example.com", "node-1", "Pending", "{{ns}}", "", "x\\,y
 DURATIONS = ("0", "1", "-1", "30", "x", "")
 
 
-class Author:
-    """Writes the requests of one sequence."""
+class SequenceGenerator:
+    """Generates the requests of one sequence, always the same for a seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -236,9 +241,10 @@ class Author:
         self.lists: list[int] = []
 
     def write(self, length: int) -> list[Step]:
+        """Return a sequence of a length, which begins with a creation."""
         verbs: tuple[tuple[Callable[[Kind], Step], int], ...] = (
             (self.create, 25), (self.put, 15), (self.patch, 25), (self.get, 6), (self.list, 22), (self.watch, 4),
-            (self.delete, 12), (self.delete_all, 4), (self.odd, 2),
+            (self.delete, 12), (self.delete_all, 4), (self.misplaced, 2),
         )  # fmt: skip
         for _ in range(length):
             verb = self.create if not self.steps else self.rng.choices(*zip(*verbs, strict=True))[0]
@@ -266,7 +272,7 @@ class Author:
         return self.rng.choice(kind.versions)
 
     def item(self, kind: Kind, subresource: bool = True) -> tuple[str, str, bool]:
-        """(API version, path of an object or of its status, whether it is the status)."""
+        """Return (API version, path of an object or of its status, whether it is the status)."""
         version, collection = self.at(kind)
         status = bool(kind.status) and subresource and self.chance(0.25)
         path = f"{collection}/" + quote(self.name(kind), safe="{}")
@@ -275,20 +281,20 @@ class Author:
     def body(self, kind: Kind, version: str, status: bool = False, few: int = 2) -> Obj:
         body: Obj = {"apiVersion": version, "kind": kind.name}
         parts = kind.status if status else kind.parts
-        for path, value in some(self.rng, kind.needed, len(kind.needed)) + self.chosen(parts, few):
+        for path, value in sample_parts(self.rng, kind.required, len(kind.required)) + self.random_parts(parts, few):
             set_at(body, path, value)
         return body
 
-    def chosen(self, parts: Parts, most: int) -> list[tuple[str, Any]]:
-        return some(self.rng, parts, self.rng.randint(0, most))
+    def random_parts(self, parts: Parts, most: int) -> list[tuple[str, Any]]:
+        return sample_parts(self.rng, parts, self.rng.randint(0, most))
 
     def version(self) -> str:
-        """A resourceVersion."""
+        """Return a resourceVersion: of an earlier answer, or an unusual one."""
         known = [f"{{{{{id_}.metadata.resourceVersion}}}}" for id_, _ in self.objects[-4:]]
         known += [f"{{{{{id_}.metadata.resourceVersion}}}}" for id_ in self.lists[-2:]]
         return self.rng.choice(known) if known and self.chance(0.6) else self.rng.choice(("0", "", "x", "-1"))
 
-    def writing(self, apply: bool = False) -> list[tuple[str, str]]:
+    def write_options(self, apply: bool = False) -> list[tuple[str, str]]:
         options = (
             ("dryRun", ("All", "All", "Some", ""), 0.12),
             ("fieldManager", ("one", "two", "x" * 129, "a\tb", ""), 0.9 if apply else 0.2),
@@ -300,7 +306,7 @@ class Author:
     def some_of(self, options: Any) -> list[tuple[str, str]]:
         return [(name, self.rng.choice(values)) for name, values, chance in options if self.chance(chance)]
 
-    def selecting(self, kind: Kind, chance: float = 0.3) -> list[tuple[str, str]]:
+    def selectors(self, kind: Kind, chance: float = 0.3) -> list[tuple[str, str]]:
         query = []
         labels = self.rng.choice(LABELS) if self.chance(chance) else ""
         if not kind.namespaced:
@@ -324,7 +330,7 @@ class Author:
             set_at(body, "metadata.name", self.name(kind))
         if self.chance(0.1):
             set_at(body, "metadata.generateName", ("" if kind.namespaced else "{{run}}-") + "gen-")
-        step = self.step("POST", collection, query=self.writing(), body=body)
+        step = self.step("POST", collection, query=self.write_options(), body=body)
         self.objects.append((step.id, kind.name))
         return step
 
@@ -337,11 +343,11 @@ class Author:
 
     def put(self, kind: Kind) -> Step:
         version, path, status = self.item(kind)
-        step = self.step("PUT", path, query=self.writing())
+        step = self.step("PUT", path, query=self.write_options())
         known = [id_ for id_, name in self.objects if name == kind.name]
         if known and self.chance(0.85):
             step.base = self.rng.choice(known[-3:])
-            step.edits = self.chosen(kind.status if status else kind.parts, 2)
+            step.edits = self.random_parts(kind.status if status else kind.parts, 2)
             step.edits += [("metadata.resourceVersion", self.version())] if self.chance(0.2) else []
             step.edits += [("apiVersion", version)] if self.chance(0.8) else []
         else:
@@ -353,19 +359,19 @@ class Author:
     def patch(self, kind: Kind) -> Step:
         version, path, status = self.item(kind)
         form = self.rng.choice(("apply", "merge", "strategic", "json"))
-        step = self.step("PATCH", path, query=self.writing(form == "apply"))
+        step = self.step("PATCH", path, query=self.write_options(form == "apply"))
         step.headers["Content-Type"] = MEDIA[form]
         parts = kind.status if status else kind.parts
-        chosen = self.chosen(parts, 3)
+        picked = self.random_parts(parts, 3)
         if form == "apply":
             step.body = self.body(kind, version, status)
             if self.chance(0.3):
                 set_at(step.body, "metadata.name", self.name(kind))
         elif form == "json":
-            step.body = [self.operation(at, value) for at, value in chosen]
+            step.body = [self.operation(at, value) for at, value in picked]
         else:
             step.body = {}
-            for at, value in chosen:
+            for at, value in picked:
                 set_at(step.body, at, self.rng.choice((value, value, None)))
         if self.chance(0.01):
             step.headers["Content-Type"] = self.rng.choice(("application/json", "text/plain", *MEDIA.values()))
@@ -381,7 +387,7 @@ class Author:
 
     def list(self, kind: Kind) -> Step:
         collection = self.at(kind)[1]
-        query = self.selecting(kind)
+        query = self.selectors(kind)
         options = (
             ("limit", ("1", "1", "2", "500", "0", "-1", "x", ""), 0.4),
             ("resourceVersion", (self.version(),), 0.25),
@@ -405,17 +411,17 @@ class Author:
             ("allowWatchBookmarks", ("true", "false"), 0.3),
             ("sendInitialEvents", ("true", "false"), 0.15),
         )
-        step.query += self.selecting(kind) + self.some_of(options)
+        step.query += self.selectors(kind) + self.some_of(options)
         step.query.append(("timeoutSeconds", "1"))
         return step
 
     def delete(self, kind: Kind) -> Step:
         step = self.step("DELETE", self.item(kind, subresource=False)[1])
-        self.deletion(step)
+        self.add_delete_options(step)
         self.objects.append((step.id, kind.name))
         return step
 
-    def deletion(self, step: Step) -> None:
+    def add_delete_options(self, step: Step) -> None:
         options = (
             ("gracePeriodSeconds", DURATIONS, 0.3),
             ("propagationPolicy", ("Foreground", "Background", "Orphan", "Odd", ""), 0.3),
@@ -439,107 +445,111 @@ class Author:
             step.body = body
 
     def delete_all(self, kind: Kind) -> Step:
-        step = self.step("DELETE", self.at(kind)[1], query=self.selecting(kind))
+        step = self.step("DELETE", self.at(kind)[1], query=self.selectors(kind))
         step.query += self.some_of((("limit", ("1", "x"), 0.1), ("resourceVersion", (self.version(),), 0.1)))
-        self.deletion(step)
+        self.add_delete_options(step)
         return step
 
-    def odd(self, kind: Kind) -> Step:
-        """A verb where it does not belong."""
+    def misplaced(self, kind: Kind) -> Step:
+        """Return a request with a verb or subresource that does not exist there."""
         _, path, _ = self.item(kind)
         method = self.rng.choice(("POST", "OPTIONS", "TRACE", "DELETE"))
         path += self.rng.choice(("", "/", "/nonsense", "/status/x", "/finalize"))
         return self.step(method, path, body={} if method == "POST" else None)
 
 
-# --- what is answered
+# --- the answers
 
 UID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
-MADE_UP = (
+GENERATED = (
     (re.compile(UID), "UID"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?( \+0000 UTC|Z|[+-]\d\d:\d\d)"), "TIME"),
     (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
     (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
     (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
     (re.compile(r"(resourceVersion\W+)\d{2,}"), r"\1VERSION"),
-    (re.compile("[\u00a0 ]+"), " "),  # go-cmp takes either space
+    (re.compile("[\u00a0 ]+"), " "),  # go-cmp uses either space at random
     (re.compile(r"\b(m=[+-]\S+|local ServerTime:)"), ""),
 )
 HEADERS = ("content-type", "warning", "retry-after", "allow")
 AGE = re.compile(r"(<?\d+(ms|s|m|h|d|y))+")
 
 
-def text(value: str) -> str:
-    for pattern, instead in MADE_UP:
-        value = pattern.sub(instead, value)
+def mask(value: str) -> str:
+    """Return a text with the values that a server generates replaced by words."""
+    for pattern, replacement in GENERATED:
+        value = pattern.sub(replacement, value)
     return value
 
 
-def seen(value: Any, name: str = "") -> Any:
-    """A value of an answer, less what servers make up."""
+def normalized(value: Any, name: str = "") -> Any:
+    """Return a value of an answer without the values that a server generates, and with unordered lists sorted."""
     if isinstance(value, dict):
-        return {text(key): seen(item, key) for key, item in value.items()}
+        return {mask(key): normalized(item, key) for key, item in value.items()}
     if isinstance(value, list):
-        items = [seen(item) for item in value]
+        items = [normalized(item) for item in value]
         return sorted(items, key=json.dumps) if name in ("managedFields", "causes") else items
     if not isinstance(value, str):
         return value
     if name == "message":
-        return sorted(re.split(r", |\[|\]", text(value)))
+        return sorted(re.split(r", |\[|\]", mask(value)))
     if name == "resourceVersion" and len(value) > 1:
         return "VERSION" if value.isdigit() else value
     if name == "continue" and value:
         return "TOKEN"
-    return "AGE" if AGE.fullmatch(value) else text(value)
+    return "AGE" if AGE.fullmatch(value) else mask(value)
 
 
-def agreed(answer: Answer, step: Step) -> Any:
-    """What two servers have to agree on."""
-    headers = {name: sorted(text(v) for v in answer.all(name)) for name in HEADERS}
+def comparable(answer: Answer, step: Step) -> Any:
+    """Return the parts of an answer that two servers must agree on."""
+    headers = {name: sorted(mask(v) for v in answer.all(name)) for name in HEADERS}
     kind = answer.all("content-type")[:1]
-    body: Any = text(answer.body.decode(errors="replace"))
+    body: Any = mask(answer.body.decode(errors="replace"))
     if kind == ["application/json"] and any(name == "watch" for name, _ in step.query) and answer.status == 200:
-        body = events(answer.body)
+        body = watch_events(answer.body)
     elif kind == ["application/json"] and answer.body:
-        body = seen(json.loads(answer.body))
+        body = normalized(json.loads(answer.body))
     elif kind == ["application/yaml"]:
         body = re.sub(r'(resourceVersion|continue): "?\w+"?', r"\1: X", body)
-        body = sorted(body.splitlines())  # entries of owners stand in any order
+        body = sorted(body.splitlines())  # the entries of managedFields have no fixed order
     return {"status": answer.status, "headers": headers, "body": body}
 
 
-def events(body: bytes) -> list[Any]:
-    """Of a watch: bookmarks come when the server likes, and so do the first objects in the order that it likes."""
-    found = []
+def watch_events(body: bytes) -> list[Any]:
+    """Return the events of a watch that two servers must agree on.
+
+    Bookmarks without annotations come at any time, and the first objects come in any order.
+    """
+    events = []
     for line in body.splitlines():
         event = json.loads(line)
         if event["type"] != "BOOKMARK" or event["object"].get("metadata", {}).get("annotations"):
-            found.append(seen(event))
-    first = list(itertools.takewhile(lambda event: event["type"] == "ADDED", found))
-    return sorted(first, key=json.dumps) + found[len(first) :]
+            events.append(normalized(event))
+    first = list(itertools.takewhile(lambda event: event["type"] == "ADDED", events))
+    return sorted(first, key=json.dumps) + events[len(first) :]
 
 
-# --- asking
+# --- the comparison
 
 
-class Teller:
-    """Tells a sequence to one server; remembers its answers, which later requests refer to."""
+class Player:
+    """Sends a sequence to one server, and keeps its answers, to which later requests refer."""
 
     def __init__(self, server: Server, namespace: str) -> None:
         self.server = server
         self.words = {"ns": namespace, "run": namespace}
         self.answers: dict[int, Any] = {}
 
-    def tell(self, step: Step) -> Answer:
-        path = self.filled(step.path)
+    def send(self, step: Step) -> Answer:
+        path = self.resolved(step.path)
         if step.query:
-            path += "?" + "&".join(f"{quote(k)}={quote(self.filled(v), safe='')}" for k, v in step.query)
-        body = self.filled(step.body)
+            path += "?" + "&".join(f"{quote(k)}={quote(self.resolved(v), safe='')}" for k, v in step.query)
+        body = self.resolved(step.body)
         if step.base >= 0:
             body = copy.deepcopy(self.answers.get(step.base))
             body = body if isinstance(body, dict) and body.get("kind") != "Status" else {}
             for at, value in step.edits:
-                set_at(body, at, self.filled(value))
+                set_at(body, at, self.resolved(value))
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": "application/json"} | ({} if data is None else {"Content-Type": "application/json"})
         answer = self.server.exchange(step.method, path, headers | step.headers, data)
@@ -549,16 +559,17 @@ class Teller:
             self.answers[step.id] = None
         return answer
 
-    def filled(self, value: Any) -> Any:
+    def resolved(self, value: Any) -> Any:
+        """Return a value with its references replaced."""
         if isinstance(value, dict):
-            return {key: self.filled(item) for key, item in value.items()}
+            return {key: self.resolved(item) for key, item in value.items()}
         if isinstance(value, list):
-            return [self.filled(item) for item in value]
+            return [self.resolved(item) for item in value]
         if not isinstance(value, str) or "{{" not in value:
             return value
-        return re.sub(r"\{\{(.+?)\}\}", lambda found: self._word(found.group(1)), value)
+        return re.sub(r"\{\{(.+?)\}\}", lambda match: self._reference(match.group(1)), value)
 
-    def _word(self, name: str) -> str:
+    def _reference(self, name: str) -> str:
         if name in self.words:
             return self.words[name]
         id_, *path = name.split(".")
@@ -568,8 +579,8 @@ class Teller:
         return value if isinstance(value, str) else MISSING
 
 
-class Pair:
-    """Both servers. Every telling gets a namespace that was never used."""
+class ServerPair:
+    """The two servers that are compared; every sequence gets a new namespace."""
 
     def __init__(self, left: Server, right: Server, known: str = "") -> None:
         self.servers = (left, right)
@@ -580,58 +591,59 @@ class Pair:
         self._run = f"d{os.getpid():x}"
         self._names = itertools.count()
 
-    def difference(self, story: list[Step]) -> tuple[int, Any, Any] | None:
-        """The index of the first request that is answered differently, and both answers."""
+    def difference(self, sequence: list[Step]) -> tuple[int, Any, Any] | None:
+        """Return the index of the first request that is answered differently, and both answers; None if all agree."""
         namespace = f"{self._run}-{next(self._names)}"
-        tellers = [Teller(server, namespace) for server in self.servers]
+        players = [Player(server, namespace) for server in self.servers]
         for server in self.servers:
             server.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         try:
-            for index, step in enumerate(story):
+            for index, step in enumerate(sequence):
                 self.requests += 1
                 self.verbs[step.method] += 1
-                answers = list(self._both.map(lambda teller, step=step: teller.tell(step), tellers))
+                answers = list(self._both.map(lambda player, step=step: player.send(step), players))
                 if answers[0].status == CRASHED:
                     return None
-                found = [agreed(answer, step) for answer in answers]
-                if found[0] != found[1] and not self._passed(*found):
-                    return index, *found
+                compared = [comparable(answer, step) for answer in answers]
+                if compared[0] != compared[1] and not self._is_known(*compared):
+                    return index, *compared
             return None
         finally:
             list(self._both.map(lambda server: clean(server, namespace), self.servers))
 
-    def _passed(self, left: Any, right: Any) -> bool:
-        """Whether this difference is known."""
+    def _is_known(self, left: Any, right: Any) -> bool:
+        """Report whether a difference matches the pattern of known ones."""
         return self._known is not None and any(self._known.search(line) for line in differences(left, right, ""))
 
-    def shrunk(self, story: list[Step], budget: int = 150) -> list[Step]:
-        """The shortest of a few stories that still differ in their last request."""
+    def shrink(self, sequence: list[Step], budget: int = 150) -> list[Step]:
+        """Return the shortest sequence, of those tried within the budget, whose last request still differs."""
         progress = True
         while progress and budget > 0:
             progress = False
-            for smaller in smaller_stories(story):
+            for smaller in smaller_sequences(sequence):
                 budget -= 1
-                found = self.difference(smaller)
-                if found is not None:
-                    story = smaller[: found[0] + 1]
+                difference = self.difference(smaller)
+                if difference is not None:
+                    sequence = smaller[: difference[0] + 1]
                     progress = True
                     break
                 if budget <= 0:
                     break
-        return story
+        return sequence
 
 
-def smaller_stories(story: list[Step]) -> Iterator[list[Step]]:
-    """Without some requests; then the requests without some of their parameters, headers and fields."""
-    for size in (len(story) // 2, len(story) // 4, 1):
-        for start in range(0, len(story) - 1, size or 1) if size else ():
-            yield story[:start] + story[start + size :] if start + size < len(story) else story[:start] + story[-1:]
-    for index in reversed(range(len(story))):
-        for step in smaller_steps(story[index]):
-            yield [*story[:index], step, *story[index + 1 :]]
+def smaller_sequences(sequence: list[Step]) -> Iterator[list[Step]]:
+    """Yield the sequence without some requests, then with requests without some parameters, headers or fields."""
+    for size in (len(sequence) // 2, len(sequence) // 4, 1):
+        for start in range(0, len(sequence) - 1, size or 1) if size else ():
+            yield sequence[:start] + (sequence[start + size :] or sequence[-1:])
+    for index in reversed(range(len(sequence))):
+        for step in smaller_steps(sequence[index]):
+            yield [*sequence[:index], step, *sequence[index + 1 :]]
 
 
 def smaller_steps(step: Step) -> Iterator[Step]:
+    """Yield the request without one of its parameters, edits, headers or fields."""
     for i in range(len(step.query)):
         if step.query[i][0] == "timeoutSeconds":
             continue  # a watch without it does not end
@@ -645,6 +657,7 @@ def smaller_steps(step: Step) -> Iterator[Step]:
 
 
 def smaller_values(value: Any, depth: int) -> Iterator[Any]:
+    """Yield the value without one of its elements, down to a depth."""
     if not depth or not isinstance(value, dict | list):
         return
     if isinstance(value, list):
@@ -660,7 +673,7 @@ def smaller_values(value: Any, depth: int) -> Iterator[Any]:
 
 
 def clean(server: Server, namespace: str) -> None:
-    """Deletes what a sequence has left, and its namespace."""
+    """Delete the objects that a sequence has left, and its namespace."""
     for kind in KINDS:
         collection = kind.versions[0][1].replace("{{ns}}", namespace)
         selector = "" if kind.namespaced else f"?labelSelector=run%3D{namespace}"
@@ -675,18 +688,19 @@ def clean(server: Server, namespace: str) -> None:
     server.call("PUT", path + "/finalize", {"metadata": {"name": namespace}, "spec": {"finalizers": []}})
 
 
-def signature(found: tuple[int, Any, Any]) -> str:
-    """The same for differences that are probably the same one."""
-    lines = sorted(differences(found[1], found[2], ""))
+def signature(difference: tuple[int, Any, Any]) -> str:
+    """Return a text that is equal for differences that probably have the same cause."""
+    lines = sorted(differences(difference[1], difference[2], ""))
     return re.sub(r"[0-9]+|v1alpha3|v1beta1|Resource(Claim|Slice)|d[0-9a-f]+-N", "N", "\n".join(lines)[:300])
 
 
-def show(story: list[Step], found: tuple[int, Any, Any], title: str) -> None:
+def print_difference(sequence: list[Step], difference: tuple[int, Any, Any], title: str) -> None:
+    """Print the requests of a sequence up to the difference, and the difference."""
     print(f"--- {title}")
-    for step in story[: found[0] + 1]:
-        told = {k: v for k, v in asdict(step).items() if v is not None and (k == "body" or v not in ([], {}, -1))}
-        print(json.dumps(told))
-    for line in differences(found[1], found[2], ""):
+    for step in sequence[: difference[0] + 1]:
+        fields = {k: v for k, v in asdict(step).items() if v is not None and (k == "body" or v not in ([], {}, -1))}
+        print(json.dumps(fields))
+    for line in differences(difference[1], difference[2], ""):
         print(f"    {line[:1500]}")
     sys.stdout.flush()
 
@@ -704,29 +718,29 @@ def main() -> int:
     parser.add_argument("--known", default="", metavar="REGEX", help="passes over differences that this describes")
     parser.add_argument("--no-shrinking", action="store_true")
     options = parser.parse_args()
-    pair = Pair(Server(options.left, options.token), Server(options.right, options.right_token), options.known)
+    pair = ServerPair(Server(options.left, options.token), Server(options.right, options.right_token), options.known)
     if options.replay:
-        story = [Step(**json.loads(line)) for line in options.replay if line.startswith("{")]
-        found = pair.difference(story)
-        if found:
-            show(story, found, "replay")
-        return 1 if found else 0
+        sequence = [Step(**json.loads(line)) for line in options.replay if line.startswith("{")]
+        difference = pair.difference(sequence)
+        if difference:
+            print_difference(sequence, difference, "replay")
+        return 1 if difference else 0
     differing = 0
     known: set[str] = set()
     for seed in range(options.seed, options.seed + options.sequences):
-        story = Author(seed).write(options.length)
-        found = pair.difference(story)
-        if found is None:
+        sequence = SequenceGenerator(seed).write(options.length)
+        difference = pair.difference(sequence)
+        if difference is None:
             continue
         differing += 1
-        if (what := signature(found)) in known:
+        if (what := signature(difference)) in known:
             print(f"--- seed {seed}: as before")
             continue
         known.add(what)
         if not options.no_shrinking:
-            story = pair.shrunk(story[: found[0] + 1])
-            found = pair.difference(story) or found
-        show(story, found, f"seed {seed}")
+            sequence = pair.shrink(sequence[: difference[0] + 1])
+            difference = pair.difference(sequence) or difference
+        print_difference(sequence, difference, f"seed {seed}")
     print(f"{options.sequences - differing} of {options.sequences} sequences agree; {pair.requests} requests: "
           + ", ".join(f"{verb} {count}" for verb, count in pair.verbs.most_common()))  # fmt: skip
     return 1 if differing else 0

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares two API servers by random creates, updates, patches and applies of a few managers over the same objects.
+"""Compare two API servers by random creates, updates, patches and applies of a few managers over the same objects.
 
     scripts/differential_apply.py https://127.0.0.1:6443 http://127.0.0.1:8001 --token TOKEN --seed 1 --sequences 20
 
 Every request goes to both servers. They must agree in the status code, the message and causes of an error, and in the
-whole object, its owners included; what a server makes up (uid, versions, times) is left out. The first difference of a
-sequence is printed with the requests that led to it, and ends that sequence. Exit status 1 if there was one.
+whole object with its managed fields; values that a server generates (uid, versions, times) are ignored. The first
+difference of a sequence is printed with the requests before it, and ends that sequence. The exit status is 1 if there
+was one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from comparing import CRASHED, MEDIA, Obj, Parts, Server, differences, set_at, some
+from comparing import CRASHED, MEDIA, Obj, Parts, Server, differences, sample_parts, set_at
 
 NAMESPACE = "differential"
 MANAGERS = ("one", "two", "three", "kubectl")
@@ -27,13 +28,16 @@ MANAGERS = ("one", "two", "three", "kubectl")
 
 @dataclass(frozen=True)
 class Kind:
-    """`parts` are pieces of objects: (path, values); an object is some of them, and always those of `needed`."""
+    """The values from which objects of a kind are made, as (path, values).
+
+    Every object has the `required` parts and some of `parts`; `status` are those of the status subresource.
+    """
 
     path: str  # of the collection
     api_version: str
     kind: str
     parts: Parts
-    needed: Parts = ()
+    required: Parts = ()
     status: Parts = ()
     versions: tuple[tuple[str, str], ...] = ()  # other API versions and their collections
 
@@ -149,8 +153,9 @@ class Step:
 
 
 def first_step(rng: random.Random, kind: Kind, name: str) -> Step:
+    """Return the request that creates an object, by POST or by apply."""
     body: Obj = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}}
-    for at, value in some(rng, kind.needed, len(kind.needed)) + some(rng, kind.parts, 2):
+    for at, value in sample_parts(rng, kind.required, len(kind.required)) + sample_parts(rng, kind.parts, 2):
         set_at(body, at, value)
     query = f"?fieldManager={rng.choice(MANAGERS)}"
     if rng.random() < 0.5:
@@ -158,54 +163,56 @@ def first_step(rng: random.Random, kind: Kind, name: str) -> Step:
     return Step("POST", kind.path + query, "application/json", body)
 
 
-def steps(rng: random.Random, kind: Kind, name: str, count: int) -> Iterator[Step]:
+def later_steps(rng: random.Random, kind: Kind, name: str, count: int) -> Iterator[Step]:
+    """Yield random requests that change the object or its status."""
     for _ in range(count):
         status = bool(kind.status) and rng.random() < 0.3
         version, collection = kind.api_version, kind.path
         if kind.versions and rng.random() < 0.4:
             version, collection = rng.choice(kind.versions)
         parts = kind.status if status else kind.parts
-        chosen = some(rng, parts, rng.randint(0, 3))
+        picked = sample_parts(rng, parts, rng.randint(0, 3))
         path = f"{collection}/{name}" + ("/status" if status else "")
         query = f"?fieldManager={rng.choice(MANAGERS)}"
         form = rng.choice(("apply", "apply", "apply", "merge", "strategic", "json", "put"))
         if form == "apply":
-            needed = [] if status or rng.random() < 0.3 else some(rng, kind.needed, len(kind.needed))
+            required = [] if status or rng.random() < 0.3 else sample_parts(rng, kind.required, len(kind.required))
             body: Obj = {"apiVersion": version, "kind": kind.kind, "metadata": {"name": name}}
-            for at, value in needed + chosen:
+            for at, value in required + picked:
                 set_at(body, at, value)
             force = "&force=true" if rng.random() < 0.4 else ""
             yield Step("PATCH", path + query + force, MEDIA["apply"], body)
         elif form == "put":
-            yield Step("PUT", path + query, "application/json", edits=chosen)
+            yield Step("PUT", path + query, "application/json", edits=picked)
         elif form == "json":
-            operations = [{"op": "add", "path": "/" + at.replace(".", "/"), "value": value} for at, value in chosen]
+            operations = [{"op": "add", "path": "/" + at.replace(".", "/"), "value": value} for at, value in picked]
             yield Step("PATCH", path + query, MEDIA["json"], operations)
         else:
             patch: Obj = {}
-            for at, value in chosen:
+            for at, value in picked:
                 set_at(patch, at, rng.choice((value, value, None)))
             yield Step("PATCH", path + query, MEDIA[form], patch)
 
 
-def take(server: Server, step: Step) -> tuple[int, Any]:
+def send_step(server: Server, step: Step) -> tuple[int, Any]:
+    """Send a request; return the status code and the parts of the answer that servers must agree on."""
     body = step.body
     if step.method == "PUT":
         code, body = server.call("GET", step.path.partition("?")[0])
         if code != 200:
-            return code, seen(body)
+            return code, comparable(body)
         for at, value in step.edits:
             set_at(body, at, value)
     code, answer = server.call(step.method, step.path, body, step.media)
-    return code, seen(answer)
+    return code, comparable(answer)
 
 
-def seen(obj: Obj) -> Any:
-    """What servers must agree on."""
+def comparable(obj: Obj) -> Any:
+    """Return the parts of an answer that two servers must agree on."""
     obj = copy.deepcopy(obj)
     if obj.get("kind") == "Status":
         details = obj.get("details") or {}
-        if obj["code"] == 422:  # what validation finds is for other comparisons
+        if obj["code"] == 422:  # other scripts compare the errors of validation
             return obj.get("reason")
         causes = sorted(details.get("causes", ()), key=json.dumps)
         return {"reason": obj.get("reason"), "message": obj.get("message"), "causes": causes}
@@ -219,27 +226,28 @@ def seen(obj: Obj) -> Any:
     return obj
 
 
-def served(kind: Kind, server: Server) -> Kind:
-    """The kind in the versions that the server's release has."""
+def served_versions(kind: Kind, server: Server) -> Kind:
+    """Return the kind with the versions that the server's release has."""
     every = ((kind.api_version, kind.path), *kind.versions)
     (api_version, path), *others = (known for known in every if server.call("GET", known[1])[0] == 200)
     return replace(kind, api_version=api_version, path=path, versions=tuple(others))
 
 
 def compare(left: Server, right: Server, kind: Kind, seed: int, length: int, validation: bool) -> bool:
+    """Send a random sequence to both servers; print the first difference, and report whether there was none."""
     rng = random.Random(seed)
     name = f"d{seed}"
     for server in (left, right):
         server.call("PATCH", f"{kind.path}/{name}", {"metadata": {"finalizers": None}}, MEDIA["merge"])
         server.call("DELETE", f"{kind.path}/{name}?gracePeriodSeconds=0")
-    story = [first_step(rng, kind, name), *steps(rng, kind, name, length)]
-    for index, step in enumerate(story):
-        expected, answer = take(left, step), take(right, step)
+    sequence = [first_step(rng, kind, name), *later_steps(rng, kind, name, length)]
+    for index, step in enumerate(sequence):
+        expected, answer = send_step(left, step), send_step(right, step)
         if expected[0] == CRASHED or (expected[0] == 422 and not validation):
             return True
         if answer != expected:
             print(f"--- {kind.kind}, seed {seed}")
-            for earlier in story[: index + 1]:
+            for earlier in sequence[: index + 1]:
                 print(f"{earlier.method} {earlier.path} {json.dumps(earlier.body or earlier.edits)}")
             for difference in differences(expected, answer, ""):
                 print(f"    {difference}")
@@ -263,7 +271,7 @@ def main() -> int:
     servers = Server(options.left, options.token), Server(options.right, options.token)
     for server in servers:
         server.call("POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    kinds = [served(kind, servers[0]) for kind in KINDS if options.kind in ("", kind.kind)]
+    kinds = [served_versions(kind, servers[0]) for kind in KINDS if options.kind in ("", kind.kind)]
     agreed = [
         compare(*servers, kind, options.seed + n, options.steps, not options.no_validation)
         for n in range(options.sequences)

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Compares two API servers by bad metadata in objects of every kind.
+"""Compare two API servers by invalid metadata in objects of every kind.
 
     scripts/differential_metadata.py https://127.0.0.1:6443 http://127.0.0.1:8001 --token TOKEN --kind ConfigMap
 
-Each wrong piece of metadata, and pairs of some, is created, put, patched and applied: to the collection, the object and
-its subresources, as dry runs. Status, warnings and the whole body have to agree, the order of causes included. The
-valid objects are those of the tests. Differences are printed, then how many there are. Exit status 1 if there are any.
+Each change of metadata, and some pairs of changes, is created, put, patched and applied: to the collection, the object
+and its subresources, as dry runs. Status, warnings and the whole body must agree, with the order of causes. The valid
+objects are those of the tests. Differences are printed, then how many requests agree. The exit status is 1 if there
+are differences.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from comparing import CRASHED, MEDIA, Answer, Obj, Server, differences
-from differential import text
+from differential import mask
 
 SAMPLES = Path(__file__).parent.parent / "tests/apiserver/kinds/recorded/metadata.jsonl"
 Request = tuple[str, str, str, Any]  # method, path, content type, body
 OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}
 MANAGED = {"manager": "a\tb", "operation": "Odd", "apiVersion": "v1", "fieldsType": "Odd", "fieldsV1": {}}
 ENTRIES: tuple[list[Obj], ...] = ([], [{}], [MANAGED])
-PIECES: tuple[Obj, ...] = (
+METADATA_CHANGES: tuple[Obj, ...] = (
     {"finalizers": ["plain", "e.io/a", "kubernetes", "Other"]},
     {"finalizers": ["Not valid!", "a/b/c"]},
     {"finalizers": ["orphan", "foregroundDeletion"]},
@@ -56,95 +57,104 @@ PIECES: tuple[Obj, ...] = (
 )
 
 
-def pieces(rng: random.Random, pairs: int) -> list[Obj]:
-    """Each alone, and some pairs of different fields."""
-    both = [{**a, **b} for a, b in itertools.combinations(PIECES, 2) if not a.keys() & b.keys()]
-    return [*PIECES, *rng.sample(both, pairs)]
+def metadata_changes(rng: random.Random, pairs: int) -> list[Obj]:
+    """Return each change alone, and some pairs of changes of different fields."""
+    both = [{**a, **b} for a, b in itertools.combinations(METADATA_CHANGES, 2) if not a.keys() & b.keys()]
+    return [*METADATA_CHANGES, *rng.sample(both, pairs)]
 
 
 class Sample:
-    """A valid object of a kind, under names that no other run has."""
+    """A valid object of a kind, with names that no other run uses."""
 
     def __init__(self, line: str, run: str) -> None:
-        found = json.loads(line.replace("e.io", f"{run}.io").replace('"default"', f'"{run}"'))
-        self.collection: str = found["path"].replace("/default/", f"/{run}/")
-        self.obj: Obj = found["object"]
+        recorded = json.loads(line.replace("e.io", f"{run}.io").replace('"default"', f'"{run}"'))
+        self.collection: str = recorded["path"].replace("/default/", f"/{run}/")
+        self.obj: Obj = recorded["object"]
         if self.obj["metadata"]["name"] == "x":
             self.obj["metadata"] = {"name": f"{run}-x"}
         self.name: str = self.obj["metadata"]["name"]
-        self.targets = [part for part in found["causes"] if part not in ("create", "update")]
+        self.targets = [part for part in recorded["causes"] if part not in ("create", "update")]
 
     @property
     def path(self) -> str:
         return f"{self.collection}/{self.name}"
 
-    def creating(self, wrong: Obj) -> Iterator[Request]:
-        new = with_metadata(self.obj, wrong)
+    def create_requests(self, change: Obj) -> Iterator[Request]:
+        """Yield the requests that create the object with changed metadata."""
+        new = with_metadata(self.obj, change)
         yield "POST", self.collection, "application/json", new
         yield "PUT", self.path, "application/json", new
         yield "PATCH", f"{self.path}?fieldManager=m", MEDIA["apply"], new
 
-    def changing(self, wrong: Obj, stored: Obj) -> Iterator[Request]:
-        applied = with_metadata({**stored, "metadata": {"name": self.name}}, wrong)
+    def update_requests(self, change: Obj, stored: Obj) -> Iterator[Request]:
+        """Yield the requests that change the metadata of the stored object and through its subresources."""
+        applied = with_metadata({**stored, "metadata": {"name": self.name}}, change)
         applied = {name: applied[name] for name in ("apiVersion", "kind", "metadata")}
-        operations = [{"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in wrong.items()]
+        operations = [{"op": "add", "path": f"/metadata/{name}", "value": value} for name, value in change.items()]
         for path in (self.path, *(f"{self.path}/{target}" for target in self.targets)):
-            yield "PUT", path, "application/json", with_metadata(stored, wrong)
+            yield "PUT", path, "application/json", with_metadata(stored, change)
             yield "PATCH", f"{path}?fieldManager=m&force=true", MEDIA["apply"], applied
-            yield "PATCH", path, MEDIA["merge"], {"metadata": wrong}
-            yield "PATCH", path, MEDIA["strategic"], {"metadata": wrong}
+            yield "PATCH", path, MEDIA["merge"], {"metadata": change}
+            yield "PATCH", path, MEDIA["strategic"], {"metadata": change}
             yield "PATCH", path, MEDIA["json"], operations
 
 
-def with_metadata(obj: Obj, wrong: Obj) -> Obj:
-    """The object with other metadata; a name of None is none."""
-    fields = {**obj["metadata"], **wrong}
+def with_metadata(obj: Obj, change: Obj) -> Obj:
+    """Return the object with changed metadata; a name of None removes it."""
+    fields = {**obj["metadata"], **change}
     return {**obj, "metadata": {name: value for name, value in fields.items() if name != "name" or value is not None}}
 
 
-def seen(answer: Answer) -> Any:
-    """What servers must agree on."""
-    told = re.sub(r"\b([Gg]en[-_]|Bad_|a%b-)[a-z0-9]{5}\b", r"\1NAME", text(answer.body.decode(errors="replace")))
-    told = re.sub(r'"(resourceVersion|uid|time)": ?"[^"]{2,}"', r'"\1": ""', told)
-    body = json.loads(told) if told.startswith("{") else told
+def comparable(answer: Answer) -> Any:
+    """Return the parts of an answer that two servers must agree on."""
+    body_text = re.sub(r"\b([Gg]en[-_]|Bad_|a%b-)[a-z0-9]{5}\b", r"\1NAME", mask(answer.body.decode(errors="replace")))
+    body_text = re.sub(r'"(resourceVersion|uid|time)": ?"[^"]{2,}"', r'"\1": ""', body_text)
+    body = json.loads(body_text) if body_text.startswith("{") else body_text
     if isinstance(body, dict) and isinstance(body.get("spec"), dict):
         body["spec"] = {name: value for name, value in body["spec"].items() if name not in ("clusterIP", "clusterIPs")}
     return {"status": answer.status, "warnings": sorted(answer.all("warning")), "body": body}
 
 
 class Comparison:
+    """Compares the answers of two servers, and counts how many agree."""
+
     def __init__(self, servers: tuple[Server, Server]) -> None:
         self.servers = servers
         self.counts: Counter[str] = Counter()
 
-    def compare(self, sample: Sample, wrongs: list[Obj]) -> None:
-        for wrong in wrongs:
-            self.ask(wrong, [sample.creating(wrong) for _ in self.servers])
-        made = [server.call("POST", sample.collection, sample.obj) for server in self.servers]
+    def compare(self, sample: Sample, changes: list[Obj]) -> None:
+        """Compare the creation and the update of one object with each change."""
+        for change in changes:
+            self.compare_answers(change, [sample.create_requests(change) for _ in self.servers])
+        created = [server.call("POST", sample.collection, sample.obj) for server in self.servers]
         try:
-            for wrong in wrongs if all(status == 201 for status, _ in made) else ():
+            for change in changes if all(status == 201 for status, _ in created) else ():
                 stored = (server.call("GET", sample.path)[1] for server in self.servers)
-                self.ask(wrong, [sample.changing(wrong, obj) for obj in stored])
+                self.compare_answers(change, [sample.update_requests(change, obj) for obj in stored])
         finally:
             for server in self.servers:
                 server.call("PATCH", sample.path, {"metadata": {"finalizers": None}}, MEDIA["merge"])
                 server.call("DELETE", sample.path, {"gracePeriodSeconds": 0, "propagationPolicy": "Background"})
 
-    def ask(self, wrong: Obj, requests: Sequence[Iterable[Request]]) -> None:
-        """Sends to each server its requests: the same, but for what a server has made up of the object."""
+    def compare_answers(self, change: Obj, requests: Sequence[Iterable[Request]]) -> None:
+        """Send to each server its requests, and print those whose answers differ.
+
+        The requests are the same except for values that a server has generated in the object.
+        """
         for both in zip(*map(list, requests), strict=True):
             answers = [send(server, *request) for server, request in zip(self.servers, both, strict=True)]
             if answers[0].status == CRASHED:
                 continue
-            expected, answer = map(seen, answers)
+            expected, answer = map(comparable, answers)
             self.counts["agree" if expected == answer else "differ"] += 1
             if expected != answer:
-                print(f"--- {' '.join(both[0][:3])} {json.dumps(wrong)[:200]}")
+                print(f"--- {' '.join(both[0][:3])} {json.dumps(change)[:200]}")
                 for line in differences(expected, answer, ""):
                     print(f"    {line[:600]}")
 
 
 def send(server: Server, method: str, path: str, media: str, body: Any) -> Answer:
+    """Send a request as a dry run."""
     path += ("&" if "?" in path else "?") + "dryRun=All"
     headers = {"Content-Type": media, "Accept": "application/json"}
     return server.exchange(method, path, headers, json.dumps(body).encode())
@@ -168,7 +178,7 @@ def main() -> int:
     try:
         for sample in samples:
             if options.kind in ("", sample.obj["kind"]) and servers[0].call("GET", sample.collection)[0] == 200:
-                comparison.compare(sample, pieces(rng, options.pairs))
+                comparison.compare(sample, metadata_changes(rng, options.pairs))
     finally:
         for server, name in itertools.product(servers, (run, f"{run}-x")):
             server.call("DELETE", f"/api/v1/namespaces/{name}")

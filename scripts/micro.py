@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the parts of a request in this process, without HTTP: decoding, validation, CEL, managed fields, whole verbs.
+"""Time the parts of a request in this process, without HTTP: decoding, validation, CEL, managed fields, whole verbs.
 
 scripts/micro.py [--quick]
 """
@@ -46,6 +46,7 @@ ATTRIBUTES = {"model": {"string": "large-80"}, "index": {"int": 1}, "uuid": {"st
 
 
 def claim(name: str) -> dict[str, Any]:
+    """Return a ResourceClaim with a selector and a constraint."""
     selector = {"cel": {"expression": SELECTOR}}
     request = {"name": "gpu", "deviceClassName": "gpu.example.com", "selectors": [selector], "count": 2}
     constraint = {"requests": ["gpu"], "matchAttribute": "gpu.example.com/numa"}
@@ -55,6 +56,7 @@ def claim(name: str) -> dict[str, Any]:
 
 
 def slice_of(devices: int) -> dict[str, Any]:
+    """Return a ResourceSlice with a number of devices."""
     basic = {"attributes": ATTRIBUTES, "capacity": {"memory": {"value": "80Gi"}}}
     spec = {
         "driver": "gpu.example.com",
@@ -66,11 +68,13 @@ def slice_of(devices: int) -> dict[str, Any]:
 
 
 class Timing:
+    """Times functions, in rounds of at least `seconds`."""
+
     def __init__(self, quick: bool) -> None:
         self.rounds, self.seconds = (3, 0.05) if quick else (7, 0.2)
 
     def show(self, what: str, work: Callable[[], Any]) -> float:
-        """Prints and returns the median, in microseconds."""
+        """Print and return the median time of a call, in microseconds."""
         timer = timeit.Timer(work)
         number = 1
         while timer.timeit(number) < self.seconds:
@@ -81,7 +85,7 @@ class Timing:
 
 
 def parts(timing: Timing, api: ServerState) -> None:
-    """Decoding, validation and CEL."""
+    """Time decoding, validation and CEL."""
     context = Context(api.release.version, api.gates, VERSION)
     for what, sent in {"a claim": claim("claim"), "a slice of 128 devices": slice_of(128)}.items():
         kind = kind_of(api, sent)
@@ -102,6 +106,7 @@ def parts(timing: Timing, api: ServerState) -> None:
 
 
 def kind_of(api: ServerState, obj: dict[str, Any]) -> Kind:
+    """Return the kind of an object."""
     kind = api.release.kind(GROUP, obj["kind"])
     assert kind is not None
     return kind

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the real kube-scheduler and kube-controller-manager on understudy, through the life of claims.
+"""Run the real kube-scheduler and kube-controller-manager on understudy, through the life of claims.
 
-    scripts/scheduler.py --binaries DIR              once; without --binaries both programs are looked for on PATH
+    scripts/scheduler.py --binaries DIR              once; without --binaries both programs are found through PATH
     scripts/scheduler.py --binaries DIR --runs 10    ten times, each on a new server
     scripts/scheduler.py --binaries DIR --server https://127.0.0.1:6443 --token T    on a server that runs already
 
@@ -10,16 +10,16 @@ k8s.io/kubernetes, as scripts/build_kubectl.sh builds kubectl: the same go.mod, 
 
     go build -o DIR/ k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kube-controller-manager
 
-What happens (the manifests are in fixtures/scheduler/):
+The scenario (its manifests are in fixtures/scheduler/):
 
     template     a pod that names a template gets a claim; the claim gets devices; the pod gets the node
     waiting      a second such pod, for which no devices are left, waits, and an event says why
-    handover     the first pod goes; its claim goes with it; the second pod gets the devices
+    handover     the first pod is deleted, and its claim with it; the second pod gets the devices
     sharing      two pods share a claim, which is reserved for both, and run on the node of its device
-    deployment   a deployment makes pods; in its deletion all of them are collected
+    deployment   a deployment makes pods; when it is deleted, all of them are collected
     namespace    the namespace is deleted, and everything in it
 
-No kubelet runs: the script says that pods on nodes run, and ends those that are being deleted.
+No kubelet runs: the script marks pods on nodes as running, and removes those that are being deleted.
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ from ruamel.yaml import YAML
 
 from understudy import Server
 
-WORLD = Path(__file__).parent.parent / "fixtures" / "scheduler"
+MANIFESTS = Path(__file__).parent.parent / "fixtures" / "scheduler"
 GATE = "--feature-gates=DynamicResourceAllocation=true"
 PROGRAMS = {
     "kube-scheduler": ["--secure-port=0", GATE],
     "kube-controller-manager": ["--secure-port=0", GATE],
 }
-PATIENCE = 60.0  # seconds until something that has not happened never will
+TIMEOUT = 60.0  # seconds that a step of the scenario may take
 Obj = dict[str, Any]
 
 
 class ScenarioError(Exception):
-    """Something did not happen."""
+    """A step of the scenario did not happen, or went another way."""
 
 
 @dataclass
 class Api:
-    """A server's API, as JSON."""
+    """A client of the API server that sends and receives JSON."""
 
     url: str
     token: str = ""
 
     def ask(self, method: str, path: str, body: Obj | None = None, kind: str = "application/json") -> Obj:
-        """The answer. Raises HTTPError."""
+        """Send a request and return the answer. Raises HTTPError."""
         headers = {"Content-Type": kind} | ({"Authorization": f"Bearer {self.token}"} if self.token else {})
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -80,7 +80,7 @@ class Api:
         return list(self.ask("GET", path + query)["items"])
 
     def find(self, path: str) -> Obj | None:
-        """The object, or None if there is none."""
+        """Return an object, None if there is none."""
         try:
             return self.ask("GET", path)
         except urllib.error.HTTPError as error:
@@ -89,8 +89,8 @@ class Api:
             raise
 
     def create(self, file: str) -> None:
-        """Every object of a manifest."""
-        for obj in YAML(typ="safe").load_all((WORLD / file).read_text()):
+        """Create every object of a manifest."""
+        for obj in YAML(typ="safe").load_all((MANIFESTS / file).read_text()):
             api = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
             namespace = obj["metadata"].get("namespace")
             within = f"/namespaces/{namespace}" if namespace else ""
@@ -111,6 +111,7 @@ REPLICASETS = "/apis/apps/v1/namespaces/lab/replicasets"
 
 
 def _trusting(url: str) -> ssl.SSLContext | None:
+    """Return a TLS context that accepts any certificate, None for plain HTTP."""
     if not url.startswith("https:"):
         return None
     context = ssl.create_default_context()
@@ -118,12 +119,12 @@ def _trusting(url: str) -> ssl.SSLContext | None:
     return context
 
 
-# --- what runs beside the server
+# --- the programs beside the server
 
 
 @contextmanager
-def running(binaries: dict[str, str], api: Api, folder: Path, speak: Callable[[str], None]) -> Iterator[None]:
-    """The two programs, until the block is left."""
+def running_programs(binaries: dict[str, str], api: Api, folder: Path, report: Callable[[str], None]) -> Iterator[None]:
+    """Run the two programs until the block is left; then report their error lines."""
     kubeconfig = folder / "kubeconfig"
     cluster: Obj = {"server": api.url} | ({"insecure-skip-tls-verify": True} if api.url.startswith("https:") else {})
     content = {
@@ -146,12 +147,12 @@ def running(binaries: dict[str, str], api: Api, folder: Path, speak: Callable[[s
         lines = (folder / f"{name}.log").read_text(errors="replace").splitlines()
         for line in lines:
             if line.startswith("E"):
-                speak(f"{name}: {line}")
+                report(f"{name}: {line}")
 
 
 @contextmanager
-def requests_kept(file: Path) -> Iterator[None]:
-    """The server's own log, a line a request, in a file."""
+def request_log(file: Path) -> Iterator[None]:
+    """Write the server's own log, one line for each request, to a file."""
     log, handler = logging.getLogger("understudy"), logging.FileHandler(file)
     handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
     log.setLevel(logging.DEBUG)
@@ -174,31 +175,32 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def kubelet(api: Api) -> Iterator[None]:
-    """What kubelets say: nodes are alive, pods on a node run, those that are being deleted have ended."""
-    over = threading.Event()
+    """Act as the kubelets: nodes are ready, pods on nodes run, and pods that are being deleted end."""
+    stopped = threading.Event()
 
     def work() -> None:
         for turn in itertools.count():
-            if over.wait(0.1):
+            if stopped.wait(0.1):
                 return
             try:
                 if turn % 50 == 0:
-                    _beat(api)
+                    _heartbeat(api)
                 for pod in api.items(PODS):
-                    _tend(api, pod)
+                    _update_pod(api, pod)
             except (urllib.error.URLError, OSError):
-                continue  # changed or gone meanwhile, or the server is: the next round tells
+                continue  # the object has changed or is gone, or the server is: the next round will tell
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     try:
         yield
     finally:
-        over.set()
+        stopped.set()
         thread.join()
 
 
-def _beat(api: Api) -> None:
+def _heartbeat(api: Api) -> None:
+    """Mark every node as ready."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     for node in api.items(NODES):
         alive = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": now}
@@ -206,7 +208,8 @@ def _beat(api: Api) -> None:
         api.ask("PATCH", f"{NODES}/{node['metadata']['name']}/status", body, STRATEGIC)
 
 
-def _tend(api: Api, pod: Obj) -> None:
+def _update_pod(api: Api, pod: Obj) -> None:
+    """Mark a pod on a node as running, or remove it if it is being deleted."""
     path = f"{PODS}/{pod['metadata']['name']}"
     if not pod["spec"].get("nodeName"):
         return
@@ -218,12 +221,12 @@ def _tend(api: Api, pod: Obj) -> None:
         api.ask("PATCH", f"{path}/status", body, STRATEGIC)
 
 
-# --- the story
+# --- the scenario
 
 
 def until(what: str, condition: Callable[[], Any]) -> Any:
-    """The condition's value once it is true. Raises ScenarioError if it never is."""
-    end = time.monotonic() + PATIENCE
+    """Return the value of a condition once it is true. Raises ScenarioError after TIMEOUT seconds."""
+    end = time.monotonic() + TIMEOUT
     while True:
         value = condition()
         if value:
@@ -233,13 +236,14 @@ def until(what: str, condition: Callable[[], Any]) -> Any:
         time.sleep(0.02)
 
 
-def check(what: str, got: Any, want: Any) -> None:
-    if got != want:
-        raise ScenarioError(f"{what}: {got!r}, not {want!r}")
+def check(what: str, actual: Any, expected: Any) -> None:
+    """Raise ScenarioError if a value is not the expected one."""
+    if actual != expected:
+        raise ScenarioError(f"{what}: {actual!r}, not {expected!r}")
 
 
 def pod_on(api: Api, name: str, node: str) -> Obj:
-    """A pod, once it runs on the node."""
+    """Return a pod once it runs, and check its node."""
 
     def placed() -> Obj | None:
         pod = api.find(f"{PODS}/{name}")
@@ -251,9 +255,9 @@ def pod_on(api: Api, name: str, node: str) -> Obj:
 
 
 def claim_of(api: Api, pod: Obj) -> Obj:
-    """The claim that was made for a pod."""
-    (said,) = pod["status"]["resourceClaimStatuses"]
-    return api.ask("GET", f"{CLAIMS}/{said['resourceClaimName']}")
+    """Return the claim that was made for a pod."""
+    (claim_status,) = pod["status"]["resourceClaimStatuses"]
+    return api.ask("GET", f"{CLAIMS}/{claim_status['resourceClaimName']}")
 
 
 def devices(claim: Obj) -> list[str]:
@@ -284,19 +288,19 @@ def _node(api: Api, name: str) -> str:
 
 
 def _order(api: Api) -> tuple[str, str]:
-    """Which of the two pods has the devices, and which waits."""
+    """Return the name of the pod that has the devices, then that of the pod that waits."""
     return ("first", "second") if _node(api, "first") else ("second", "first")
 
 
 def waiting(api: Api) -> None:
     _, name = _order(api)
 
-    def told() -> Obj | None:
+    def failed_event() -> Obj | None:
         query = f"?fieldSelector=involvedObject.name={name},reason=FailedScheduling"
-        found = [event for event in api.items(f"{CORE}/events", query) if "cannot allocate all claims" in _text(event)]
-        return found[0] if found else None
+        events = [event for event in api.items(f"{CORE}/events", query) if "cannot allocate all claims" in _text(event)]
+        return events[0] if events else None
 
-    event = until("the event", told)
+    event = until("the event", failed_event)
     check("who says so", event["reportingComponent"], "default-scheduler")
     pod = api.ask("GET", f"{PODS}/{name}")
     (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
@@ -311,12 +315,12 @@ def _text(event: Obj) -> str:
 
 def handover(api: Api) -> None:
     old, new = _order(api)
-    gone = claim_of(api, api.ask("GET", f"{PODS}/{old}"))["metadata"]["name"]
+    old_claim = claim_of(api, api.ask("GET", f"{PODS}/{old}"))["metadata"]["name"]
     api.delete(f"{PODS}/{old}", gracePeriodSeconds=0)
     claim = claim_of(api, pod_on(api, new, "gpu-node"))
     check("the devices of the next", devices(claim), ["gpu-0", "gpu-1"])
     check("reserved for", users(claim), [new])
-    until("the claim of the first is gone", lambda: not api.find(f"{CLAIMS}/{gone}"))
+    until("the claim of the first is gone", lambda: not api.find(f"{CLAIMS}/{old_claim}"))
 
 
 def sharing(api: Api) -> None:
@@ -337,9 +341,9 @@ def deployment(api: Api) -> None:
     for policy in ("Background", "Foreground"):
         api.create("deployment.yaml")
         until("it is ready", lambda: api.ask("GET", f"{DEPLOYMENTS}/web").get("status", {}).get("readyReplicas") == 3)
-        (made,) = api.items(REPLICASETS, web)
+        (replica_set,) = api.items(REPLICASETS, web)
         owners = {pod["metadata"]["ownerReferences"][0]["uid"] for pod in api.items(PODS, web)}
-        check("who owns the pods", owners, {made["metadata"]["uid"]})
+        check("who owns the pods", owners, {replica_set["metadata"]["uid"]})
         api.delete(f"{DEPLOYMENTS}/web", propagationPolicy=policy)
         until("the deployment is gone", lambda: not api.find(f"{DEPLOYMENTS}/web"))
         if policy == "Foreground":
@@ -354,31 +358,31 @@ def namespace(api: Api) -> None:
     check("what is left", api.items(PODS) + api.items(CLAIMS) + api.items(f"{CORE}/configmaps"), [])
 
 
-STORY = (template, waiting, handover, sharing, deployment, namespace)
+SCENARIO = (template, waiting, handover, sharing, deployment, namespace)
 
 
 def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
-    """One run: what it took, or what went wrong."""
+    """Run the scenario once, and return how long its parts took. Raises ScenarioError."""
 
-    def speak(text: str) -> None:
+    def report(text: str) -> None:
         if verbose:
             print(f"    {text}", flush=True)
 
     took, folder = [], Path(tempfile.mkdtemp(prefix="understudy-scheduler-"))
     with ExitStack() as stack:
         if api is None:
-            stack.enter_context(requests_kept(folder / "requests.log"))
+            stack.enter_context(request_log(folder / "requests.log"))
             api = Api(stack.enter_context(Server(emulated_version="1.32")).url)
         api.create("cluster.yaml")
-        stack.enter_context(running(binaries, api, folder, speak))
+        stack.enter_context(running_programs(binaries, api, folder, report))
         stack.enter_context(kubelet(api))
-        for act in STORY:
+        for act in SCENARIO:
             began = time.monotonic()
             try:
                 act(api)
-            except (ScenarioError, urllib.error.URLError, LookupError, ValueError) as why:
+            except (ScenarioError, urllib.error.URLError, LookupError, ValueError) as error:
                 (folder / "state.json").write_text(json.dumps(api.items(PODS) + api.items(CLAIMS), indent=1))
-                raise ScenarioError(f"{act.__name__}: {why!r}; logs and what is there: {folder}") from why
+                raise ScenarioError(f"{act.__name__}: {error!r}; logs and what is there: {folder}") from error
             took.append(f"{act.__name__} {time.monotonic() - began:.1f}")
     shutil.rmtree(folder)
     return " ".join(took)
@@ -400,8 +404,8 @@ def main() -> int:
         began = time.monotonic()
         try:
             result = run(binaries, Api(args.server.rstrip("/"), args.token) if args.server else None, args.verbose)
-        except ScenarioError as why:
-            failed, result = failed + 1, f"FAILED {why}"
+        except ScenarioError as error:
+            failed, result = failed + 1, f"FAILED {error}"
         print(f"run {number}: {time.monotonic() - began:.1f} s: {result}", flush=True)
     print(f"{args.runs - failed} of {args.runs} runs went as they should")
     return 1 if failed else 0

@@ -3,9 +3,9 @@
 
     scripts/schemas.py --server https://127.0.0.1:6443 --token T --types types.json 1.32
 
-The server is asked for its OpenAPI v3 documents (prose and paths are left out), for its discovery documents and for
-one empty table of each resource (the columns). `types.json` is what `scripts/gotypes` prints, built in a module that
-requires k8s.io/kubernetes of the same release:
+The server is asked for its OpenAPI v3 documents (descriptions and paths are left out), for its discovery documents and
+for one empty table of each resource (the columns). `types.json` is what `scripts/gotypes` prints, built in a module
+that requires k8s.io/kubernetes of the same release:
 
     go run ./scripts/gotypes > types.json
 
@@ -38,15 +38,15 @@ SCHEMAS = Path(__file__).resolve().parent.parent / "src/understudy/schemas"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 META = "k8s.io/apimachinery/pkg/apis/meta"
-PROSE = ("description", "x-kubernetes-validations")
+DESCRIPTIONS = ("description", "x-kubernetes-validations")
 GATES = "feature_gates.json"
 
 Entry: TypeAlias = tuple[str, str, bool]  # since which release, stage, default
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
 
 
-class Source:
-    """The server that is asked."""
+class ApiServer:
+    """The API server whose schemas are recorded; its certificate is not verified."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self.token = url.rstrip("/"), token
@@ -63,40 +63,40 @@ class Source:
         return json.loads(self.text(path, accept))
 
 
-def without_prose(node: Any, *, names: bool = False) -> Any:
-    """`node` of a schema without its descriptions; with `names` the keys are field names, and all are kept."""
+def without_descriptions(node: Any, *, names: bool = False) -> Any:
+    """Return part of a schema without descriptions; with `names` the keys are field names, and all are kept."""
     if isinstance(node, dict):
-        kept = {k: v for k, v in node.items() if names or k not in PROSE or not isinstance(v, str)}
-        return {k: without_prose(v, names=not names and k in ("properties", "schemas")) for k, v in kept.items()}
+        kept = {k: v for k, v in node.items() if names or k not in DESCRIPTIONS or not isinstance(v, str)}
+        return {k: without_descriptions(v, names=not names and k in ("properties", "schemas")) for k, v in kept.items()}
     if isinstance(node, list):
-        return [without_prose(v) for v in node]
+        return [without_descriptions(v) for v in node]
     return node
 
 
-def openapi(source: Source) -> dict[str, Any]:
-    """{file name: document} of every group-version."""
+def openapi(server: ApiServer) -> dict[str, Any]:
+    """Return {file name: document} of every group-version."""
     out = {}
-    for path, where in source.get("/openapi/v3")["paths"].items():
-        schemas = source.get(where["serverRelativeURL"]).get("components", {}).get("schemas")
+    for path, where in server.get("/openapi/v3")["paths"].items():
+        schemas = server.get(where["serverRelativeURL"]).get("components", {}).get("schemas")
         if schemas and path.count("/") >= (2 if path.startswith("apis/") else 1):
-            out[path.replace("/", "__") + ".json"] = {"components": {"schemas": without_prose(schemas)}}
+            out[path.replace("/", "__") + ".json"] = {"components": {"schemas": without_descriptions(schemas)}}
     return out
 
 
-def resources(source: Source) -> list[dict[str, Any]]:
-    """Every group with its versions and their resources, in the order of discovery, with the columns of its tables."""
-    groups = [g for path in ("/api", "/apis") for g in source.get(path, AGGREGATED)["items"]]
+def resources(server: ApiServer) -> list[dict[str, Any]]:
+    """Return every group with its versions, and their resources with the columns of tables, in order."""
+    groups = [g for path in ("/api", "/apis") for g in server.get(path, AGGREGATED)["items"]]
     out = []
     for group in groups:
         name = group["metadata"].get("name", "")
         versions = []
         for version in group["versions"]:
-            plain = source.get(f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}")
+            plain = server.get(f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}")
             hashes = {r["name"]: r["storageVersionHash"] for r in plain["resources"] if "storageVersionHash" in r}
             for resource in version["resources"]:
                 if "list" in resource["verbs"]:
                     where = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
-                    table = source.get(f"{where}/{resource['resource']}?limit=1", TABLE)
+                    table = server.get(f"{where}/{resource['resource']}?limit=1", TABLE)
                     resource["columns"] = table["columnDefinitions"]
                 if resource["resource"] in hashes:
                     resource["storageVersionHash"] = hashes[resource["resource"]]
@@ -105,15 +105,15 @@ def resources(source: Source) -> list[dict[str, Any]]:
     return out
 
 
-def gates(source: Source) -> dict[str, FeatureSpec]:
+def gates(server: ApiServer) -> dict[str, FeatureSpec]:
     """Return {gate: spec} of a server that was started without gates."""
-    lines = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', source.text("/metrics"), re.M)
+    lines = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', server.text("/metrics"), re.M)
     return {name: FeatureSpec(stage, value == "1") for name, stage, value in lines}
 
 
-def record_gates(release: str, source: Source) -> None:
+def record_gates(release: str, server: ApiServer) -> None:
     """Write the gates of a server into the table of every release's gates, one gate a line."""
-    table = gates_over_time(json.loads((SCHEMAS / GATES).read_text()), Version.parse(release), gates(source))
+    table = gates_over_time(json.loads((SCHEMAS / GATES).read_text()), Version.parse(release), gates(server))
     lines = (f"{json.dumps(name)}: {json.dumps(history)}" for name, history in table.items())
     (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -146,7 +146,7 @@ def changes(specs: Mapping[Version, FeatureSpec | None]) -> list[Entry]:
 
 
 def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """The part of what `gotypes` prints that the served group-versions can reach, internal forms included."""
+    """Return the part of what `gotypes` prints that the served group-versions can reach, internal forms included."""
     served = {(g["group"], v["version"]) for g in groups for v in g["versions"]}
     served |= {(g["group"], "__internal") for g in groups}
     kinds = {
@@ -157,23 +157,23 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
     }
     extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
     reached: set[str] = set()
-    todo = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
-    todo += [f"k8s.io/api/apidiscovery/{version}.APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
-    while todo:
-        name = todo.pop()
+    pending = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
+    pending += [f"k8s.io/api/apidiscovery/{version}.APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
+    while pending:
+        name = pending.pop()
         while name.startswith(("*", "[]", "map[")):
             if name.startswith("map["):
                 key, _, name = name[4:].partition("]")
-                todo.append(key)
+                pending.append(key)
             else:
                 name = name.removeprefix("*").removeprefix("[]")
         if name in reached:
             continue
         reached.add(name)
         if name in everything["structs"]:
-            todo += [field[3] for field in everything["structs"][name]]
+            pending += [field[3] for field in everything["structs"][name]]
         elif name in everything["scalars"]:
-            todo.append(everything["scalars"][name])
+            pending.append(everything["scalars"][name])
     keep = {part: {k: v for k, v in everything[part].items() if k in reached} for part in ("structs", "scalars")}
     return {"kinds": kinds, **keep, "custom": sorted(reached & set(everything["custom"]))}
 
@@ -186,13 +186,13 @@ def main() -> int:
     parser.add_argument("--types", type=Path, required=True)
     parser.add_argument("--default-gates", metavar="URL", help="a server of the release without --feature-gates")
     args = parser.parse_args()
-    source, home = Source(args.server, args.token), SCHEMAS / args.release
-    groups = resources(source)
-    write = {f"openapi/{name}": document for name, document in openapi(source).items()}
+    server, home = ApiServer(args.server, args.token), SCHEMAS / args.release
+    groups = resources(server)
+    write = {f"openapi/{name}": document for name, document in openapi(server).items()}
     write["resources.json"] = groups
     write["types.json"] = types(json.loads(args.types.read_text()), groups)
     if args.default_gates:
-        record_gates(args.release, Source(args.default_gates, args.token))
+        record_gates(args.release, ApiServer(args.default_gates, args.token))
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)

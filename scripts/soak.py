@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Watches a server for a while as hundreds of clients do, and checks that none misses or repeats an event.
+"""Watch a server for a while as hundreds of clients do, and check that none misses or repeats an event.
 
     scripts/soak.py                                    200 watchers, a minute
     scripts/soak.py --watchers 500 --seconds 600
 
 The server runs in a thread of this process. Writers create, update, patch and delete claims, slices, pods and config
-maps. Watchers lose their connection at random and resume from the last version they have seen; history is forgotten
-every now and then, so that some are told 410 and list again. One more watcher of each collection, which never loses its
+maps. Watchers lose their connection at random and resume from the last version they have seen; history is compacted
+now and then, so that some get 410 and list again. One more watcher of each collection, which never loses its
 connection, is the reference.
 
-Checked: every watcher has seen what the reference has seen since its last list, each event once and in order; memory
-stays within bounds; once all clients have gone, and the server has tried to tell them one more write, it has no watch,
-no connection and no task more than before.
-Exit status 1 if anything else is found.
+The script checks that every watcher has seen the same events as the reference since its last list, each once and in
+order; that memory stays within bounds; and that, once all clients are gone and the server has tried to send them one
+more write, it has no more watches, connections and tasks than before. The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -54,12 +53,12 @@ CONTENT: dict[str, Obj] = {
     PODS: {"spec": {"containers": [{"name": "c", "image": "i:1"}]}},
     MAPS: {"data": {"k": "v" * 200}},
 }
-GROWTH = 150  # MiB of memory that may come to what is needed at the start
-QUIET = 30.0  # seconds for watchers to catch up, and for the server to let go
+MAX_GROWTH = 150  # MiB by which memory may grow
+SETTLE_SECONDS = 30.0  # for watchers to catch up, and for the server to release its resources
 
 
 class HTTPError(Exception):
-    """Another answer than was asked for."""
+    """The server answered with an error."""
 
     def __init__(self, status: int, body: bytes) -> None:
         super().__init__(f"{status}: {body[:300].decode(errors='replace')}")
@@ -68,6 +67,8 @@ class HTTPError(Exception):
 
 @dataclass
 class Address:
+    """The address of the server."""
+
     host: str
     port: int
 
@@ -75,7 +76,7 @@ class Address:
     async def request(
         self, method: str, path: str, body: Any = None, media: str = "application/json"
     ) -> AsyncIterator[Answer]:
-        """One request on a connection of its own. Raises HTTPError for what is no success."""
+        """Send one request on a connection of its own, and yield the answer. Raises HTTPError for an error."""
         reader, writer = await asyncio.open_connection(self.host, self.port, limit=2**24)
         try:
             sent = b"" if body is None else json.dumps(body).encode()
@@ -93,25 +94,31 @@ class Address:
             writer.transport.abort()
 
     async def call(self, *request: Any) -> Any:
+        """Send one request, and return the answer's JSON."""
         async with self.request(*request) as answer:
             return json.loads(await answer.read())
 
 
 @dataclass
 class Answer:
+    """The body of an answer, read as a whole, in chunks or in lines."""
+
     reader: asyncio.StreamReader
     length: int  # -1: in chunks
 
     async def read(self) -> bytes:
+        """Return the whole body."""
         if self.length >= 0:
             return await self.reader.readexactly(self.length)
         return b"".join([chunk async for chunk in self.chunks()])
 
     async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the chunks of the body."""
         while size := int(await self.reader.readline(), 16):
             yield (await self.reader.readexactly(size + 2))[:-2]
 
     async def lines(self) -> AsyncIterator[bytes]:
+        """Yield the lines of the body."""
         rest = b""
         async for chunk in self.chunks():
             *lines, rest = (rest + chunk).split(b"\n")
@@ -124,7 +131,7 @@ class Answer:
 
 @dataclass
 class Run:
-    """`resumes` and `relists` are of watchers that are no reference."""
+    """The counts and failures of a run; `resumes` and `relists` are those of watchers that are no reference."""
 
     address: Address
     writing: bool = True
@@ -132,13 +139,17 @@ class Run:
     failures: list[str] = field(default_factory=list)
 
     def fail(self, what: str) -> None:
+        """Count a failure, and print the first ones."""
         self.failures.append(what)
         if len(self.failures) <= 20:
             print(f"FAILED: {what}")
 
 
 class Watcher:
-    """Follows one collection. `seen` are the events since `start`, the version of the last list."""
+    """Follows one collection; `seen` are the events since `start`, the version of the last list.
+
+    A watcher without `rng` is a reference and never disconnects.
+    """
 
     def __init__(self, run: Run, path: str, rng: random.Random | None) -> None:
         self.run, self.path, self.rng = run, path, rng
@@ -146,6 +157,7 @@ class Watcher:
         self.seen: list[Event] = []
 
     async def follow(self) -> None:
+        """List the collection and watch it, and list again whenever the version is too old."""
         while True:
             if not self.version:
                 listed = await self.run.address.call("GET", self.path)
@@ -159,7 +171,7 @@ class Watcher:
                     return
 
     async def _watch(self) -> None:
-        """Until the connection is lost, by chance, or the version is too old."""
+        """Watch until the connection is lost, by chance, or the version is too old."""
         path = f"{self.path}?watch=true&allowWatchBookmarks=true&resourceVersion={self.version}"
         wait_seconds = self.rng.expovariate(1 / 3) if self.rng else None
         try:
@@ -178,6 +190,7 @@ class Watcher:
             self._too_old()
 
     def _take(self, event: Obj) -> bool:
+        """Check and keep an event; report whether the watch continues."""
         obj = event["object"]
         if event["type"] == "ERROR":
             if obj["code"] != 410:
@@ -201,7 +214,7 @@ class Watcher:
 
 
 async def write(run: Run, rng: random.Random, path: str, pause: float) -> None:
-    """Writes until there is enough. Refusals that a race explains are counted."""
+    """Write until the run ends; refusals that a race explains are only counted."""
     while run.writing:
         name = f"o{rng.randrange(NAMES)}"
         verb = rng.choice(("POST", "POST", "PATCH", "PATCH", "apply", "PUT", "DELETE"))
@@ -225,42 +238,43 @@ async def write(run: Run, rng: random.Random, path: str, pause: float) -> None:
             run.counts["writes"] += 1
         except HTTPError as error:
             run.counts[f"refused with {error.status}"] += 1
-            # 422: applied as new, since it was deleted a moment ago, and without a spec
+            # 422: the apply creates an object without a spec, because it was deleted a moment ago
             if error.status not in (404, 409) and not (verb == "apply" and error.status == 422):
                 run.fail(f"{verb} {path}/{name}: {error}")
         await asyncio.sleep(pause * rng.random() * 2)
 
 
-async def forget(run: Run, server: Server, every: float) -> None:
-    """Compacts history again and again."""
+async def compact_repeatedly(run: Run, server: Server, every: float) -> None:
+    """Compact the history at an interval."""
     while run.writing:
         await asyncio.sleep(every)
         await asyncio.to_thread(server.compact)
         run.counts["compactions"] += 1
 
 
-# --- what is checked
+# --- the checks
 
 
 def compare(run: Run, references: dict[str, Watcher], watchers: list[Watcher]) -> None:
-    """Each has seen what the reference has seen since the watcher's last list, and nothing else."""
+    """Check that each watcher has seen the events of the reference since its last list, and no others."""
     for watcher in watchers:
-        wanted = [event for event in references[watcher.path].seen if event[0] > watcher.start]
-        if watcher.seen != wanted:
-            missed, more = set(wanted) - set(watcher.seen), set(watcher.seen) - set(wanted)
+        expected = [event for event in references[watcher.path].seen if event[0] > watcher.start]
+        if watcher.seen != expected:
+            missed, unexpected = set(expected) - set(watcher.seen), set(watcher.seen) - set(expected)
             run.fail(
                 f"{watcher.path} since {watcher.start}: {len(missed)} missed {sorted(missed)[:3]}, "
-                f"{len(more)} too many {sorted(more)[:3]}, {len(watcher.seen)} seen of {len(wanted)}"
+                f"{len(unexpected)} too many {sorted(unexpected)[:3]}, {len(watcher.seen)} seen of {len(expected)}"
             )
 
 
-class Holdings:
-    """What the server holds for its clients."""
+class ServerResources:
+    """Counts the resources that the server holds for its clients."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     def count(self) -> dict[str, int]:
+        """Return how many tasks, watches and connections the server has."""
         return asyncio.run_coroutine_threadsafe(self._count(), self._loop).result()
 
     @property
@@ -280,14 +294,14 @@ class Holdings:
 
 
 def memory() -> float:
-    """MiB that this process has in memory."""
+    """Return the MiB that this process has in memory."""
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def caught_up(references: dict[str, Watcher], watchers: list[Watcher], newest: int) -> bool:
-    """Whether everybody has seen the last event within QUIET seconds. `newest` is that of the store."""
-    deadline = time.monotonic() + QUIET
+async def wait_until_caught_up(references: dict[str, Watcher], watchers: list[Watcher], newest: int) -> bool:
+    """Wait until every watcher has seen the last event, and report whether that was within SETTLE_SECONDS."""
+    deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
         if all(
             w.start > last or (w.version >= last and w.version)
@@ -300,10 +314,11 @@ async def caught_up(references: dict[str, Watcher], watchers: list[Watcher], new
 
 
 async def soak(server: Server, count: int, seconds: float, seed: int, growth: float) -> Run:
+    """Run the writers and watchers, then check the events, the memory and the resources of the server."""
     parts = urlsplit(server.url)
     run = Run(Address(parts.hostname or "", parts.port or 0))
-    holdings = Holdings(server)
-    before = holdings.count()
+    resources = ServerResources(server)
+    before = resources.count()
     references = {path: Watcher(run, path, None) for path in CONTENT}
     watchers = [Watcher(run, list(CONTENT)[i % len(CONTENT)], random.Random(seed + i)) for i in range(count)]
     following = [asyncio.create_task(watcher.follow()) for watcher in (*references.values(), *watchers)]
@@ -311,12 +326,12 @@ async def soak(server: Server, count: int, seconds: float, seed: int, growth: fl
     at_start = memory()
     pause = max(0.02, count / 4000)  # all share the machine: so many watchers get as many events as they can take
     writers = [asyncio.create_task(write(run, random.Random(-seed - i), path, pause)) for i, path in enumerate(CONTENT)]
-    writers.append(asyncio.create_task(forget(run, server, max(seconds / 12, 0.5))))
+    writers.append(asyncio.create_task(compact_repeatedly(run, server, max(seconds / 12, 0.5))))
     await asyncio.sleep(seconds)
     run.writing = False
     await asyncio.gather(*writers)
-    if not await caught_up(references, watchers, server.state.registry.store.revision):
-        run.fail(f"not everybody has caught up within {QUIET} s")
+    if not await wait_until_caught_up(references, watchers, server.state.registry.store.revision):
+        run.fail(f"not everybody has caught up within {SETTLE_SECONDS} s")
     ended = [task for task in following if task.done()]
     for task in ended:
         run.fail(f"a watcher ended: {task.exception()!r}")
@@ -324,15 +339,15 @@ async def soak(server: Server, count: int, seconds: float, seed: int, growth: fl
         task.cancel()
     await asyncio.gather(*following, return_exceptions=True)
     compare(run, references, watchers)
-    grown = memory() - at_start
-    print(f"memory: {at_start:.0f} MiB at the start, {grown:+.0f} MiB by the end (this process: clients and server)")
-    if grown > growth:
-        run.fail(f"memory has grown by {grown:.0f} MiB, more than {growth:.0f}")
-    held = await asyncio.to_thread(holdings.count)
+    increase = memory() - at_start
+    print(f"memory: {at_start:.0f} MiB at the start, {increase:+.0f} MiB by the end (this process: clients and server)")
+    if increase > growth:
+        run.fail(f"memory has grown by {increase:.0f} MiB, more than {growth:.0f}")
+    connected = await asyncio.to_thread(resources.count)
     for path, content in CONTENT.items():  # a server may notice that a client has gone when it has something to send
         await run.address.call("POST", path, {"metadata": {"name": "last"}, **content})
-    after = await let_go(holdings, before)
-    print(", ".join(f"{name} {before[name]} → {held[name]} → {after[name]}" for name in after))
+    after = await wait_until_released(resources, before)
+    print(", ".join(f"{name} {before[name]} → {connected[name]} → {after[name]}" for name in after))
     print("    (before there were clients → when they have gone → after one more write)")
     for name, number in after.items():
         if number > before[name]:
@@ -340,11 +355,11 @@ async def soak(server: Server, count: int, seconds: float, seed: int, growth: fl
     return run
 
 
-async def let_go(holdings: Holdings, before: dict[str, int]) -> dict[str, int]:
-    """What is still held once it is no more than before, or QUIET seconds later."""
-    deadline = time.monotonic() + QUIET
+async def wait_until_released(resources: ServerResources, before: dict[str, int]) -> dict[str, int]:
+    """Return the resources that are still held, once they are no more than before, or after SETTLE_SECONDS."""
+    deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        now = await asyncio.to_thread(holdings.count)
+        now = await asyncio.to_thread(resources.count)
         if time.monotonic() > deadline or all(now[name] <= before[name] for name in now):
             return now
         await asyncio.sleep(0.2)
@@ -356,7 +371,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
-        "--growth", type=float, default=GROWTH, help="MiB that memory may grow by (default: %(default)s)"
+        "--growth", type=float, default=MAX_GROWTH, help="MiB that memory may grow by (default: %(default)s)"
     )
     parser.add_argument("--emulated-version", default="1.32")
     options = parser.parse_args(argv)
