@@ -47,6 +47,7 @@ CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 
 def claim(name: str) -> dict[str, Any]:
+    """Return a ResourceClaim with labels and one request."""
     requests = [{"name": "gpu", "deviceClassName": "gpu.example.com"}]
     labels = {"app": "bench", "tier": "one"}
     return {
@@ -83,6 +84,7 @@ class Target:
     def request(
         self, method: str, path: str, body: Any = None, kind: str = "application/json", accept: str = JSON.media
     ) -> bytes:
+        """Return the bytes of a request."""
         sent = b"" if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
         host = urllib.parse.urlsplit(self.url).netloc
         lines = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\nAccept: {accept}\r\n{self.head}"
@@ -91,6 +93,7 @@ class Target:
         return lines.encode() + b"\r\n" + sent
 
     async def connect(self, protocol: Callable[[], P]) -> P:
+        """Open a connection with a protocol, and return the protocol."""
         parts = urllib.parse.urlsplit(self.url)
         port = parts.port or (443 if self.tls else 80)
         loop = asyncio.get_running_loop()
@@ -204,10 +207,12 @@ class Workload:
 
     @property
     def claims(self) -> str:
+        """Return the path of the claims."""
         return f"/apis/resource.k8s.io/{self.api}/namespaces/{NAMESPACE}/resourceclaims"
 
     @property
     def watch(self) -> str:
+        """Return the path of a watch of the config maps."""
         return f"{CORE}/configmaps?watch=true"
 
 
@@ -225,11 +230,13 @@ async def requests_per_second(target: Target, work: Workload, requests: Callable
 
 
 async def get(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """Read one claim again and again."""
     request = target.request("GET", f"{work.claims}/claim-0", accept=form.media)
     return await requests_per_second(target, work, lambda: itertools.repeat(request))
 
 
 async def list_(target: Target, work: Workload, form: Encoding = JSON) -> float:
+    """List all claims again and again."""
     request = target.request("GET", work.claims, accept=form.media)
     return await requests_per_second(target, work, lambda: itertools.repeat(request))
 
@@ -350,6 +357,7 @@ async def create_objects(target: Target, work: Workload) -> None:
 
 
 async def delete_objects(target: Target, work: Workload) -> None:
+    """Delete the namespace and the objects that were measured."""
     for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
         await target.exchange("DELETE", path)
     await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
@@ -430,6 +438,7 @@ def running_server(*argv: str) -> Iterator[str]:
 
 
 def understudy(*more: str) -> list[str]:
+    """Return the command line of the server."""
     return [
         sys.executable,
         "-c",
@@ -465,6 +474,7 @@ def print_startup_times(rounds: int) -> None:
 
 
 def row(cells: list[str], widths: list[int]) -> str:
+    """Return a line of a table, with the first cell to the left and the others to the right."""
     return "  ".join(
         cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(cells, widths, strict=True))
     )
@@ -517,6 +527,7 @@ async def start_servers(args: argparse.Namespace, work: Workload, stack: ExitSta
 
 
 async def run(args: argparse.Namespace) -> None:
+    """Start the servers, and print the tables of all measurements."""
     work = Workload(0.3 if args.quick else 1.0, args.api)
     rounds = 3 if args.quick else 7
     with ExitStack() as stack:

@@ -26,11 +26,14 @@ PATIENCE = 15  # seconds that an answer may take
 
 
 class Answer(NamedTuple):
+    """An answer with its status, headers and body."""
+
     status: int
     headers: list[tuple[str, str]]
     body: bytes
 
     def all(self, name: str) -> list[str]:
+        """Return the values of a header, given in lower case."""
         return [value for header, value in self.headers if header.lower() == name]
 
 

@@ -107,6 +107,7 @@ OBJECT_META: Parts = (
 
 
 def devices(*changes: Obj) -> Obj:
+    """Return a claim's devices with one request for each change."""
     made = [{"name": f"r{i}", "deviceClassName": "gpu.example.com", **change} for i, change in enumerate(changes)]
     return {"requests": made}
 
@@ -119,6 +120,7 @@ RESOURCE = ("resource.k8s.io/v1beta1", "resource.k8s.io/v1alpha3")
 
 
 def paths(versions: tuple[str, ...], resource: str, namespaced: bool = True) -> tuple[tuple[str, str], ...]:
+    """Return each API version with the path of a collection in it."""
     where = "/namespaces/{{ns}}/" if namespaced else "/"
     roots = (f"/apis/{v}" if "/" in v else f"/api/{v}" for v in versions)
     return tuple((v, root + where + resource) for v, root in zip(versions, roots, strict=True))
@@ -252,9 +254,11 @@ class SequenceGenerator:
         return self.steps
 
     def chance(self, probability: float) -> bool:
+        """Return True with a probability."""
         return self.rng.random() < probability
 
     def step(self, method: str, path: str, **more: Any) -> Step:
+        """Return a request, now and then for another encoding of the answer."""
         made = Step(next(self.ids), method, path, **more)
         if self.chance(0.08):
             made.headers["Accept"] = self.rng.choice(FORMS)
@@ -265,10 +269,12 @@ class SequenceGenerator:
     # --- pieces
 
     def name(self, kind: Kind) -> str:
+        """Return a name of an object; few names make requests meet the same objects."""
         name = self.rng.choices(NAMES, (10, 6, 3, 0.3, 0.1))[0]
         return name if kind.namespaced else "{{run}}-" + name
 
     def at(self, kind: Kind) -> tuple[str, str]:
+        """Return an API version of a kind, and the path of its collection."""
         return self.rng.choice(kind.versions)
 
     def item(self, kind: Kind, subresource: bool = True) -> tuple[str, str, bool]:
@@ -279,6 +285,7 @@ class SequenceGenerator:
         return version, path + ("/status" if status else ""), status
 
     def body(self, kind: Kind, version: str, status: bool = False, few: int = 2) -> Obj:
+        """Return an object with its required parts and a few others."""
         body: Obj = {"apiVersion": version, "kind": kind.name}
         parts = kind.status if status else kind.parts
         for path, value in sample_parts(self.rng, kind.required, len(kind.required)) + self.random_parts(parts, few):
@@ -286,6 +293,7 @@ class SequenceGenerator:
         return body
 
     def random_parts(self, parts: Parts, most: int) -> list[tuple[str, Any]]:
+        """Return random values for at most `most` fields."""
         return sample_parts(self.rng, parts, self.rng.randint(0, most))
 
     def version(self) -> str:
@@ -295,6 +303,7 @@ class SequenceGenerator:
         return self.rng.choice(known) if known and self.chance(0.6) else self.rng.choice(("0", "", "x", "-1"))
 
     def write_options(self, apply: bool = False) -> list[tuple[str, str]]:
+        """Return query parameters of a write."""
         options = (
             ("dryRun", ("All", "All", "Some", ""), 0.12),
             ("fieldManager", ("one", "two", "x" * 129, "a\tb", ""), 0.9 if apply else 0.2),
@@ -304,9 +313,11 @@ class SequenceGenerator:
         return self.some_of(options)
 
     def some_of(self, options: Any) -> list[tuple[str, str]]:
+        """Return a value for each option that its probability selects."""
         return [(name, self.rng.choice(values)) for name, values, chance in options if self.chance(chance)]
 
     def selectors(self, kind: Kind, chance: float = 0.3) -> list[tuple[str, str]]:
+        """Return label and field selectors; those of cluster-scoped kinds always select the objects of this run."""
         query = []
         labels = self.rng.choice(LABELS) if self.chance(chance) else ""
         if not kind.namespaced:
@@ -324,6 +335,7 @@ class SequenceGenerator:
     # --- verbs
 
     def create(self, kind: Kind) -> Step:
+        """Return a request that creates an object."""
         version, collection = self.at(kind)
         body = self.body(kind, version)
         if self.chance(0.9):
@@ -335,6 +347,7 @@ class SequenceGenerator:
         return step
 
     def get(self, kind: Kind) -> Step:
+        """Return a request that reads an object."""
         step = self.step("GET", self.item(kind)[1])
         if self.chance(0.2):
             step.query.append(("resourceVersion", self.version()))
@@ -342,6 +355,7 @@ class SequenceGenerator:
         return step
 
     def put(self, kind: Kind) -> Step:
+        """Return a request that replaces an object by an earlier answer with edits, or by a new object."""
         version, path, status = self.item(kind)
         step = self.step("PUT", path, query=self.write_options())
         known = [id_ for id_, name in self.objects if name == kind.name]
@@ -357,6 +371,7 @@ class SequenceGenerator:
         return step
 
     def patch(self, kind: Kind) -> Step:
+        """Return a request that patches or applies an object."""
         version, path, status = self.item(kind)
         form = self.rng.choice(("apply", "merge", "strategic", "json"))
         step = self.step("PATCH", path, query=self.write_options(form == "apply"))
@@ -379,6 +394,7 @@ class SequenceGenerator:
         return step
 
     def operation(self, at: str, value: Any) -> Obj:
+        """Return an operation of a JSON patch."""
         verb = self.rng.choice(("add", "add", "replace", "remove", "test", "copy", "move"))
         where = "/" + at.replace(".", "/")
         if verb in ("copy", "move"):
@@ -386,6 +402,7 @@ class SequenceGenerator:
         return {"op": verb, "path": where} | ({} if verb == "remove" else {"value": value})
 
     def list(self, kind: Kind) -> Step:
+        """Return a request that lists a collection."""
         collection = self.at(kind)[1]
         query = self.selectors(kind)
         options = (
@@ -404,6 +421,7 @@ class SequenceGenerator:
         return step
 
     def watch(self, kind: Kind) -> Step:
+        """Return a request that watches a collection for a second."""
         step = self.step("GET", self.at(kind)[1], query=[("watch", self.rng.choice(("true", "1", "")))])
         options = (
             ("resourceVersion", (self.version(),), 0.8),
@@ -416,12 +434,14 @@ class SequenceGenerator:
         return step
 
     def delete(self, kind: Kind) -> Step:
+        """Return a request that deletes an object."""
         step = self.step("DELETE", self.item(kind, subresource=False)[1])
         self.add_delete_options(step)
         self.objects.append((step.id, kind.name))
         return step
 
     def add_delete_options(self, step: Step) -> None:
+        """Add options of a deletion to the query and the body of a request."""
         options = (
             ("gracePeriodSeconds", DURATIONS, 0.3),
             ("propagationPolicy", ("Foreground", "Background", "Orphan", "Odd", ""), 0.3),
@@ -445,6 +465,7 @@ class SequenceGenerator:
             step.body = body
 
     def delete_all(self, kind: Kind) -> Step:
+        """Return a request that deletes a collection."""
         step = self.step("DELETE", self.at(kind)[1], query=self.selectors(kind))
         step.query += self.some_of((("limit", ("1", "x"), 0.1), ("resourceVersion", (self.version(),), 0.1)))
         self.add_delete_options(step)
@@ -541,6 +562,7 @@ class Player:
         self.answers: dict[int, Any] = {}
 
     def send(self, step: Step) -> Answer:
+        """Send a request with its references replaced, keep the answer and return it."""
         path = self.resolved(step.path)
         if step.query:
             path += "?" + "&".join(f"{quote(k)}={quote(self.resolved(v), safe='')}" for k, v in step.query)
@@ -570,6 +592,7 @@ class Player:
         return re.sub(r"\{\{(.+?)\}\}", lambda match: self._reference(match.group(1)), value)
 
     def _reference(self, name: str) -> str:
+        """Return the value of a reference, `MISSING` if the field is absent."""
         if name in self.words:
             return self.words[name]
         id_, *path = name.split(".")

@@ -145,6 +145,8 @@ KINDS = (
 
 @dataclass
 class Step:
+    """A request; `edits` change the object that the server has, for PUT."""
+
     method: str
     path: str
     media: str

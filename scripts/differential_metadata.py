@@ -77,6 +77,7 @@ class Sample:
 
     @property
     def path(self) -> str:
+        """Return the path of the object."""
         return f"{self.collection}/{self.name}"
 
     def create_requests(self, change: Obj) -> Iterator[Request]:

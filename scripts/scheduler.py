@@ -77,6 +77,7 @@ class Api:
             return dict(json.load(answer))
 
     def items(self, path: str, query: str = "") -> list[Obj]:
+        """Return the objects of a collection."""
         return list(self.ask("GET", path + query)["items"])
 
     def find(self, path: str) -> Obj | None:
@@ -98,6 +99,7 @@ class Api:
             self.ask("POST", f"{api}{within}/{plural}", obj)
 
     def delete(self, path: str, **options: Any) -> None:
+        """Delete an object with options."""
         self.ask("DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", **options})
 
 
@@ -261,14 +263,17 @@ def claim_of(api: Api, pod: Obj) -> Obj:
 
 
 def devices(claim: Obj) -> list[str]:
+    """Return the names of the devices that a claim has, sorted."""
     return sorted(result["device"] for result in claim["status"]["allocation"]["devices"]["results"])
 
 
 def users(claim: Obj) -> list[str]:
+    """Return the names of the pods that a claim is reserved for, sorted."""
     return sorted(user["name"] for user in claim["status"].get("reservedFor", ()))
 
 
 def template(api: Api) -> None:
+    """Check that the claim of a pod with a template gets the devices, and the pod the node."""
     api.create("exclusive.yaml")
     both = ("first", "second")
     name = until("one pod runs", lambda: next((n for n in both if _node(api, n)), ""))
@@ -293,6 +298,7 @@ def _order(api: Api) -> tuple[str, str]:
 
 
 def waiting(api: Api) -> None:
+    """Check that a second pod waits for devices, and that an event says why."""
     _, name = _order(api)
 
     def failed_event() -> Obj | None:
@@ -314,6 +320,7 @@ def _text(event: Obj) -> str:
 
 
 def handover(api: Api) -> None:
+    """Check that the second pod gets the devices once the first is deleted."""
     old, new = _order(api)
     old_claim = claim_of(api, api.ask("GET", f"{PODS}/{old}"))["metadata"]["name"]
     api.delete(f"{PODS}/{old}", gracePeriodSeconds=0)
@@ -324,6 +331,7 @@ def handover(api: Api) -> None:
 
 
 def sharing(api: Api) -> None:
+    """Check that two pods share a claim until both are deleted."""
     api.create("shared.yaml")
     for name in ("left", "right"):
         pod_on(api, name, "nic-node")
@@ -337,6 +345,7 @@ def sharing(api: Api) -> None:
 
 
 def deployment(api: Api) -> None:
+    """Check that a deployment makes pods, and that its deletion collects them."""
     web = "?labelSelector=app=web"
     for policy in ("Background", "Foreground"):
         api.create("deployment.yaml")
@@ -352,6 +361,7 @@ def deployment(api: Api) -> None:
 
 
 def namespace(api: Api) -> None:
+    """Check that the deletion of the namespace deletes everything in it."""
     check("what is there", bool(api.items(PODS) and api.items(CLAIMS)), True)
     api.delete(CORE)
     until("the namespace is gone", lambda: not api.find(CORE))

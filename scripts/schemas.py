@@ -53,6 +53,7 @@ class ApiServer:
         self.context = ssl._create_unverified_context()
 
     def text(self, path: str, accept: str = "*/*") -> str:
+        """Return the answer to a GET as text."""
         headers = {"Accept": accept, "Authorization": f"Bearer {self.token}"}
         request = urllib.request.Request(self.url + path, headers=headers)
         with urllib.request.urlopen(request, context=self.context, timeout=30) as answer:
@@ -60,6 +61,7 @@ class ApiServer:
             return body.decode()
 
     def get(self, path: str, accept: str = "application/json") -> Any:
+        """Return the answer to a GET as JSON."""
         return json.loads(self.text(path, accept))
 
 

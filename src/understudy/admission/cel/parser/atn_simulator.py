@@ -56,8 +56,8 @@ class ParserATNSimulator:
     It may be shared by threads: all they can lose to each other is cached states.
     """
 
-    def __init__(self, cel_atn: ATN) -> None:
-        self._atn = cel_atn
+    def __init__(self, atn: ATN) -> None:
+        self._atn = atn
         self._start_states: dict[tuple[ATNState, int], _DFAState] = {}
         self._state_count = 0
 
