@@ -25,7 +25,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/controlplane"
@@ -38,6 +37,7 @@ var (
 	marshaler = reflect.TypeOf((*json.Unmarshaler)(nil)).Elem()
 )
 
+// name returns a type as Go writes it, with the full path of its package.
 func name(t reflect.Type) string {
 	if t.Name() != "" {
 		if t.PkgPath() == "" {
@@ -56,6 +56,7 @@ func name(t reflect.Type) string {
 	return t.String()
 }
 
+// visit records a type and every type that its fields and elements reach.
 func visit(t reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -76,7 +77,6 @@ func visit(t reflect.Type) {
 	}
 	if t.Kind() != reflect.Struct {
 		if t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
-			scalars[key] = strings.TrimPrefix(fmt.Sprint(t.Kind()), "")
 			if t.Kind() == reflect.Slice {
 				scalars[key] = "[]" + name(t.Elem())
 			} else {
@@ -95,8 +95,7 @@ func visit(t reflect.Type) {
 	for i := 0; i < t.NumField(); i++ {
 		field := t.Field(i)
 		json, flags, number := "", "", 0
-		tag, tagged := field.Tag.Lookup("json")
-		parts := strings.Split(tag, ",")
+		parts := strings.Split(field.Tag.Get("json"), ",")
 		json = parts[0]
 		for _, option := range parts[1:] {
 			if option == "omitempty" {
@@ -105,7 +104,7 @@ func visit(t reflect.Type) {
 		}
 		if field.Anonymous && json == "" {
 			flags += "i"
-		} else if json == "" && field.IsExported() && (tagged || !tagged) {
+		} else if json == "" && field.IsExported() {
 			json = field.Name
 		}
 		if !field.IsExported() {
@@ -132,10 +131,9 @@ func main() {
 			visit(t)
 		}
 	}
-	for _, more := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, apidiscoveryv2beta1.APIGroupDiscoveryList{}} {
-		visit(reflect.TypeOf(more))
+	for _, extra := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, apidiscoveryv2beta1.APIGroupDiscoveryList{}} {
+		visit(reflect.TypeOf(extra))
 	}
-	_ = schema.GroupVersionKind{}
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(map[string]any{"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom}); err != nil {
 		panic(err)
