@@ -299,7 +299,7 @@ def memory() -> float:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-async def wait_until_caught_up(references: dict[str, Watcher], watchers: list[Watcher], newest: int) -> bool:
+async def wait_until_caught_up(references: dict[str, Watcher], watchers: list[Watcher]) -> bool:
     """Wait until every watcher has seen the last event, and report whether that was within SETTLE_SECONDS."""
     deadline = time.monotonic() + SETTLE_SECONDS
     while time.monotonic() < deadline:
@@ -330,7 +330,7 @@ async def soak(server: Server, count: int, seconds: float, seed: int, growth: fl
     await asyncio.sleep(seconds)
     run.writing = False
     await asyncio.gather(*writers)
-    if not await wait_until_caught_up(references, watchers, server.state.registry.store.revision):
+    if not await wait_until_caught_up(references, watchers):
         run.fail(f"not everybody has caught up within {SETTLE_SECONDS} s")
     ended = [task for task in following if task.done()]
     for task in ended:
