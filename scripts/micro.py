@@ -113,7 +113,7 @@ def kind_of(api: ServerState, obj: dict[str, Any]) -> Kind:
 
 
 def verbs(timing: Timing, director: Director) -> None:
-    """Whole requests, from dispatch to the answer's bytes."""
+    """Time whole requests, from dispatch to the bytes of the answer."""
 
     def request(method: str, path: str, body: Any = None, media: str = "application/json", query: str = "") -> Any:
         headers = {"Accept": "application/json", "Content-Type": media}

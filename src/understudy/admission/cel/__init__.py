@@ -1,6 +1,6 @@
 """CEL (Common Expression Language) as kube-apiserver compiles and evaluates it, for device selectors and policies.
 
-    environment = device_environment("1.32")
+    environment = device_environment(Version(1, 32))
     compiled = compile('device.driver == "dra.example.com"', environment)
     compiled.error, compiled.cost
     compiled.evaluate({"driver": "dra.example.com", "attributes": {}, "capacity": {}})

@@ -1,4 +1,7 @@
-"""From text to a program: parse, check, validate, plan, estimate, each stage only if the one before was content."""
+"""The compilation of an expression: parse, check, validate, plan, estimate.
+
+A stage runs only if the one before reported no errors.
+"""
 
 from __future__ import annotations
 
@@ -28,16 +31,17 @@ MAX_COST = 2**64 - 1
 
 @dataclass(frozen=True)
 class Compiled:
-    """One compiled expression.
+    """A compiled expression, or the error that it has.
 
-    `error` is the detail validation prints, None if the expression compiled: `compilation failed: …`, `must evaluate to
-    bool or the unknown type, not …` (kind "invalid", shown as `Invalid value: "<expression>": <error>`) or `program
-    instantiation failed: …` (kind "internal", shown as `Internal error: <error>`). `cost` is the worst-case estimate,
-    which is the largest 64-bit number if there was an error.
+    `error` is the detail of the validation error, None if the expression compiled: `compilation failed: …` or `must
+    evaluate to bool or the unknown type, not …` (kind "invalid", printed as `Invalid value: "<expression>": <error>`),
+    or `program instantiation failed: …` (kind "internal", printed as `Internal error: <error>`). `cost` is the
+    worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result.
 
-    What the caller does, in this order (source: `validateCELSelector` of `pkg/apis/resource/validation`), from 1.32 on:
-    more than 10240 bytes of UTF-8 are `Too long: may not be more than 10240 bytes` and are not compiled; an error is
-    reported as above; a `cost` over 1 000 000 is `Forbidden: too complex, exceeds cost limit`. 1.31 has neither limit.
+    The validation of device selectors does the following, in this order, from 1.32 on (`validateCELSelector` of
+    `pkg/apis/resource/validation`): an expression of more than 10240 bytes of UTF-8 is `Too long: may not be more than
+    10240 bytes` and is not compiled; an error is reported as above; a `cost` over 1 000 000 is `Forbidden: too complex,
+    exceeds cost limit`. 1.31 has neither limit.
     """
 
     expression: str
@@ -48,7 +52,7 @@ class Compiled:
     type: Type | None = field(default=None, repr=False, compare=False)
 
     def evaluate(self, device: Mapping[str, Any]) -> bool:
-        """Does the device match? Raises `EvaluationError` with cel-go's text if that cannot be said.
+        """Report whether a device matches. Raises `EvaluationError` with cel-go's text if the evaluation fails.
 
         `device` is `{"driver": str, "attributes": {name: {"int"|"bool"|"string"|"version": value}}, "capacity": {name:
         quantity}}`; names are qualified (`domain/name`) or belong to the driver's domain.
@@ -62,7 +66,10 @@ class Compiled:
 
 @lru_cache(4096)
 def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A001 - named as the field names it
-    """Compile an expression. Never raises for any text; results are cached. Safe to call from several threads."""
+    """Return the compiled expression, from a cache if it was compiled before.
+
+    No text makes this raise. It may be called from several threads.
+    """
     try:
         return _compile(expression, environment)
     except RecursionError:
@@ -95,6 +102,7 @@ def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
 
 
 def _compile(expression: str, environment: Environment) -> Compiled:
+    """Run the stages on an expression."""
     report = Report(expression, environment.empty_column)
     tree = parse(expression, report)
     if tree is not None and not report.errors:
@@ -114,7 +122,7 @@ def _compile(expression: str, environment: Environment) -> Compiled:
 
 
 def parse(expression: str, report: Report) -> Node | None:
-    """The tree of an expression, macros expanded; what is wrong with it goes to `report`."""
+    """Return the tree of an expression with macros expanded, None if it has errors; they go to `report`."""
     tokens, unreadable = scan(expression)
     builder = NodeBuilder(report, MACROS)
     if not unreadable and surely_shallow(tokens):
@@ -126,6 +134,7 @@ def parse(expression: str, report: Report) -> Node | None:
 
 
 def _quick(tokens: Any, builder: NodeBuilder) -> Node | None:
+    """Return the tree from the lark parser, None if its grammar does not match."""
     from understudy.admission.cel.parser import lark_parser
 
     try:
