@@ -6,9 +6,12 @@ import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.frozen import freeze_stored_values
 
 pytest_plugins = ["pytester"]
 
@@ -20,6 +23,14 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
 )
 settings.load_profile("understudy")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def frozen_values() -> Iterator[None]:
+    """Every test runs with stored values that raise TypeError where they are edited in place."""
+    with pytest.MonkeyPatch.context() as patch:
+        freeze_stored_values(patch)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

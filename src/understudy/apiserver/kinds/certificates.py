@@ -64,7 +64,7 @@ def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
         mine, theirs = ([i for i, c in enumerate(found) if c.get("type") == kind] for found in (conditions, before))
         if len(mine) == len(theirs):
             for i, j in zip(mine, theirs, strict=True):
-                conditions[i] = before[j]
+                conditions[i] = dict(before[j])
 
 
 def _only_conditions(request: Obj, old: Obj, ctx: Context) -> None:

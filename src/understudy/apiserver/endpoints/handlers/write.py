@@ -6,6 +6,8 @@ does the rest for all of them.
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
@@ -193,6 +195,8 @@ def _applying(write: WriteRequest) -> Transform:
             write.ctx.warn(text)
         if current is not None and obj is live:
             return current
+        if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
+            obj = deepcopy(obj)  # only owners change: the rest is the stored object's own, which nobody may edit
         write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]

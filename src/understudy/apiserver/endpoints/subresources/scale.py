@@ -6,6 +6,7 @@ A Scale is a view; writing one changes `spec.replicas` of the workload behind it
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.endpoints.handlers import request_body
@@ -162,7 +163,7 @@ async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "
         if scale["metadata"].get("resourceVersion"):
             fields["resourceVersion"] = scale["metadata"]["resourceVersion"]
         replicas = (scale.get("spec") or {}).get("replicas", 0)
-        return {**workload, "metadata": fields, "spec": {**workload["spec"], "replicas": replicas}}
+        return {**workload, "metadata": fields, "spec": {**deepcopy(workload["spec"]), "replicas": replicas}}
 
     entry, _ = await write.state.registry.update(write.target(scope.name), transform, uid=uid)
     return scale_response(write.request, scope, scale_of(entry.object))

@@ -22,4 +22,4 @@ def affinity_terms(spec: Obj) -> Iterable[Obj]:
         terms_of_kind = affinity.get(kind) or {}
         yield from terms_of_kind.get("requiredDuringSchedulingIgnoredDuringExecution") or []
         for weighted in terms_of_kind.get("preferredDuringSchedulingIgnoredDuringExecution") or []:
-            yield weighted.setdefault("podAffinityTerm", {})
+            yield weighted.get("podAffinityTerm") or {}
