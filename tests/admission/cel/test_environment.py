@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from understudy.admission.cel import Compiled, device_environment
 from understudy.admission.cel import compile as compile_selector
+from understudy.admission.cel.compiler import _with_deep_stack
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 
 ENVIRONMENT = device_environment(V1_32)
@@ -84,3 +86,26 @@ def test_depth_limits_hold(expression: str, ending: str | None) -> None:
     if ending is not None:
         assert compiled.error is not None
         assert compiled.error.split("\n |")[0].endswith(ending)
+
+
+def test_threads_that_compile_deep_expressions_restore_the_recursion_limit() -> None:
+    """A second thread waits until the first one has restored the limits, and so never keeps raised ones."""
+    before = sys.getrecursionlimit(), threading.stack_size()
+    first_begun, second_begun = threading.Event(), threading.Event()
+
+    def first_work() -> Compiled:
+        first_begun.set()
+        second_begun.wait(0.3)
+        return Compiled("first")
+
+    def second_work() -> Compiled:
+        second_begun.set()
+        first.join(5)
+        return Compiled("second")
+
+    first, second = (threading.Thread(target=_with_deep_stack, args=[work]) for work in (first_work, second_work))
+    first.start()
+    first_begun.wait(5)
+    second.start()
+    second.join(10)
+    assert (sys.getrecursionlimit(), threading.stack_size()) == before

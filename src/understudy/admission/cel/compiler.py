@@ -76,8 +76,17 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
         return _with_deep_stack(lambda: _compile(expression, environment))
 
 
+_DEEP_STACK = 256 * 1024 * 1024  # bytes
+_DEEP_RECURSION = 100_000  # frames
+_deepening = threading.Lock()
+
+
 def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
-    """Run in a thread of its own with room for thousands of nested nodes."""
+    """Run `work` in a thread of its own with room for thousands of nested nodes.
+
+    Python has one recursion limit and one stack size for new threads, which all servers of a process share: only one
+    thread at a time changes them, or else it could restore what another one has set.
+    """
     outcome: list[Compiled] = []
     failure: list[BaseException] = []
 
@@ -87,15 +96,16 @@ def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
         except BaseException as error:  # handed over to the caller's thread
             failure.append(error)
 
-    limit, size = sys.getrecursionlimit(), threading.stack_size(256 * 1024 * 1024)
-    try:
-        sys.setrecursionlimit(max(limit, 100_000))
-        thread = threading.Thread(target=run)
-        thread.start()
-        thread.join()
-    finally:
-        threading.stack_size(size)
-        sys.setrecursionlimit(limit)
+    with _deepening:
+        limit, size = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK)
+        try:
+            thread = threading.Thread(target=run)
+            sys.setrecursionlimit(max(limit, _DEEP_RECURSION))
+            thread.start()
+            thread.join()
+        finally:
+            threading.stack_size(size)
+            sys.setrecursionlimit(limit)
     if failure:
         raise failure[0]
     return outcome[0]
