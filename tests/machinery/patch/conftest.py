@@ -1,4 +1,8 @@
-"""A world for stories about patches: one object, the managers that write it, and the fields that each owns."""
+"""Stories about patches: one object, the managers that write it, and the fields that each owns.
+
+No server, strategy or validation takes part, so that a story needs no more fields than those that it is about. How the
+handlers call the same functions is covered by tests/apiserver/endpoints/handlers/test_patchers.py and the recordings.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +28,11 @@ def renamed(obj: Obj, source: str, target: str) -> Obj | None:
     return None if target.endswith("v9") else {**obj, "apiVersion": target}
 
 
-class World:
-    """`now` ticks with every write. `reset` are the fields that writes of a subresource ("" for none) cannot change."""
+class ManagedObject:
+    """Hold one object and write it with managed fields; every write is a second after the one before.
+
+    `reset` has the fields that writes of a subresource cannot change, `main` those of the object's own endpoint.
+    """
 
     def __init__(self, api_version: str = "v1", kind: str = "ConfigMap", **reset: tuple[tuple[str, ...], ...]) -> None:
         self.api_version = api_version
@@ -116,5 +123,5 @@ def _texts(fields: Obj) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def world() -> type[World]:
-    return World
+def world() -> type[ManagedObject]:
+    return ManagedObject
