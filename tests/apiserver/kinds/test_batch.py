@@ -1,4 +1,4 @@
-"""Objects that cannot be deleted, limits of budgets, and labels and selectors of jobs."""
+"""Labels and selectors of jobs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from tests.http import exchange, send
 from tests.releases import RELEASES
 from understudy import Server
 
-NAMESPACES, CLASSES = "/api/v1/namespaces", "/apis/scheduling.k8s.io/v1/priorityclasses"
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 LONG = "j" * 63 + "x"
 TOO_LONG = "must be no more than 63 characters"
@@ -21,31 +20,6 @@ TOO_LONG = "must be no more than 63 characters"
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
         yield running
-
-
-@pytest.mark.parametrize(
-    "path", [f"{NAMESPACES}/default", f"{NAMESPACES}/kube-public", f"{CLASSES}/system-node-critical"]
-)
-def test_system_objects_cannot_be_deleted(server: Server, path: str) -> None:
-    """Namespaces and priority classes of the system cannot be deleted, whatever the preconditions."""
-    status, answer = exchange(server, "DELETE", path, {"preconditions": {"uid": "other"}})
-    assert (status, answer["reason"], answer["details"]["name"]) == (403, "Forbidden", path.rpartition("/")[2])
-    assert send(server, "GET", path).status == 200
-
-
-def test_system_priority_class_goes_with_its_collection(server: Server) -> None:
-    """A priority class of the system is protected from deletion by name only."""
-    query = "?fieldSelector=metadata.name=system-cluster-critical"
-    assert send(server, "DELETE", CLASSES + query).status == 200
-    assert send(server, "GET", f"{CLASSES}/system-cluster-critical").status == 404
-
-
-@pytest.mark.parametrize("digits", ["101", "1" * 5000])
-def test_percentage_above_100_is_refused(server: Server, digits: str) -> None:
-    """A percentage must not exceed 100 %, with any number of digits."""
-    budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": f"{digits}%"}}
-    status, answer = exchange(server, "POST", "/apis/policy/v1/namespaces/default/poddisruptionbudgets", budget)
-    assert (status, answer["message"].rpartition(": ")[2]) == (422, "must not be greater than 100%")
 
 
 def job(name: str, labels: dict[str, str] | None = None) -> Any:
