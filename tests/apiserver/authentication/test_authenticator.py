@@ -40,13 +40,13 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tokens: Path) -> Iterator[Server]:
-    with Server(emulated_version="1.32", token_auth_file=tokens) as running:
+    with Server(token_auth_file=tokens) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def tls_server(tokens: Path) -> Iterator[Server]:
-    with Server(emulated_version="1.32", token_auth_file=tokens, tls=True) as running:
+    with Server(token_auth_file=tokens, tls=True) as running:
         yield running
 
 
