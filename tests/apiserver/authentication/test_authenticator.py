@@ -108,10 +108,12 @@ def test_plain_http_lets_the_anonymous_in(server: Server) -> None:
     ],
 )
 def test_authorization_header_needs_a_bearer_token(server: Server, authorization: str, status: int) -> None:
+    """With a token file, only one known bearer token behind one space is accepted."""
     assert send(server, "GET", NAMESPACES, headers={"Authorization": authorization}).status == status
 
 
-def test_space_before_the_token_is_warned_of(server: Server) -> None:
+def test_extra_space_before_the_token_warns(server: Server) -> None:
+    """An extra space before the token makes it count as none, with a warning."""
     answer = send(server, "GET", NAMESPACES, headers={"Authorization": "Bearer  secret"})
     text = "the provided Authorization header contains extra space before the bearer token, and is ignored"
     assert answer.headers.get_all("Warning") == [f'299 - "{text}"']
@@ -154,5 +156,6 @@ async def test_websocket_brings_its_token_as_a_protocol(
 
 
 def test_protocol_token_needs_a_websocket(tls_server: Server) -> None:
+    """A token in Sec-WebSocket-Protocol is ignored in a request that opens no WebSocket."""
     headers = {"Sec-WebSocket-Protocol": f"{protocol('secret')}, {BINARY}"}
     assert asked_over_tls(tls_server, NAMESPACES, headers) == (401, UNAUTHORIZED)

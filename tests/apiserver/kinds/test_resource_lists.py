@@ -99,6 +99,7 @@ def assert_within(expected: Any, value: Any, path: str = "") -> None:
 
 @pytest.mark.parametrize("path", SENT_BODIES)
 def test_new_objects_round_resource_lists_up(server: Server, path: str) -> None:
+    """The quantities of a new object are rounded up to thousandths in every resource list."""
     created = answer(
         server, "POST", f"{path}?dryRun=All", {**SENT_BODIES[path], "metadata": {"name": "x", "labels": {"a": "b"}}}
     )
@@ -108,6 +109,7 @@ def test_new_objects_round_resource_lists_up(server: Server, path: str) -> None:
 
 @pytest.mark.parametrize("path", STATUSES)
 def test_statuses_round_resource_lists_up(server: Server, path: str) -> None:
+    """The quantities of a status are rounded up to thousandths in every resource list."""
     collection = path.removesuffix("/x")
     answer(server, "POST", collection, {**SENT_BODIES[collection], "metadata": {"name": "x"}})
     patch = {"status": STATUSES[path](SENT, SENT_STORAGE)}
@@ -116,6 +118,7 @@ def test_statuses_round_resource_lists_up(server: Server, path: str) -> None:
 
 
 def test_runtime_class_keeps_its_overhead_and_pods_round_it_up(server: Server) -> None:
+    """A RuntimeClass keeps its overhead as sent; a pod that takes it over has it rounded up."""
     runtime_class = {"metadata": {"name": "r"}, "handler": "h", "overhead": {"podFixed": {"cpu": "1.0001"}}}
     created = answer(server, "POST", "/apis/node.k8s.io/v1/runtimeclasses", runtime_class)
     assert created["overhead"] == {"podFixed": {"cpu": "1000100u"}}

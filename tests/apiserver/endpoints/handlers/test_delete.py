@@ -1,4 +1,4 @@
-"""What a DELETE may have as its body, and what it answers: as kube-apiserver 1.32.5 does."""
+"""Bodies of DELETE requests and their answers, as in kube-apiserver 1.32.5."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def server() -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("query", ["", "?gracePeriodSeconds=0", "?propagationPolicy=Background", "?dryRun=All"])
-def test_node_is_answered_with_a_status(server: Server, query: str) -> None:
+def test_deleted_node_is_answered_with_a_status(server: Server, query: str) -> None:
+    """A deleted node is answered with a Status, whatever the options."""
     server.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}})
     for body in (None, {"kind": "DeleteOptions", "apiVersion": "v1"}):
         status, answer = exchange(server, "DELETE", f"/api/v1/nodes/n?dryRun=All&{query[1:]}", body)
@@ -29,7 +30,8 @@ def test_node_is_answered_with_a_status(server: Server, query: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "v1", "meta.k8s.io/v1", "apps/v1", "nope/v1"])
-def test_options_of_any_version_will_do(server: Server, version: str) -> None:
+def test_delete_options_of_any_version_are_read(server: Server, version: str) -> None:
+    """DeleteOptions are read under any apiVersion, even one that does not exist."""
     server.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}})
     body = {"kind": "DeleteOptions", "apiVersion": version}
     assert exchange(server, "DELETE", f"{MAPS}/m", body)[0] == 200
@@ -50,14 +52,15 @@ def test_options_of_any_version_will_do(server: Server, version: str) -> None:
         ("a/b/c", "DeleteOptions", "unexpected GroupVersion string: a/b/c"),
     ],
 )
-def test_other_kinds_do_not_convert(server: Server, version: str, kind: str, message: str) -> None:
-    """The body of a DELETE is read before the object is looked for."""
+def test_body_of_another_kind_is_refused(server: Server, version: str, kind: str, message: str) -> None:
+    """A DELETE body of another kind is refused before the object is looked up."""
     for path in (f"{MAPS}/absent", f"{MAPS}?labelSelector=a%3Db"):
         status, answer = exchange(server, "DELETE", path, {"apiVersion": version, "kind": kind})
         assert (status, answer["message"]) == (500, message)
 
 
-def test_misfit_is_told_before_the_kind(server: Server) -> None:
+def test_undecodable_field_precedes_the_wrong_kind(server: Server) -> None:
+    """A field that cannot be decoded is reported before the wrong kind of the body."""
     body = {"apiVersion": "v1", "kind": "Status", "code": "x"}
     _, answer = exchange(server, "DELETE", f"{MAPS}/absent", body)
     assert answer["message"] == "json: cannot unmarshal string into Go struct field Status.code of type int32"
