@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.validation.field import Errors, Path, duplicate
 
 Check = Callable[[Any, Path], Errors]
@@ -13,12 +13,14 @@ Check = Callable[[Any, Path], Errors]
 _ELLIPSIS = b"..."
 
 
-def validate_list(items: Sequence[Any] | None, most: int | None, check: Check, path: Path, limits: Limits) -> Errors:
+def validate_list(
+    items: Sequence[Any] | None, most: int | None, check: Check, path: Path, rules: ReleaseRules
+) -> Errors:
     """Check every item, and that there are not more than `most` (upstream: `validateSlice`). None is no limit."""
     items = items or ()
     errors = [error for i, item in enumerate(items) for error in check(item, path.index(i))]
     if most is not None and len(items) > most:
-        errors.append(limits.too_many(path, len(items), most))
+        errors.append(rules.too_many(path, len(items), most))
     return errors
 
 
@@ -35,13 +37,13 @@ def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
 
 
 def validate_map(
-    values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, limits: Limits
+    values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, rules: ReleaseRules
 ) -> Errors:
     """Check keys and values of a map (upstream: `validateMap`). Paths shorten keys to `length` bytes."""
     errors: Errors = []
     for key, value in (values or {}).items():
-        here = path.key(shortened(key, length) if limits.keys_in_paths else key)
-        errors += check_key(key, here if limits.keys_in_paths else path)
+        here = path.key(shortened(key, length) if rules.keys_in_paths else key)
+        errors += check_key(key, here if rules.keys_in_paths else path)
         errors += check(value, here)
     return errors
 

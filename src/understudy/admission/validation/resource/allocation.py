@@ -10,7 +10,7 @@ from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.formats import label
 from understudy.admission.validation.resource import configuration, identifiers
 from understudy.admission.validation.resource.devices import references
-from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, Limits
+from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required
 
@@ -44,54 +44,54 @@ def allocated(status: Obj) -> Iterator[DeviceID]:
     return (DeviceID.of(result) for result in results(status))
 
 
-def validate(allocation: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+def validate(allocation: Obj, path: Path, names: frozenset[str], rules: ReleaseRules) -> Errors:
     """Check an allocation for requests with those names (upstream: `validateAllocationResult`)."""
     devices, where = allocation.get("devices") or {}, path.child("devices")
     errors = [
         *validate_list(
             devices.get("results"),
             RESULTS,
-            lambda result, here: _result(result, here, names, limits),
+            lambda result, here: _result(result, here, names),
             where.child("results"),
-            limits,
+            rules,
         ),
         *validate_list(
             devices.get("config"),
             ALLOCATED_CONFIGS,
-            lambda config, here: _config(config, here, names, limits),
+            lambda config, here: _config(config, here, names, rules),
             where.child("config"),
-            limits,
+            rules,
         ),
     ]
     if (selector := allocation.get("nodeSelector")) is not None:
-        errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=limits.any_node_value)
+        errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=rules.any_node_value)
     if controller := allocation.get("controller"):
         errors += identifiers.driver(controller, path.child("controller"))
     return errors
 
 
-def _result(result: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+def _result(result: Obj, path: Path, names: frozenset[str]) -> Errors:
     return [
         *identifiers.request_reference(result.get("request", ""), path.child("request"), names),
-        *device(result, path, limits),
+        *device(result, path),
     ]
 
 
-def device(entry: Obj, path: Path, limits: Limits) -> Errors:
+def device(entry: Obj, path: Path) -> Errors:
     """Check the three names that identify a device."""
     return [
         *identifiers.driver(entry.get("driver", ""), path.child("driver")),
-        *identifiers.pool(entry.get("pool", ""), path.child("pool"), limits),
+        *identifiers.pool(entry.get("pool", ""), path.child("pool")),
         *label(entry.get("device", ""), path.child("device")),
     ]
 
 
-def _config(config: Obj, path: Path, names: frozenset[str], limits: Limits) -> Errors:
+def _config(config: Obj, path: Path, names: frozenset[str], rules: ReleaseRules) -> Errors:
     source, where = config.get("source", ""), path.child("source")
     errors: Errors = []
     if not source:
         errors.append(required(where))
     elif source not in SOURCES:
         errors.append(not_supported(where, source, SOURCES))
-    errors += references(config.get("requests"), path.child("requests"), names, limits)
-    return errors + configuration.validate(config, path, limits)
+    errors += references(config.get("requests"), path.child("requests"), names, rules)
+    return errors + configuration.validate(config, path, rules)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.validation.resource import identifiers
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long
@@ -13,23 +13,26 @@ from understudy.machinery.validation.field import Errors, Path, invalid, require
 _OMITTED_VALUE = "<value omitted>"
 
 
-def validate(config: Obj, path: Path, limits: Limits) -> Errors:
-    """Check a configuration (upstream: `validateDeviceConfiguration`), `{"opaque": {"driver": …, "parameters": …}}`."""
+def validate(config: Obj, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
+    """Check a configuration (upstream: `validateDeviceConfiguration`), `{"opaque": {"driver": …, "parameters": …}}`.
+
+    stored  whether it is unchanged since it was stored: then its length is not checked
+    """
     opaque = config.get("opaque")
     if opaque is None:
         return [required(path.child("opaque"))]
     here = path.child("opaque")
     return [
         *identifiers.driver(opaque.get("driver", ""), here.child("driver")),
-        *raw_object(opaque.get("parameters"), here.child("parameters"), limits),
+        *raw_object(opaque.get("parameters"), here.child("parameters"), None if stored else rules.opaque_length),
     ]
 
 
-def raw_object(value: Any, path: Path, limits: Limits) -> Errors:
-    """Check a JSON object of any content that is not too long (upstream: `validateRawExtension`)."""
+def raw_object(value: Any, path: Path, most: int | None) -> Errors:
+    """Check a JSON object of any content and at most that many bytes (upstream: `validateRawExtension`)."""
     if value is None:
         return [required(path)]
     length = len(value.source if isinstance(value, Raw) else encode(value))
-    if limits.opaque_length is not None and length > limits.opaque_length:
-        return [too_long(path, limits.opaque_length)]
+    if most is not None and length > most:
+        return [too_long(path, most)]
     return [] if isinstance(value, dict) else [invalid(path, _OMITTED_VALUE, "parameters must be a valid JSON object")]

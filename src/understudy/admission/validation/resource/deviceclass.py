@@ -6,26 +6,25 @@ from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.resource import configuration, devices
 from understudy.admission.validation.resource.equality import semantic_deep_equal
-from understudy.admission.validation.resource.release_rules import CONFIGS, Limits
+from understudy.admission.validation.resource.release_rules import CONFIGS, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
+def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = None) -> Errors:
     """Check a spec. Lists that are as in `old`, the spec it replaces, count as stored."""
-    selectors, configs = (
-        limits.stored if old is not None and semantic_deep_equal(spec.get(name), old.get(name)) else limits
-        for name in ("selectors", "config")
+    stored_selectors, stored_configs = (
+        old is not None and semantic_deep_equal(spec.get(name), old.get(name)) for name in ("selectors", "config")
     )
-    errors = devices.selectors(spec.get("selectors"), path, selectors)
+    errors = devices.selectors(spec.get("selectors"), path, rules, stored_selectors)
     errors += validate_list(
         spec.get("config"),
         CONFIGS,
-        lambda config, here: configuration.validate(config, here, configs),
+        lambda config, here: configuration.validate(config, here, rules, stored_configs),
         path.child("config"),
-        limits,
+        rules,
     )
     if (nodes := spec.get("suitableNodes")) is not None:
         # The real server leaves out that it is in the spec.
-        errors += nodeselector.validate(nodes, Path("suitableNodes"), any_values=limits.any_node_value)
+        errors += nodeselector.validate(nodes, Path("suitableNodes"), any_values=rules.any_node_value)
     return errors

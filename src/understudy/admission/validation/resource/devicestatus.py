@@ -14,7 +14,7 @@ from understudy.admission.validation.resource.release_rules import (
     CONDITIONS,
     HARDWARE_ADDRESS_LENGTH,
     INTERFACE_LENGTH,
-    Limits,
+    ReleaseRules,
 )
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Printed
@@ -26,41 +26,41 @@ _BITS = re.compile(r"\d+", re.ASCII)
 _LEADING_ZEROS = re.compile(r"(?<![0-9a-fA-F])0+(?=[0-9a-fA-F])")
 
 
-def validate(status: Obj, path: Path, limits: Limits) -> Errors:
+def validate(status: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check `devices` of a claim's status: each entry is about another device, which is allocated."""
     entries = status.get("devices") or ()
     allocated = frozenset(allocation.allocated(status))
     return [
-        *validate_list(entries, None, lambda entry, here: _entry(entry, here, allocated, limits), path, limits),
+        *validate_list(entries, None, lambda entry, here: _entry(entry, here, allocated, rules), path, rules),
         *duplicates((Printed(str(DeviceID.of(entry))) for entry in entries), path, "deviceID"),
     ]
 
 
-def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], limits: Limits) -> Errors:
-    errors = allocation.device(entry, path, limits)
+def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], rules: ReleaseRules) -> Errors:
+    errors = allocation.device(entry, path)
     device = DeviceID.of(entry)
     if device not in allocated:
         errors.append(invalid(path, Printed(str(device)), "must be an allocated device in the claim"))
     items, where = entry.get("conditions") or (), path.child("conditions")
     if len(items) > CONDITIONS:
-        errors.append(limits.too_many(where, len(items), CONDITIONS))
+        errors.append(rules.too_many(where, len(items), CONDITIONS))
     errors += conditions.validate(items, where)
     if entry.get("data") is not None:
-        errors += configuration.raw_object(entry["data"], path.child("data"), limits)
-    return errors + _network(entry.get("networkData") or {}, path.child("networkData"), limits)
+        errors += configuration.raw_object(entry["data"], path.child("data"), rules.opaque_length)
+    return errors + _network(entry.get("networkData") or {}, path.child("networkData"), rules)
 
 
 _NETWORK_LENGTHS = {"interfaceName": INTERFACE_LENGTH, "hardwareAddress": HARDWARE_ADDRESS_LENGTH}
 
 
-def _network(data: Obj, path: Path, limits: Limits) -> Errors:
+def _network(data: Obj, path: Path, rules: ReleaseRules) -> Errors:
     errors = [
         too_long(path.child(name), length)
         for name, length in _NETWORK_LENGTHS.items()
         if size(data.get(name, "")) > length
     ]
     addresses, where = data.get("ips") or (), path.child("ips")
-    errors += validate_list(addresses, ADDRESSES, _address, where, limits)
+    errors += validate_list(addresses, ADDRESSES, _address, where, rules)
     return errors + duplicates(map(canonical_address, addresses), where)
 
 

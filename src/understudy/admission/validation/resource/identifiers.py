@@ -9,9 +9,9 @@ from understudy.admission.validation.resource.release_rules import (
     DRIVER_LENGTH,
     IDENTIFIER_LENGTH,
     POOL_NAME_LENGTH,
-    Limits,
+    ReleaseRules,
 )
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import Version
 from understudy.machinery.validation.field import Errors, Path, invalid, required, too_long, type_invalid
 from understudy.machinery.validation.names import (
     c_identifier_texts,
@@ -19,8 +19,6 @@ from understudy.machinery.validation.names import (
     go_lower,
     size,
 )
-
-_ANY_RELEASE = V1_32  # they differ in words only
 
 
 def driver(name: str, path: Path) -> Errors:
@@ -34,7 +32,7 @@ def driver(name: str, path: Path) -> Errors:
     return errors + invalid_texts(dns_subdomain_texts(go_lower(name)), name, path)
 
 
-def pool(name: str, path: Path, limits: Limits) -> Errors:
+def pool(name: str, path: Path) -> Errors:
     """Check a pool's name: one or more subdomains with slashes between them (upstream: `validatePoolName`)."""
     if not name:
         return [required(path)]
@@ -50,7 +48,7 @@ def request_reference(name: str, path: Path, requests: frozenset[str]) -> Errors
     return errors
 
 
-def qualified(name: str, path: Path, limits: Limits) -> Errors:
+def qualified(name: str, path: Path, rules: ReleaseRules) -> Errors:
     """Check an attribute's or capacity's name (upstream: `validateQualifiedName`).
 
     It is a C identifier, with or without a driver's name and a slash in front. A name with more than one slash is
@@ -60,32 +58,32 @@ def qualified(name: str, path: Path, limits: Limits) -> Errors:
         return [required(path, "name required")]
     parts = name.split("/")
     if len(parts) == 1:
-        return _identifier(name, path, limits)
+        return _identifier(name, path)
     if len(parts) > 2:
         return []
     domain, rest = parts
-    errors = driver(domain, path) if domain else [required(path, f"the {limits.prefix} must not be empty")]
-    return errors + (_identifier(rest, path, limits) if rest else [required(path, "the name must not be empty")])
+    errors = driver(domain, path) if domain else [required(path, f"the {rules.prefix} must not be empty")]
+    return errors + (_identifier(rest, path) if rest else [required(path, "the name must not be empty")])
 
 
 @lru_cache(4096)
-def is_qualified(name: str) -> bool:
+def is_qualified(name: str, release: Version) -> bool:
     """Report whether `qualified` accepts a name. Slices have the same few names in each of their devices."""
-    return not qualified(name, Path(), Limits.of(_ANY_RELEASE))
+    return not qualified(name, Path(), ReleaseRules.of(release))
 
 
-def fully_qualified(name: str, path: Path, limits: Limits) -> Errors:
+def fully_qualified(name: str, path: Path, rules: ReleaseRules) -> Errors:
     """Check a qualified name that must have a domain (upstream: `validateFullyQualifiedName`)."""
-    errors = qualified(name, path, limits)
+    errors = qualified(name, path, rules)
     if "/" in name:
         return errors
-    if limits.prefix_at_domain:
+    if rules.prefix_at_domain:
         errors.append(required(path.child("domain"), "must include a prefix"))
     elif name:
         errors.append(invalid(path, name, "must include a domain"))
     return errors
 
 
-def _identifier(name: str, path: Path, limits: Limits) -> Errors:
+def _identifier(name: str, path: Path) -> Errors:
     errors = [too_long(path, IDENTIFIER_LENGTH)] if size(name) > IDENTIFIER_LENGTH else []
     return errors + [type_invalid(path, name, text) for text in c_identifier_texts(name)]

@@ -6,24 +6,24 @@ from collections.abc import Sequence
 
 from understudy.admission.validation.each import duplicates, validate_list
 from understudy.admission.validation.formats import subdomain
-from understudy.admission.validation.resource.release_rules import POTENTIAL_NODES, Limits
+from understudy.admission.validation.resource.release_rules import POTENTIAL_NODES, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
+def validate_spec(spec: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check the potential nodes. The selected node is not looked at."""
-    return _nodes(spec.get("potentialNodes") or (), path.child("potentialNodes"), limits)
+    return _nodes(spec.get("potentialNodes") or (), path.child("potentialNodes"), rules)
 
 
-def validate_status(status: Obj, path: Path, limits: Limits) -> Errors:
+def validate_status(status: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check the unsuitable nodes of each claim."""
     claims, where = status.get("resourceClaims") or (), path.child("claims")
     errors: Errors = []
     for i, claim in enumerate(claims):
-        errors += _nodes(claim.get("unsuitableNodes") or (), where.index(i).child("unsuitableNodes"), limits)
+        errors += _nodes(claim.get("unsuitableNodes") or (), where.index(i).child("unsuitableNodes"), rules)
     return errors + duplicates((claim.get("name", "") for claim in claims), where)
 
 
-def _nodes(names: Sequence[str], path: Path, limits: Limits) -> Errors:
-    return [*validate_list(names, POTENTIAL_NODES, subdomain, path, limits), *duplicates(names, path)]
+def _nodes(names: Sequence[str], path: Path, rules: ReleaseRules) -> Errors:
+    return [*validate_list(names, POTENTIAL_NODES, subdomain, path, rules), *duplicates(names, path)]

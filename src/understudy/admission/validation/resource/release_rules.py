@@ -1,14 +1,15 @@
 """What a release of resource.k8s.io allows, and how it words what it refuses.
 
-What differs between releases stands here, and only here: validators ask their `Limits`.
+What differs between releases stands here, and only here: validators ask their `ReleaseRules`. Read from the newest
+release downwards: each one is the next newer with some differences.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
 from understudy.machinery.validation.field import FieldError, Path, too_long, too_many
 
 REQUESTS = 32
@@ -33,24 +34,24 @@ HARDWARE_ADDRESS_LENGTH = 128
 
 
 @dataclass(frozen=True)
-class Limits:
-    """One release. None is no limit.
+class ReleaseRules:
+    """The rules of one release, with the newest one's as defaults. None is no limit.
 
+    release             the release that the rules are those of
     reserved_for        entries of a claim's status.reservedFor
-    expression_length   of a CEL expression, in bytes; longer ones are not compiled
+    expression_length   bytes of a CEL expression; longer ones are not compiled
     expression_cost     the estimated cost of a CEL expression
-    opaque_length       of the JSON of opaque parameters
-    counts_items        a list that is too long is told in items, not as a text that is too long
-    keys_in_paths       what is wrong with the key of a map is told at [key], not at the map
-    revalidates         an allocation is validated with every change of the status, not only when it is new
-    prefix              what the domain of a qualified name is called
-    prefix_at_domain    a fully qualified name without a domain lacks `.domain`, instead of being invalid
-    one_value           what is said of an attribute with several values
-    one_term            what is said of a slice's node selector with several terms
-    dumps_slices        the whole spec stands in the error about the nodes of a slice
-    any_node_value      node selectors may ask for values that no label can have
-    shows_deallocating  the table says which claims are to be deallocated
-    known               what is validated was stored before: sizes do not matter, CEL may be of this very release
+    opaque_length       bytes of the JSON of opaque parameters
+    counts_items        whether the error of a list that is too long counts items; else it is that of a text
+    keys_in_paths       whether the error of a map's key is reported at [key]; else at the map
+    revalidates         whether every change of a status validates the allocation; else only when it is new
+    prefix              the name of the domain of a qualified name
+    prefix_at_domain    whether a fully qualified name without a domain lacks `.domain`; else it is invalid
+    one_value           the text for an attribute with several values
+    one_term            the text for a slice's node selector with several terms
+    dumps_slices        whether the error about the nodes of a slice shows the whole spec
+    any_node_value      whether node selectors may ask for values that no label can have
+    shows_deallocating  whether the table shows which claims are to be deallocated
     """
 
     release: Version
@@ -68,41 +69,34 @@ class Limits:
     dumps_slices: bool = False
     any_node_value: bool = False
     shows_deallocating: bool = False
-    known: bool = False
 
     @staticmethod
-    def of(release: Version) -> Limits:
-        return _RELEASES[release]
-
-    @cached_property
-    def stored(self) -> Limits:
-        """The same for what was stored before."""
-        return replace(self, known=True, opaque_length=None)
+    @cache
+    def of(release: Version) -> ReleaseRules:
+        """Return the rules of a release: those of the newest release that changed any, up to this one."""
+        return replace(_RULES[release], release=release)
 
     def too_many(self, path: Path, actual: int, limit: int) -> FieldError:
+        """Return the error of a list with too many items."""
         return too_many(path, actual, limit) if self.counts_items else too_long(path, limit)
 
 
-_RELEASES = {
-    limits.release: limits
-    for limits in (
-        Limits(
-            V1_31,
-            reserved_for=32,
-            expression_length=None,
-            expression_cost=None,
-            opaque_length=None,
-            counts_items=False,
-            keys_in_paths=False,
-            revalidates=True,
-            prefix="prefix",
-            prefix_at_domain=True,
-            one_value="exactly one field must be specified",
-            one_term="must have exactly one selector term",
-            dumps_slices=True,
-            any_node_value=True,
-            shows_deallocating=True,
-        ),
-        Limits(V1_32),
-    )
-}
+_V32 = ReleaseRules(V1_32)
+_V31 = replace(
+    _V32,
+    reserved_for=32,
+    expression_length=None,
+    expression_cost=None,
+    opaque_length=None,
+    counts_items=False,
+    keys_in_paths=False,
+    revalidates=True,
+    prefix="prefix",
+    prefix_at_domain=True,
+    one_value="exactly one field must be specified",
+    one_term="must have exactly one selector term",
+    dumps_slices=True,
+    any_node_value=True,
+    shows_deallocating=True,
+)
+_RULES = ByRelease({V1_31: _V31, V1_32: _V32})

@@ -6,7 +6,7 @@ from understudy.admission.validation.each import duplicates, validate_list
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.resource import allocation, devices, devicestatus, identifiers
 from understudy.admission.validation.resource.equality import semantic_deep_equal
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
@@ -16,34 +16,37 @@ ALLOCATION = "k8s.io/kubernetes/pkg/apis/resource.AllocationResult"
 CONSUMER = ("apiGroup", "resource", "name", "uid")
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
-    """Check the spec of a claim or of a template (upstream: `validateResourceClaimSpec`)."""
-    errors = devices.validate(spec.get("devices") or {}, path.child("devices"), limits)
+def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
+    """Check the spec of a claim or of a template (upstream: `validateResourceClaimSpec`).
+
+    stored  whether the spec is unchanged since it was stored
+    """
+    errors = devices.validate(spec.get("devices") or {}, path.child("devices"), rules, stored)
     if controller := spec.get("controller"):
         errors += identifiers.driver(controller, path.child("controller"))
     return errors
 
 
-def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path, limits: Limits) -> Errors:
+def validate_unchanged(spec: Obj, old: Obj, go_name: str, path: Path) -> Errors:
     """Check that the spec of a claim or template has not changed."""
     return [] if semantic_deep_equal(spec, old) else [invalid(path, Typed(spec, go_name), IMMUTABLE)]
 
 
-def validate_status(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
+def validate_status(claim: Obj, old: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check a new status. Every rule reports for itself, in the real server's order."""
     status, old_status = claim.get("status") or {}, old.get("status") or {}
     return [
-        *_consumers(status.get("reservedFor") or (), path.child("reservedFor"), limits),
-        *devicestatus.validate(status, path.child("devices"), limits),
+        *_consumers(status.get("reservedFor") or (), path.child("reservedFor"), rules),
+        *devicestatus.validate(status, path.child("devices"), rules),
         *_reservation(claim, old_status, path.child("reservedFor")),
-        *_allocation(claim, old_status, path.child("allocation"), limits),
+        *_allocation(claim, old_status, path.child("allocation"), rules),
         *_deallocation(status, old_status, path),
     ]
 
 
-def _consumers(consumers: list[Obj] | tuple[Obj, ...], path: Path, limits: Limits) -> Errors:
+def _consumers(consumers: list[Obj] | tuple[Obj, ...], path: Path, rules: ReleaseRules) -> Errors:
     return [
-        *validate_list(consumers, limits.reserved_for, _consumer, path, limits),
+        *validate_list(consumers, rules.reserved_for, _consumer, path, rules),
         *duplicates((consumer.get("uid", "") for consumer in consumers), path, "uid"),
     ]
 
@@ -70,15 +73,15 @@ def _identities(consumers: list[Obj]) -> set[tuple[str, ...]]:
     return {tuple(consumer.get(name, "") for name in CONSUMER) for consumer in consumers}
 
 
-def _allocation(claim: Obj, old: Obj, path: Path, limits: Limits) -> Errors:
+def _allocation(claim: Obj, old: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check that an allocation is set once. A stored one is validated again only where the release does so."""
     result, before = (claim.get("status") or {}).get("allocation"), old.get("allocation")
     if result is None:
         return []
     errors: Errors = []
-    if before is None or limits.revalidates:
+    if before is None or rules.revalidates:
         names = devices.request_names((claim.get("spec") or {}).get("devices") or {})
-        errors += allocation.validate(result, path, names, limits)
+        errors += allocation.validate(result, path, names, rules)
     if before is not None and not semantic_deep_equal(result, before):
         errors.append(invalid(path, Typed(result, ALLOCATION), IMMUTABLE))
     return errors
@@ -99,7 +102,7 @@ def _deallocation(status: Obj, old: Obj, path: Path) -> Errors:
     return errors
 
 
-def state(claim: Obj, limits: Limits) -> str:
+def state(claim: Obj, rules: ReleaseRules) -> str:
     """Return the State column of a claim, such as "allocated,reserved"."""
     status = claim.get("status") or {}
     ending = "deletionTimestamp" in claim["metadata"]
@@ -109,6 +112,6 @@ def state(claim: Obj, limits: Limits) -> str:
     states.append("allocated")
     if status.get("reservedFor"):
         states.append("reserved")
-    elif limits.shows_deallocating and (ending or status.get("deallocationRequested")):
+    elif rules.shows_deallocating and (ending or status.get("deallocationRequested")):
         states.append("deallocating")
     return ",".join(states)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.resource import resourceclaim
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
 
 SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits) -> Errors:
-    """Check the metadata and spec of the claims to be."""
+def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
+    """Check the metadata and spec of the claims to be; `stored`: they are unchanged since they were stored."""
     return [
         *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata")),
-        *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), limits),
+        *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), rules, stored),
     ]

@@ -16,7 +16,7 @@ from understudy.admission.validation.resource.release_rules import (
     DEVICES,
     DRIVER_LENGTH,
     IDENTIFIER_LENGTH,
-    Limits,
+    ReleaseRules,
 )
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -41,21 +41,21 @@ _SEMVER = re.compile(  # semver.org, 2.0.0
 _FIXED = (("pool", "name"), ("driver",), ("nodeName",))
 
 
-def validate_spec(spec: Obj, path: Path, limits: Limits, old: Obj | None = None) -> Errors:
+def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = None) -> Errors:
     """Check a spec, and what must not differ from `old`, the spec it replaces."""
     items, where = spec.get("devices") or (), path.child("devices")
     return [
         *identifiers.driver(spec.get("driver", ""), path.child("driver")),
-        *_pool(spec.get("pool") or {}, path.child("pool"), limits),
+        *_pool(spec.get("pool") or {}, path.child("pool")),
         *(_unchanged(spec, old, path) if old is not None else ()),
-        *_nodes(spec, path, limits),
-        *validate_list(items, DEVICES, lambda device, here: _device(device, here, limits), where, limits),
+        *_nodes(spec, path, rules),
+        *validate_list(items, DEVICES, lambda device, here: _device(device, here, rules), where, rules),
         *duplicates((device.get("name", "") for device in items), where, "name"),
     ]
 
 
-def _pool(pool: Obj, path: Path, limits: Limits) -> Errors:
-    errors = identifiers.pool(pool.get("name", ""), path.child("name"), limits)
+def _pool(pool: Obj, path: Path) -> Errors:
+    errors = identifiers.pool(pool.get("name", ""), path.child("name"))
     count, generation = pool.get("resourceSliceCount", 0), pool.get("generation", 0)
     if count <= 0:
         errors.append(invalid(path.child("resourceSliceCount"), count, "must be greater than zero"))
@@ -78,56 +78,56 @@ def _unchanged(spec: Obj, old: Obj, path: Path) -> Errors:
     ]
 
 
-def _nodes(spec: Obj, path: Path, limits: Limits) -> Errors:
+def _nodes(spec: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check the nodes that the devices are for: exactly one of `nodeName`, `nodeSelector`, `allNodes`."""
     errors: Errors = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
     if name:
         errors += subdomain(name, path.child("nodeName"))
     if selector is not None:
-        errors += _selector(selector, path.child("nodeSelector"), limits)
+        errors += _selector(selector, path.child("nodeSelector"), rules)
     ways = bool(name) + (selector is not None) + bool(spec.get("allNodes"))
     if ways == 0:
         errors.append(required(path, _NODES))
     elif ways > 1:
-        value = Typed(spec, SPEC) if limits.dumps_slices else None
+        value = Typed(spec, SPEC) if rules.dumps_slices else None
         errors.append(invalid(path, value, _NODES))
     return errors
 
 
-def _selector(selector: Obj, path: Path, limits: Limits) -> Errors:
-    errors = nodeselector.validate(selector, path, any_values=limits.any_node_value)
+def _selector(selector: Obj, path: Path, rules: ReleaseRules) -> Errors:
+    errors = nodeselector.validate(selector, path, any_values=rules.any_node_value)
     if len(selector.get("nodeSelectorTerms") or ()) != 1:
         value = Typed.of_field(selector, "nodeSelectorTerms", TERMS)
-        errors.append(invalid(path.child("nodeSelectorTerms"), value, limits.one_term))
+        errors.append(invalid(path.child("nodeSelectorTerms"), value, rules.one_term))
     return errors
 
 
-def _device(device: Obj, path: Path, limits: Limits) -> Errors:
+def _device(device: Obj, path: Path, rules: ReleaseRules) -> Errors:
     errors = label(device.get("name", ""), path.child("name"))
     basic = device.get("basic")
     if basic is None:
         return [*errors, required(path.child("basic"))]
-    return errors + _basic(basic, path.child("basic"), limits)
+    return errors + _basic(basic, path.child("basic"), rules)
 
 
-def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
+def _basic(device: Obj, path: Path, rules: ReleaseRules) -> Errors:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
 
     def key(name: str, here: Path) -> Errors:
-        return [] if identifiers.is_qualified(name) else identifiers.qualified(name, here, limits)
+        return [] if identifiers.is_qualified(name, rules.release) else identifiers.qualified(name, here, rules)
 
     errors = [
         *validate_map(
             attributes,
             _KEY_LENGTH,
             key,
-            lambda attribute, here: _attribute(attribute, here, limits),
+            lambda attribute, here: _attribute(attribute, here, rules),
             path.child("attributes"),
-            limits,
+            rules,
         ),
         # Whatever can be parsed is a good quantity.
-        *validate_map(capacity, _KEY_LENGTH, key, lambda _, here: [], path.child("capacity"), limits),
+        *validate_map(capacity, _KEY_LENGTH, key, lambda _, here: [], path.child("capacity"), rules),
     ]
     total = len(attributes) + len(capacity)
     if total > ATTRIBUTES_AND_CAPACITIES:
@@ -136,7 +136,7 @@ def _basic(device: Obj, path: Path, limits: Limits) -> Errors:
     return errors
 
 
-def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
+def _attribute(attribute: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check an attribute's value, which has one of four types (upstream: `validateDeviceAttribute`)."""
     errors: Errors = []
     version = attribute.get("version")
@@ -152,5 +152,5 @@ def _attribute(attribute: Obj, path: Path, limits: Limits) -> Errors:
     if values == 0:
         errors.append(required(path, "exactly one value must be specified"))
     elif values > 1:
-        errors.append(invalid(path, Typed(attribute, ATTRIBUTE), limits.one_value))
+        errors.append(invalid(path, Typed(attribute, ATTRIBUTE), rules.one_value))
     return errors

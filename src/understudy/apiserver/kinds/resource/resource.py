@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
@@ -25,7 +25,7 @@ from understudy.admission.validation.resource import (
 )
 from understudy.admission.validation.resource.devices import EXACT_COUNT
 from understudy.admission.validation.resource.equality import semantic_deep_equal
-from understudy.admission.validation.resource.release_rules import Limits
+from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
 from understudy.apiserver.kinds.printers import age
 from understudy.apiserver.kinds.resource import disabled_fields
@@ -40,15 +40,21 @@ SPEC, STATUS = Path("spec"), Path("status")
 # The version whose form is the internal one, and whether v1alpha3 differs from it.
 _VERSIONS = ByRelease({V1_31: ("v1alpha3", False), V1_32: ("v1beta1", True)})
 
-ValidateSpec = Callable[[Obj, Path, Limits], Errors]
+ValidateSpec = Callable[[Obj, Path, ReleaseRules], Errors]
+
+
+class ValidateFixedSpec(Protocol):
+    """Validate a spec that cannot be changed; `stored`: it was stored before."""
+
+    def __call__(self, spec: Obj, path: Path, rules: ReleaseRules, stored: bool = False, /) -> Errors: ...
 
 
 def behaviors(release: Version) -> dict[str, Behavior]:
-    """The rules of the kinds that a release has, by name."""
+    """Return the behaviour of the kinds that a release has, by name."""
     internal, alpha_differs = _VERSIONS[release]
     slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
     found = {
-        "ResourceClaim": replace(_CLAIM, table_row=_claim_row(Limits.of(release))),
+        "ResourceClaim": replace(_CLAIM, table_row=_claim_row(ReleaseRules.of(release))),
         "ResourceClaimTemplate": _TEMPLATE,
         "DeviceClass": _CLASS,
         "ResourceSlice": replace(_SLICE, conversions=slices),
@@ -62,16 +68,15 @@ def behaviors(release: Version) -> dict[str, Behavior]:
 
 
 def _spec(validate: ValidateSpec) -> Check:
-    return lambda obj, ctx: validate(obj["spec"], SPEC, Limits.of(ctx.release))
+    return lambda obj, ctx: validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release))
 
 
-def _update_fixed(validate: ValidateSpec, go_name: str) -> Update:
-    """Updates of kinds whose spec cannot be changed."""
+def _update_fixed(validate: ValidateFixedSpec, go_name: str) -> Update:
+    """Return the update rule of a kind whose spec cannot be changed."""
 
     def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
-        limits, spec = Limits.of(ctx.release), obj["spec"]
-        found = resourceclaim.validate_unchanged(spec, old["spec"], go_name, SPEC, limits)
-        return [*found, *validate(spec, SPEC, limits.stored)]
+        errors = resourceclaim.validate_unchanged(obj["spec"], old["spec"], go_name, SPEC)
+        return errors + validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release), True)
 
     return all_of(as_on_create(CORE.created, _spec(validate)), CORE.updated, unchanged)
 
@@ -125,11 +130,11 @@ def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourceclaim.validate_status(obj, old, STATUS, Limits.of(ctx.release))
+    return resourceclaim.validate_status(obj, old, STATUS, ReleaseRules.of(ctx.release))
 
 
-def _claim_row(limits: Limits) -> Callable[[Obj, float], list[Any]]:
-    return lambda obj, now: [obj["metadata"]["name"], resourceclaim.state(obj, limits), age(obj, now)]
+def _claim_row(rules: ReleaseRules) -> Callable[[Obj, float], list[Any]]:
+    return lambda obj, now: [obj["metadata"]["name"], resourceclaim.state(obj, rules), age(obj, now)]
 
 
 _CLAIM = Behavior(
@@ -181,7 +186,7 @@ def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return deviceclass.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
+    return deviceclass.validate_spec(obj["spec"], SPEC, ReleaseRules.of(ctx.release), old["spec"])
 
 
 _CLASS = Behavior(
@@ -233,7 +238,7 @@ def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourceslice.validate_spec(obj["spec"], SPEC, Limits.of(ctx.release), old["spec"])
+    return resourceslice.validate_spec(obj["spec"], SPEC, ReleaseRules.of(ctx.release), old["spec"])
 
 
 def _slice_row(obj: Obj, now: float) -> list[Any]:
@@ -269,7 +274,7 @@ def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
 
 
 def _scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, Limits.of(ctx.release))
+    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, ReleaseRules.of(ctx.release))
 
 
 _SCHEDULING = Behavior(

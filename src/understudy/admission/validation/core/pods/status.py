@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
+from understudy.admission.validation.compose import since
 from understudy.admission.validation.core.pods.security import identifier
 from understudy.admission.validation.formats import choice, invalid_texts, ip, qualified
 from understudy.machinery.releases.version import V1_32, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
 from understudy.machinery.validation.names import subdomain_name
@@ -19,6 +20,14 @@ _SYSTEM = ("PodScheduled", "Ready", "Initialized")
 _CORE = "k8s.io/kubernetes/pkg/apis/core."
 
 
+def _same_qos_class(pod: Obj, old: Obj, ctx: Context) -> Errors:
+    now, before = (at(o, "status", "qosClass", default="") for o in (pod, old))
+    return [] if now == before else [invalid(_STATUS.child("qosClass"), now, objectmeta.IMMUTABLE)]
+
+
+_qos_class_is_immutable = since(V1_32, _same_qos_class)
+
+
 def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a status that replaces the one of `old` (upstream: `ValidatePodStatusUpdate`)."""
     status, before, spec = pod.get("status") or {}, old.get("status") or {}, old["spec"]
@@ -26,8 +35,7 @@ def validate(pod: Obj, old: Obj, ctx: Context) -> Errors:
     nominated = status.get("nominatedNodeName")
     if nominated and nominated != before.get("nominatedNodeName"):
         errors += invalid_texts(subdomain_name(nominated, False), nominated, _STATUS.child("nominatedNodeName"))
-    if ctx.release >= V1_32 and status.get("qosClass", "") != before.get("qosClass", ""):
-        errors.append(invalid(_STATUS.child("qosClass"), status.get("qosClass", ""), objectmeta.IMMUTABLE))
+    errors += _qos_class_is_immutable(pod, old, ctx)
     errors += _restarts(status, before, spec)
     errors += claims(status.get("resourceClaimStatuses") or (), spec.get("resourceClaims") or ())
     errors += _pod_ips(status) + _host_ips(status)

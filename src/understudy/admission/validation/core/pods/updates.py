@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
+from understudy.admission.validation.compose import until
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.core.pods import pod_spec, scheduling, status
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
@@ -64,17 +65,17 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if equal_ignoring_empty(spec, before):
         return errors
-    if ctx.release < V1_32:
-        errors += _same_service(pod, old)
-    return errors + _the_rest(spec, before)
+    return errors + _qos_class_is_kept(pod, old, ctx) + _the_rest(spec, before)
 
 
-def _same_service(pod: Obj, old: Obj) -> Errors:
-    """1.31 complains of a change of the pod's class of service, too."""
+def _same_qos_class(pod: Obj, old: Obj, ctx: Context) -> Errors:
     now = qos_class(pod)
     if now == ((old.get("status") or {}).get("qosClass") or qos_class(old)):
         return []
     return [invalid(_META, (pod.get("status") or {}).get("qosClass", ""), "Pod QoS is immutable")]
+
+
+_qos_class_is_kept = until(V1_32, _same_qos_class)
 
 
 def _images(items: Sequence[Obj], before: Sequence[Obj], path: Path) -> tuple[Errors, bool]:
