@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.releases import NEWEST
 from understudy.admission.cel import Compiled, device_environment
 from understudy.admission.cel import compile as compile_selector
 from understudy.admission.cel.compiler import _with_deep_stack
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 
-ENVIRONMENT = device_environment(V1_32)
+ENVIRONMENT = device_environment(NEWEST)
 
 
 @pytest.mark.parametrize(

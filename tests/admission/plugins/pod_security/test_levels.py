@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.plugins.pod_security.levels import policy
-from understudy.machinery.releases.version import V1_32
 
 LEVEL, VERSION = "must be one of privileged, baseline, restricted", 'must be "latest" or "v1.x"'
 
@@ -55,4 +55,6 @@ def test_invalid_label_is_reported_with_allowed_values(name: str, value: str, me
     """The error of an invalid label names the values that it may have."""
     label = f"pod-security.kubernetes.io/{name.replace('_', '-')}"
     errors = policy(labelled(**{name: value}))[1]
-    assert [error.text(V1_32) for error in errors] == [f'metadata.labels[{label}]: Invalid value: "{value}": {message}']
+    assert [error.text(NEWEST) for error in errors] == [
+        f'metadata.labels[{label}]: Invalid value: "{value}": {message}'
+    ]

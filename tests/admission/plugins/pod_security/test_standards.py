@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, RESTRICTED, Standard
 from understudy.admission.plugins.pod_security.pod import Pod
 from understudy.admission.plugins.pod_security.standards import violations
-from understudy.machinery.releases.version import V1_31, V1_32
+from understudy.machinery.releases.version import V1_31
 
 Obj = dict[str, Any]
 SECURE = {
@@ -28,7 +29,7 @@ def make_pod(*securities: Obj, security: Obj | None = None, annotations: Obj | N
 
 
 def violations_of(pod: Pod, level: str = BASELINE, minor: int | None = None) -> list[tuple[str, str]]:
-    return [tuple(violation) for violation in violations(Standard(level, minor), pod, V1_32)]
+    return [tuple(violation) for violation in violations(Standard(level, minor), pod, NEWEST)]
 
 
 BAD_PROFILE = "forbidden AppArmor profile"
