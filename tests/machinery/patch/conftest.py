@@ -1,4 +1,4 @@
-"""A world for stories about patches: one object, the managers that write it, and the fields that each owns.
+"""Stories about patches: one object, the managers that write it, and the fields that each owns.
 
 No server, strategy or validation takes part, so that a story needs no more fields than those that it is about. How the
 handlers call the same functions is covered by tests/apiserver/endpoints/handlers/test_patchers.py and the recordings.
