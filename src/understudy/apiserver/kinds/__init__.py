@@ -1,4 +1,4 @@
-"""What each kind does differently: one small module per family, joined here."""
+"""The behaviour of every kind: one module per API group, joined here."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ FAMILIES = (
 
 @lru_cache
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """The rules of a release's kinds by (group, kind)."""
-    found = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(release).items()}
+    """Return the behaviour of a release's kinds by (group, kind)."""
+    out = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(release).items()}
     for family in FAMILIES:
-        found |= family.behaviors(release)
-    return found
+        out |= family.behaviors(release)
+    return out

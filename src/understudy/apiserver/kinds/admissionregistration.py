@@ -1,4 +1,4 @@
-"""Admission webhooks' configurations, admission policies and their bindings."""
+"""Webhook configurations, admission policies and their bindings: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -26,59 +26,67 @@ WEBHOOK: dict[str, Any] = {
 MATCH_RESOURCES: dict[str, Any] = {"matchPolicy": "Equivalent", "namespaceSelector": {}, "objectSelector": {}}
 
 
-def _fill(obj: Obj, defaults: dict[str, Any]) -> None:
+def _set_defaults(obj: Obj, defaults: dict[str, Any]) -> None:
+    """Set absent fields to copies of their defaults, in place."""
     for key, value in defaults.items():
         set_absent(obj, key, deepcopy(value))
 
 
 def _default_webhooks(configuration: Obj, more: dict[str, Any]) -> None:
+    """Set the defaults of the webhooks of a configuration, in place; `more` are defaults of this kind of
+    configuration."""
     for webhook in configuration.get("webhooks") or []:
-        _fill(webhook, WEBHOOK | more)
+        _set_defaults(webhook, WEBHOOK | more)
         service_port(at(webhook, "clientConfig", "service"))
         for rule in webhook.get("rules") or []:
             set_absent(rule, "scope", "*")
 
 
 def service_port(service: Obj | None) -> None:
-    """A reference to a webhook's service means its HTTPS port."""
+    """Set the port of a webhook's service to 443, if it has none."""
     if service is not None:
         set_absent(service, "port", 443)
 
 
 def _default_matches(matches: Obj | None) -> None:
+    """Set the defaults of MatchResources, in place."""
     if matches is not None:
-        _fill(matches, MATCH_RESOURCES)
+        _set_defaults(matches, MATCH_RESOURCES)
         for key in ("resourceRules", "excludeResourceRules"):
             for rule in matches.get(key) or []:
                 set_absent(rule, "scope", "*")
 
 
 def _default_policy(policy: Obj, ctx: Context) -> None:
+    """Set the defaults of an admission policy, in place."""
     spec = policy.setdefault("spec", {})
     set_absent(spec, "failurePolicy", "Fail")
     _default_matches(spec.get("matchConstraints"))
 
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
+    """Set the defaults of a policy binding, in place."""
     _default_matches(at(binding, "spec", "matchResources"))
 
 
 def _param_kind(policy: Obj) -> str:
+    """Return the paramKind cell of a policy: `v1/ConfigMap`."""
     kind = at(policy, "spec", "paramKind")
     return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
 
 
 def _param(binding: Obj) -> str:
+    """Return the paramRef cell of a binding: `NAMESPACE/NAME`, or its selector."""
     ref = at(binding, "spec", "paramRef")
     if ref is None:
         return UNSET
     if ref.get("name"):
         return f"{ref.get('namespace') or '*'}/{ref['name']}"
-    return UNSET if ref.get("selector") is None else _printed(ref["selector"])
+    return UNSET if ref.get("selector") is None else _selector_string(ref["selector"])
 
 
-def _printed(selector: Obj) -> str:
-    """A LabelSelector as its String method has it."""
+def _selector_string(selector: Obj) -> str:
+    """Return a LabelSelector as its Go method String prints it."""
     chosen = "".join(f"{key}: {value}," for key, value in sorted((selector.get("matchLabels") or {}).items()))
     terms = "".join(
         f"LabelSelectorRequirement{{Key:{e['key']},Operator:{e['operator']},"
@@ -104,7 +112,7 @@ def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
 
 
 def _shared(check: Check) -> dict[str, Any]:
-    """What policies and bindings have in common."""
+    """Return the fields that strategies of policies and bindings share."""
     return {
         "validate_metadata": PLAIN.created,
         "validate": check,
@@ -115,7 +123,7 @@ def _shared(check: Check) -> dict[str, Any]:
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "ValidatingWebhookConfiguration"): _rules_of_webhooks({}),
         (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),

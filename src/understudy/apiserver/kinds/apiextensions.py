@@ -1,4 +1,4 @@
-"""Custom resource definitions and API services."""
+"""Custom resource definitions and API services: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
 
 
 def _storage_version(definition: Obj) -> list[str]:
-    """The first version that is marked so, if there is one."""
+    """Return a list of the version that is marked as the storage version, [] if none is."""
     versions = at(definition, "spec", "versions", default=[])
     return [v.get("name", "") for v in versions if v.get("storage")][:1]
 
 
 def _default_definition(definition: Obj, ctx: Context) -> None:
+    """Set the defaults of a custom resource definition, in place (upstream:
+    `SetDefaults_CustomResourceDefinitionSpec`)."""
     spec = definition.setdefault("spec", {})
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -34,21 +36,22 @@ def _default_definition(definition: Obj, ctx: Context) -> None:
         names["listKind"] = f"{kind}List"
     set_absent(spec, "conversion", {"strategy": "None"})
     service_port(at(spec, "conversion", "webhook", "clientConfig", "service"))
-    found = definition.setdefault("status", {})
-    if not found.get("storedVersions") and (version := _storage_version(definition)):
-        found["storedVersions"] = version
+    current_status = definition.setdefault("status", {})
+    if not current_status.get("storedVersions") and (version := _storage_version(definition)):
+        current_status["storedVersions"] = version
 
 
-def _store_version(definition: Obj, ctx: Context) -> None:
-    found = definition["status"]
-    stored = found.get("storedVersions") or []
+def _add_stored_version(definition: Obj, ctx: Context) -> None:
+    """Add the storage version to `status.storedVersions`."""
+    current_status = definition["status"]
+    stored = current_status.get("storedVersions") or []
     if new := [version for version in _storage_version(definition) if version not in stored]:
-        found["storedVersions"] = stored + new
+        current_status["storedVersions"] = stored + new
 
 
 def _terminate(definition: Obj, ctx: Context) -> None:
-    """A deleted definition stays until its finalizer is gone, which is there for what it defines."""
-    metadata, found = definition["metadata"], definition["status"]
+    """Add the finalizer and the condition Terminating when a definition is deleted: its objects are deleted first."""
+    metadata, current_status = definition["metadata"], definition["status"]
     finalizers = metadata.get("finalizers") or []
     metadata["finalizers"] = finalizers if CLEANUP in finalizers else [*finalizers, CLEANUP]
     condition = {
@@ -58,15 +61,17 @@ def _terminate(definition: Obj, ctx: Context) -> None:
         "reason": "InstanceDeletionPending",
         "message": "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
     }
-    definition["status"] = {**found, "conditions": [*(found.get("conditions") or ()), condition]}
+    definition["status"] = {**current_status, "conditions": [*(current_status.get("conditions") or ()), condition]}
 
 
 def _service(api_service: Obj) -> str:
+    """Return the service cell of an API service: `NAMESPACE/NAME`, or Local."""
     service = at(api_service, "spec", "service")
     return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
 
 
 def _available(api_service: Obj) -> str:
+    """Return the availability cell of an API service: `False (Reason)`."""
     for condition in at(api_service, "status", "conditions", default=[]):
         if condition.get("type") == "Available":
             status, reason = condition.get("status", ""), condition.get("reason")
@@ -75,10 +80,12 @@ def _available(api_service: Obj) -> str:
 
 
 def _default_service(api_service: Obj, ctx: Context) -> None:
+    """Set the defaults of an API service, in place."""
     service_port(at(api_service, "spec", "service"))
 
 
-def _local_is_available(api_service: Obj, ctx: Context) -> None:
+def _set_available(api_service: Obj, ctx: Context) -> None:
+    """Set the status of a new API service: one without a service is handled locally and available."""
     if at(api_service, "spec", "service") is None:
         condition = {
             "type": "Available",
@@ -91,7 +98,7 @@ def _local_is_available(api_service: Obj, ctx: Context) -> None:
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         (CRDS, "CustomResourceDefinition"): Behavior(
             defaults=_default_definition,
@@ -99,8 +106,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 CRDS,
                 "v1",
                 "CustomResourceDefinition",
-                _store_version,
-                prepare_update=lambda definition, old, ctx: _store_version(definition, ctx),
+                _add_stored_version,
+                prepare_update=lambda definition, old, ctx: _add_stored_version(definition, ctx),
                 validate=definitions.create,
                 validate_metadata=definitions.metadata,
                 validate_update=definitions.UPDATE,
@@ -117,7 +124,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 SERVICES,
                 "v1",
                 "APIService",
-                _local_is_available,
+                _set_available,
                 validate=apiregistration.create,
                 validate_metadata=apiregistration.metadata,
                 validate_update=all_of(PLAIN.updated, as_on_create(apiregistration.metadata, apiregistration.create)),

@@ -1,6 +1,6 @@
-"""What the rules of many kinds share: strategies of objects with a status, zero values, steps in a row.
+"""Parts that the strategies of many kinds share: objects with a status, zero values, sequences of functions.
 
-A kind with a status is written twice: `main` keeps the stored status, `status` keeps the stored spec.
+A kind with a status has two strategies: `main` keeps the stored status, `status` keeps the stored spec.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from understudy.machinery.types import Obj
 Create = Callable[[Obj, Context], None]
 Update = Callable[[Obj, Obj, Context], None]
 
-# What serves as zero where omitempty does not leave a field out.
+# The zero values of types other than numbers.
 _ZEROS: dict[str, Any] = {"string": "", "bool": False}
 
 
-def zero(struct: Struct) -> Obj:
-    """What an empty Go value of a type looks like in JSON: `{"nodeInfo": {"machineID": "", …}}`."""
+def zero_value(struct: Struct) -> Obj:
+    """Return the JSON of an empty Go value of a type: `{"nodeInfo": {"machineID": "", …}}`."""
     out: Obj = {}
-    for name, found in struct.fields.items():
-        if isinstance(found.type, Struct) and not found.pointer:
-            out[name] = zero(found.type)
-        elif not found.omitempty or (found.type == Custom("Time", "v1.Time") and not found.pointer):
-            out[name] = None if found.pointer else _zero(found.type)
+    for name, field in struct.fields.items():
+        if isinstance(field.type, Struct) and not field.pointer:
+            out[name] = zero_value(field.type)
+        elif not field.omitempty or (field.type == Custom("Time", "v1.Time") and not field.pointer):
+            out[name] = None if field.pointer else _zero(field.type)
     return out
 
 
 def _zero(shape: Shape) -> Any:
+    """Return the zero value of a shape."""
     kind = getattr(shape, "kind", "")
     if kind.startswith(("int", "uint", "float")):
         return 0
@@ -43,12 +44,13 @@ def _zero(shape: Shape) -> Any:
 
 @lru_cache
 def _zero_status(release: Version, group: str, version: str, kind: str) -> Obj:
+    """Return the JSON of an empty status of a kind."""
     shape = Schemas.of(release).kind(group, version, kind).fields["status"].type
-    return zero(shape) if isinstance(shape, Struct) else {}
+    return zero_value(shape) if isinstance(shape, Struct) else {}
 
 
 def steps(*rules: Create) -> Create:
-    """Rules on create, one after the other."""
+    """Return a function that calls all `rules` of a create in turn."""
 
     def run(obj: Obj, ctx: Context) -> None:
         for rule in rules:
@@ -58,7 +60,7 @@ def steps(*rules: Create) -> Create:
 
 
 def update_steps(*rules: Update) -> Update:
-    """Rules on update, one after the other."""
+    """Return a function that calls all `rules` of an update in turn."""
 
     def run(obj: Obj, old: Obj, ctx: Context) -> None:
         for rule in rules:
@@ -68,7 +70,7 @@ def update_steps(*rules: Update) -> Update:
 
 
 def restore(obj: Obj, old: Obj, *names: str) -> None:
-    """Makes fields of `obj` what they are in `old`."""
+    """Set fields of `obj` to their values in `old`, in place; fields that `old` does not have are removed."""
     for name in names:
         if name in old:
             obj[name] = deepcopy(old[name])
@@ -77,16 +79,16 @@ def restore(obj: Obj, old: Obj, *names: str) -> None:
 
 
 def keep(*names: str) -> Update:
-    """Top-level fields that an update cannot change."""
+    """Return an update step that keeps top-level fields as they are stored."""
     return lambda obj, old, ctx: restore(obj, old, *names)
 
 
 def keep_metadata(*names: str) -> Update:
-    """Fields of the metadata that an update cannot change."""
+    """Return an update step that keeps fields of the metadata as they are stored."""
     return lambda obj, old, ctx: restore(obj["metadata"], old["metadata"], *names)
 
 
-# What of the metadata a status update leaves as it is, for kinds that say so.
+# Metadata that a status update cannot change, for kinds that reset it (upstream: `ResetObjectMetaForStatus`).
 RESET_FOR_STATUS = (
     "deletionTimestamp",
     "generation",
@@ -99,7 +101,7 @@ RESET_FOR_STATUS = (
 
 
 def reset_status(group: str, version: str, kind: str) -> Create:
-    """Clients do not set the status when they create an object."""
+    """Return a create step that empties the status, which clients cannot set on create."""
 
     def rule(obj: Obj, ctx: Context) -> None:
         obj["status"] = deepcopy(_zero_status(ctx.release, group, version, kind))
@@ -109,13 +111,17 @@ def reset_status(group: str, version: str, kind: str) -> Create:
 
 STATUS_RESET = {"": (("status",),)}
 SPEC_RESET = {"": (("spec",),)}
-METADATA_RESET = {"": (("spec",), ("metadata",))}  # of a status that takes no metadata along
+METADATA_RESET = {"": (("spec",), ("metadata",))}  # for a status update that cannot change metadata
 
 
 def main(
     group: str, version: str, kind: str, *prepare: Create, prepare_update: Update | None = None, **rules: Any
 ) -> Strategy:
-    """The strategy of a resource with a status subresource: `prepare` runs on create after the status is reset."""
+    """Return the strategy of a resource with a status subresource.
+
+    On create the status is emptied and then `prepare` runs; on update the stored status is kept and `prepare_update`
+    runs. `rules` are further fields of the Strategy.
+    """
     on_update = [keep("status")] + ([prepare_update] if prepare_update else [])
     return Strategy(
         prepare_for_create=steps(reset_status(group, version, kind), *prepare),
@@ -125,9 +131,11 @@ def main(
 
 
 def status(*prepare: Update, **rules: Any) -> Strategy:
-    """The strategy of a status subresource: the spec stays."""
+    """Return the strategy of a status subresource: the stored spec is kept and `prepare` runs. `rules` are further
+    fields of the Strategy."""
     return Strategy(prepare_for_update=update_steps(keep("spec"), *prepare), **{"reset_fields": SPEC_RESET, **rules})
 
 
 def new_object(api_version: str, kind: str, name: str, *, metadata: Obj | None = None, **fields: Any) -> Obj:
+    """Return an object with a name and further fields."""
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, **(metadata or {})}, **fields}

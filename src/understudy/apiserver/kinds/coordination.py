@@ -1,4 +1,4 @@
-"""Leases."""
+"""Leases: strategy, table cells."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ _GUARDS = (
 
 
 def _drop(lease: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields of a lease that the stored one does not have."""
     drop_disabled_fields(_GUARDS, lease, old, ctx.gates)
 
 
@@ -35,5 +36,5 @@ LEASE = Strategy(
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {("coordination.k8s.io", "Lease"): Behavior(strategy=LEASE, table_row=row(field("spec", "holderIdentity")))}

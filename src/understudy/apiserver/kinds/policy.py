@@ -1,4 +1,4 @@
-"""Pod disruption budgets."""
+"""Pod disruption budgets: strategies, table cells."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from understudy.machinery.types import Obj
 
 
 def _text(budget: Obj, key: str) -> str:
+    """Return a limit of a budget as a cell, `N/A` if it has none."""
     limit = budget.get("spec", {}).get(key)
     return "N/A" if limit is None else str(limit)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("policy", "PodDisruptionBudget"): Behavior(
             strategy=main(

@@ -1,7 +1,7 @@
-"""Cells of table rows: ages, durations, selectors, containers, as the real server's printers write them.
+"""Cells of table rows: ages, durations, selectors, containers, as the real server prints them.
 
-Each row is a function of an object and the time at which the table is made (`now`, seconds since 1970). The cells of a
-kind stand beside its rules in `kinds/`.
+Upstream: `k8s.io/kubernetes/pkg/printers/internalversion`. A row is a function of an object and the time at which the
+table is made (`now`, seconds since 1970). The rows of each kind are in its module in `kinds/`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ Row = Callable[[Obj, float], list[Any]]
 
 
 def human_duration(duration: float) -> str:
-    """`duration` in seconds with two or three significant figures: 118s, 5m, 3d4h, 2y10d."""
+    """Return a duration in seconds with two or three significant figures: 118s, 5m, 3d4h, 2y10d (upstream:
+    `duration.HumanDuration`)."""
     seconds = int(duration)
     if seconds < -1:
         return "<invalid>"
@@ -26,23 +27,24 @@ def human_duration(duration: float) -> str:
     if seconds < 120:
         return f"{max(seconds, 0)}s"
     if minutes < 10:
-        return _two(minutes, "m", seconds % 60, "s")
+        return _two_units(minutes, "m", seconds % 60, "s")
     if minutes < 180:
         return f"{minutes}m"
     if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
+        return _two_units(hours, "h", minutes % 60, "m")
     if hours < 48:
         return f"{hours}h"
     days = hours // 24
     if days < 8:
-        return _two(days, "d", hours % 24, "h")
+        return _two_units(days, "d", hours % 24, "h")
     if days < 365 * 2:
         return f"{days}d"
     years = days // 365
-    return _two(years, "y", days % 365, "d") if years < 8 else f"{years}y"
+    return _two_units(years, "y", days % 365, "d") if years < 8 else f"{years}y"
 
 
-def _two(large: int, unit: str, small: int, small_unit: str) -> str:
+def _two_units(large: int, unit: str, small: int, small_unit: str) -> str:
+    """Return a duration in two units, the smaller one only if it is not zero."""
     return f"{large}{unit}{small}{small_unit}" if small else f"{large}{unit}"
 
 
@@ -57,6 +59,7 @@ def age(obj: Obj, now: float) -> str:
 
 
 def name(obj: Obj) -> str:
+    """Return the name of an object."""
     return str(obj["metadata"].get("name", ""))
 
 
@@ -66,39 +69,41 @@ def created_at(obj: Obj, now: float) -> list[Any]:
 
 
 def row(*cells: Callable[[Obj], Any]) -> Row:
-    """A row of the object's name, `cells`, and its age."""
+    """Return a row: the name of the object, `cells`, and its age."""
     return lambda obj, now: [name(obj), *(cell(obj) for cell in cells), age(obj, now)]
 
 
 def field(*path: str, default: Any = "") -> Callable[[Obj], Any]:
-    """A cell that shows one field."""
+    """Return a cell with the value of one field."""
     return lambda obj: at(obj, *path, default=default)
 
 
 def count(*path: str) -> Callable[[Obj], int]:
-    """A cell that shows how many entries a list or map has."""
+    """Return a cell with the number of entries of a list or map."""
     return lambda obj: len(at(obj, *path, default=()))
 
 
 def containers(pod_spec: Obj | None) -> list[str]:
-    """The names and the images of a pod spec's containers, two cells."""
-    found = at(pod_spec, "containers", default=[])
-    return [",".join(c.get("name", "") for c in found), ",".join(c.get("image", "") for c in found)]
+    """Return two cells: the names and the images of a pod spec's containers."""
+    items = at(pod_spec, "containers", default=[])
+    return [",".join(c.get("name", "") for c in items), ",".join(c.get("image", "") for c in items)]
 
 
-def labels(found: Mapping[str, str] | None) -> str:
-    """a=1,b=2, sorted; <none> without labels."""
-    return ",".join(f"{key}={value}" for key, value in sorted((found or {}).items())) or NONE
+def labels(values: Mapping[str, str] | None) -> str:
+    """Return labels as a cell: `a=1,b=2`, sorted, or `<none>` (upstream: `labels.FormatLabels`)."""
+    return ",".join(f"{key}={value}" for key, value in sorted((values or {}).items())) or NONE
 
 
 def selector_text(selector: Obj | None) -> str:
-    """A LabelSelector in the syntax of query parameters, sorted by key; empty for none and for everything."""
+    """Return a LabelSelector in the syntax of query parameters, sorted by key; "" for none and for one that selects
+    everything."""
     terms = [(key, f"{key}={value}") for key, value in sorted(at(selector, "matchLabels", default={}).items())]
     terms += [(e["key"], _expression(e)) for e in at(selector, "matchExpressions", default=[])]
     return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 
 def _expression(expression: Obj) -> str:
+    """Return one of the matchExpressions in the syntax of query parameters."""
     key = expression["key"]
     values = ",".join(sorted(expression.get("values") or []))
     texts = {
@@ -110,21 +115,24 @@ def _expression(expression: Obj) -> str:
     return str(texts.get(expression.get("operator", ""), ""))
 
 
-def selector(found: Obj | None) -> str:
-    return selector_text(found) or NONE
+def selector(label_selector: Obj | None) -> str:
+    """Return a LabelSelector as a cell: `a=1,b in (x,y)`, or `<none>`."""
+    return selector_text(label_selector) or NONE
 
 
 def shortened(items: Sequence[str], limit: int, total: int | None = None, separator: str = ",") -> str:
-    """The first `limit` items; ` + N more...` says how many of `total` are not shown."""
+    """Return the first `limit` items; ` + N more...` counts the others of `total`."""
     total = len(items) if total is None else total
-    shown = separator.join(items[:limit])
-    return f"{shown} + {total - limit} more..." if total > limit else shown
+    text = separator.join(items[:limit])
+    return f"{text} + {total - limit} more..." if total > limit else text
 
 
 def addresses(ingress: Iterable[Obj]) -> str:
-    """The addresses of a load balancer's status: IPs, or host names where there is none."""
+    """Return the addresses of a load balancer's status: IPs, or host names where there are none (upstream:
+    `ingressLoadBalancerStatusStringer`)."""
     return ",".join(sorted({i.get("ip") or i.get("hostname") or "" for i in ingress} - {""}))
 
 
 def true_false(value: bool | None) -> str:
+    """Return a boolean as a cell, `<unset>` for None."""
     return UNSET if value is None else str(value)

@@ -1,4 +1,4 @@
-"""Roles and bindings."""
+"""Roles and role bindings: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from understudy.machinery.validation.names import path_segment_name
 
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
+    """Set the API groups of a binding's role and subjects, in place."""
     role = binding.setdefault("roleRef", {})
     role["apiGroup"] = role.get("apiGroup") or GROUP
     for subject in binding.get("subjects") or []:
@@ -25,13 +26,15 @@ def _default_binding(binding: Obj, ctx: Context) -> None:
 
 
 def _subjects(binding: Obj, kind: str) -> str:
-    found = [s for s in binding.get("subjects") or [] if s.get("kind") == kind]
+    """Return the names of a binding's subjects of a kind."""
+    subjects = [s for s in binding.get("subjects") or [] if s.get("kind") == kind]
     if kind == "ServiceAccount":
-        return ", ".join(f"{s.get('namespace', '')}/{s.get('name', '')}" for s in found)
-    return ", ".join(s.get("name", "") for s in found)
+        return ", ".join(f"{s.get('namespace', '')}/{s.get('name', '')}" for s in subjects)
+    return ", ".join(s.get("name", "") for s in subjects)
 
 
 def _binding_row(binding: Obj, now: float) -> list[Any]:
+    """Return the cells of a role binding."""
     role = binding.get("roleRef", {})
     kinds = [_subjects(binding, kind) for kind in ("User", "Group", "ServiceAccount")]
     return [name(binding), f"{role.get('kind', '')}/{role.get('name', '')}", age(binding, now), *kinds]
@@ -41,6 +44,7 @@ _NAMED = Metadata(name=path_segment_name)
 
 
 def _strategy(validate: Check, *changes: Update) -> Strategy:
+    """Return the strategy of a role or binding; `changes` are checks of an update."""
     whole = as_on_create(_NAMED.created, validate)
     return Strategy(
         validate_metadata=_NAMED.created,
@@ -55,7 +59,7 @@ def _bindings(validate: Check) -> Behavior:
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "Role"): Behavior(strategy=_strategy(rbac.role), table_row=created_at),
         (GROUP, "ClusterRole"): Behavior(strategy=_strategy(rbac.cluster_role), table_row=created_at),

@@ -1,12 +1,12 @@
-"""A release: its name, the group-versions and kinds it serves.
+"""A release: its version, and the group-versions and kinds that it serves.
 
     release = Release.of(V1_32)
     pods = release.resource("", "v1", "pods")           # a Kind, or None
     release.kind("resource.k8s.io", "ResourceClaim")
-    release.served({"resource.k8s.io/v1alpha3": False}) # another Release with less in it
+    release.served({"resource.k8s.io/v1alpha3": False}) # another Release without these kinds
 
-Facts come from `schemas/RELEASE/resources.json`, which is recorded discovery of the real server; what kinds do comes
-from `kinds` and is imported when a rule is first asked for.
+Facts come from `schemas/RELEASE/resources.json`, which is recorded discovery of the real server. The behaviour of kinds
+comes from `kinds` and is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from understudy.machinery.types import GroupVersionKind, Obj
 
 DEFAULT = "1.32"
 
-# The patch release whose answers schemas/RELEASE were recorded from.
+# The patch release from which schemas/RELEASE was recorded.
 PATCH = {V1_31: 3, V1_32: 5}
 
-# What --runtime-config may say instead of a group-version, in the order in which it is applied
+# Keys of --runtime-config that stand for many group-versions, in the order in which they are applied
 # (k8s.io/apiserver/pkg/server/resourceconfig).
 MATCHERS = {
     "api/all": re.compile(""),
@@ -41,39 +41,45 @@ MATCHERS = {
 
 
 class UnknownReleaseError(ValueError):
-    """No schemas for that release."""
+    """A release without schemas."""
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A group as discovery lists it: versions, preferred first, with the kinds of each in discovery's order."""
+    """An API group as discovery lists it: versions, preferred first, with the kinds of each in discovery's order."""
 
     name: str
     versions: Mapping[str, tuple[Kind, ...]]
 
     @property
     def preferred(self) -> str:
+        """Return the preferred version."""
         return next(iter(self.versions))
 
 
 def storage_version_hash(stored: GroupVersionKind) -> str:
-    """As discovery shows it: equal hashes mean that two resources are stored in the same way."""
+    """Return the hash that discovery shows for a stored kind: equal hashes mean that two resources are stored in the
+    same way.
+
+    Upstream: `discovery.StorageVersionHash`.
+    """
     return b64encode(sha256("/".join(stored).encode()).digest()[:8]).decode()
 
 
 def releases() -> list[Version]:
-    """Return the releases that there are schemas for, oldest first."""
+    """Return the releases that have schemas, oldest first."""
     names = (item.name for item in resources.files("understudy.schemas").iterdir())
     return sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name))
 
 
 class Release:
-    """What one release serves. `groups` are in the order of discovery, the core group ("") first."""
+    """The group-versions and kinds that one release serves. `groups` are in the order of discovery, the core group ("")
+    first."""
 
     @staticmethod
     @lru_cache
     def of(version: Version) -> Release:
-        """Return a release that there are schemas for, with every group-version on."""
+        """Return a release with every group-version switched on."""
         return Release(version, tuple(_groups(version)))
 
     @staticmethod
@@ -97,26 +103,30 @@ class Release:
         self._by_resource = {(kind.group, kind.resource): kind for kind in self._kinds.values()}
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
+        """Return the kind of a resource of a group-version, None if it is not served."""
         return self._resources.get((group, version, plural))
 
     def kind(self, group: str, name: str) -> Kind | None:
+        """Return a kind by its name, None if it is not served."""
         return self._kinds.get((group, name))
 
     def of_resource(self, group: str, plural: str) -> Kind | None:
-        """The kind behind a resource of whatever version."""
+        """Return the kind of a resource in any version, None if it is not served."""
         return self._by_resource.get((group, plural))
 
     @property
     def kinds(self) -> Iterator[Kind]:
-        """Each kind once, in the order of discovery."""
+        """Return each kind once, in the order of discovery."""
         return iter(self._kinds.values())
 
     def group(self, name: str) -> Group | None:
+        """Return an API group, None if it is not served."""
         return self._groups.get(name)
 
     def serves(self, group: str, version: str) -> bool:
-        found = self._groups.get(group)
-        return found is not None and version in found.versions
+        """Report whether a group-version is served."""
+        served_group = self._groups.get(group)
+        return served_group is not None and version in served_group.versions
 
     @cached_property
     def _groups(self) -> dict[str, Group]:
@@ -124,7 +134,7 @@ class Release:
 
     @cached_property
     def version_info(self) -> Obj:
-        """Return what /version answers (`version.Info`)."""
+        """Return the answer of /version (`version.Info`)."""
         return {
             "major": str(self.version.major),
             "minor": str(self.version.minor),
@@ -138,26 +148,29 @@ class Release:
         }
 
     def served(self, runtime_config: Mapping[str, bool]) -> Release:
-        """What is left, and what comes back, with `--runtime-config`: keys are `api/all`, `api/ga`, `api/beta`,
-        `api/alpha`, then `group/version` (`v1` and `api/v1` for the core group), then `group/version/resource`.
-        Unknown groups are ignored. Raises ValueError for an unknown version of a known one."""
+        """Return the release with `--runtime-config` applied.
+
+        Keys are `api/all`, `api/ga`, `api/beta`, `api/alpha`, then `group/version` (`v1` and `api/v1` for the core
+        group), then `group/version/resource`. Unknown groups are ignored. Raises ValueError for an unknown version of a
+        known group.
+        """
         if not runtime_config:
             return self
         on = _Switches(self, runtime_config)
         groups = []
         for group in self.groups:
-            kept = {
+            enabled = {
                 version: tuple(kind for kind in kinds if on(group.name, version, kind.resource))
                 for version, kinds in group.versions.items()
             }
-            left = {version: kinds for version, kinds in kept.items() if kinds}
-            if left:
-                groups.append(_narrowed(Group(group.name, left)))
+            versions = {version: kinds for version, kinds in enabled.items() if kinds}
+            if versions:
+                groups.append(_narrowed(Group(group.name, versions)))
         return Release(self.version, tuple(groups))
 
 
 class _Switches:
-    """`--runtime-config`, read once: is a resource of a group-version on?"""
+    """A parsed `--runtime-config`. Calling it reports whether a resource of a group-version is on."""
 
     def __init__(self, release: Release, config: Mapping[str, bool]) -> None:
         self.matchers = [(MATCHERS[key], config[key]) for key in MATCHERS if key in config]
@@ -190,7 +203,7 @@ class _Switches:
 
 
 def _narrowed(group: Group) -> Group:
-    """The group with kinds that know of its versions only."""
+    """Return the group with kinds that only have the versions in it."""
     served: dict[str, list[str]] = {}
     for version, kinds in group.versions.items():
         for kind in kinds:
@@ -204,14 +217,17 @@ def _narrowed(group: Group) -> Group:
 
 
 def _groups(release: Version) -> Iterator[Group]:
+    """Yield the API groups that were recorded of a release."""
     recorded = read_release_file(release, "resources.json")
-    known = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
+    group_versions = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
     for group in recorded:
         facts: dict[str, dict[str, Any]] = {}  # by kind, then version
         for version in group["versions"]:
             for resource in version["resources"]:
                 facts.setdefault(resource["responseKind"]["kind"], {})[version["version"]] = resource
-        kinds = {name: _kind(release, group["group"], name, found, known) for name, found in facts.items()}
+        kinds = {
+            name: _kind(release, group["group"], name, versions, group_versions) for name, versions in facts.items()
+        }
         yield Group(
             group["group"],
             {
@@ -221,7 +237,10 @@ def _groups(release: Version) -> Iterator[Group]:
         )
 
 
-def _kind(release: Version, group: str, name: str, facts: dict[str, Any], known: list[tuple[str, str]]) -> Kind:
+def _kind(
+    release: Version, group: str, name: str, facts: dict[str, Any], group_versions: list[tuple[str, str]]
+) -> Kind:
+    """Return a kind with the facts that were recorded of its versions, preferred first."""
     preferred, first = next(iter(facts.items()))
     return Kind(
         release=release,
@@ -232,7 +251,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any], known:
         namespaced=first["scope"] == "Namespaced",
         verbs=tuple(first["verbs"]),
         versions=tuple(facts),
-        stored=_stored(first, known, GroupVersionKind(group, preferred, name)),
+        stored=_stored(first, group_versions, GroupVersionKind(group, preferred, name)),
         short_names=tuple(first.get("shortNames", ())),
         categories=tuple(first.get("categories", ())),
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
@@ -242,6 +261,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any], known:
 
 
 def _subresource(fact: Obj, group: str, version: str) -> Subresource:
+    """Return a subresource; it is foreign if it has a group-version of its own."""
     kind = fact["responseKind"]
     foreign = bool(kind["version"])
     own_group, own_version = (kind["group"], kind["version"]) if foreign else (group, version)
@@ -249,18 +269,21 @@ def _subresource(fact: Obj, group: str, version: str) -> Subresource:
     return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
 
 
-def _stored(fact: Obj, known: list[tuple[str, str]], own: GroupVersionKind) -> GroupVersionKind:
-    """What the recorded hash is the hash of: mostly the kind itself in its preferred version, but it may be that of
-    another group, or an old one that is not served any more."""
+def _stored(fact: Obj, group_versions: list[tuple[str, str]], own: GroupVersionKind) -> GroupVersionKind:
+    """Return the kind that is stored, found by the recorded hash.
+
+    Mostly it is the kind itself in its preferred version, but it may be that of another group, or an old version that
+    is not served any more.
+    """
     recorded = fact.get("storageVersionHash")
-    others = [*known, (own.group, "v1beta1")]
+    others = [*group_versions, (own.group, "v1beta1")]
     candidates = [own, *(GroupVersionKind(*group_version, own.kind) for group_version in others)]
     return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
 
 
 def _rules_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
     def find() -> Behavior:
-        from understudy.apiserver import kinds  # here, since a server that is only asked for /version needs no rules
+        from understudy.apiserver import kinds  # imported late: a server that only answers /version needs no kinds
 
         return kinds.behaviors(release).get((group, name), Behavior())
 

@@ -1,4 +1,4 @@
-"""Kinds of storage.k8s.io: storage classes, CSI drivers and nodes, capacities, attachments."""
+"""Kinds of storage.k8s.io: storage classes, CSI drivers and nodes, storage capacities, volume attachments."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ DRIVER_DEFAULTS = {
 
 
 def _default_class(storage_class: Obj, ctx: Context) -> None:
+    """Set the defaults of a storage class, in place."""
     set_absent(storage_class, "reclaimPolicy", "Delete")
     set_absent(storage_class, "volumeBindingMode", "Immediate")
 
 
 def _default_driver(driver: Obj, ctx: Context) -> None:
+    """Set the defaults of a CSI driver, in place (upstream: `SetDefaults_CSIDriver`)."""
     spec = driver.setdefault("spec", {})
     for key, value in DRIVER_DEFAULTS.items():
         set_absent(spec, key, value)
@@ -45,17 +47,19 @@ _DRIVER_GUARDS = (field_guard(features.SELINUX_MOUNT_READ_WRITE_ONCE_POD, "spec"
 
 
 def _drop_driver(driver: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields of a CSI driver that the stored one does not have."""
     drop_disabled_fields(_DRIVER_GUARDS, driver, old, ctx.gates)
 
 
-def _count_driver(driver: Obj, old: Obj, ctx: Context) -> None:
-    """Counted from the first change on: a new driver has no generation."""
+def _count_driver_generation(driver: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of an updated CSI driver, and count its generation; a new one has none."""
     _drop_driver(driver, old, ctx)
     if driver["spec"] != old["spec"]:
         driver["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
 def _class_row(storage_class: Obj, now: float) -> list[Any]:
+    """Return the cells of a storage class."""
     annotations = at(storage_class, "metadata", "annotations", default={})
     default = any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
     return [
@@ -69,6 +73,7 @@ def _class_row(storage_class: Obj, now: float) -> list[Any]:
 
 
 def _driver_row(driver: Obj, now: float) -> list[Any]:
+    """Return the cells of a CSI driver."""
     spec = driver.get("spec", {})
     tokens = spec.get("tokenRequests")
     return [
@@ -90,7 +95,7 @@ _ATTACHMENT_UPDATE = all_of(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         (GROUP, "StorageClass"): Behavior(
             defaults=_default_class,
@@ -105,7 +110,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             defaults=_default_driver,
             strategy=Strategy(
                 prepare_for_create=lambda driver, ctx: _drop_driver(driver, None, ctx),
-                prepare_for_update=_count_driver,
+                prepare_for_update=_count_driver_generation,
                 validate=storage.driver,
                 validate_update=all_of(CORE.updated, as_on_create(storage.driver), storage.driver_changes),
                 unconditional_update=False,

@@ -1,1 +1,1 @@
-"""Horizontal pod autoscalers; the form of autoscaling/v2 is the internal one."""
+"""Horizontal pod autoscalers, whose internal form is that of autoscaling/v2, and their conversion to autoscaling/v1."""

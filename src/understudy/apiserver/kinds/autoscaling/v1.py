@@ -1,4 +1,4 @@
-"""Autoscalers in the form of autoscaling/v1: a CPU target in the spec, whatever else there is in annotations.
+"""Conversion of autoscalers to autoscaling/v1, which has a CPU target in the spec and everything else in annotations.
 
 spec.metrics         targetCPUUtilizationPercentage (the first of CPU), others autoscaling.alpha.kubernetes.io/metrics
 spec.behavior        autoscaling.alpha.kubernetes.io/behavior, with the field names of the Go type
@@ -22,19 +22,20 @@ ANNOTATIONS = (METRICS, CURRENT, CONDITIONS, BEHAVIOR)
 
 
 def cpu_metric(percent: int) -> list[Obj]:
-    """The metric that a CPU target in percent stands for."""
+    """Return the metrics that a CPU target in percent means."""
     target = {"type": "Utilization", "averageUtilization": percent}
     return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
 
 def _is_cpu_target(metric: Obj) -> bool:
+    """Report whether a metric is the CPU utilization that v1 has in its spec."""
     resource = metric.get("resource") or {}
     percent = at(resource, "target", "averageUtilization")
     return metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None
 
 
 def from_internal(autoscaler: Obj) -> Obj:
-    """The v1 form of the internal one."""
+    """Return an autoscaler in the form of v1."""
     spec, status = dict(autoscaler.get("spec", {})), dict(autoscaler.get("status") or {})
     metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
     current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None)
@@ -57,6 +58,7 @@ def from_internal(autoscaler: Obj) -> Obj:
 
 
 def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
+    """Return the metadata with `kept` values as JSON in annotations, in place of those that are there."""
     annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in ANNOTATIONS}
     annotations |= {key: orjson.dumps(value).decode() for key, value in kept.items() if value}
     out = {key: value for key, value in metadata.items() if key != "annotations"}
@@ -64,7 +66,7 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
 
 
 def to_internal(autoscaler: Obj) -> Obj:
-    """The internal form of the v1 one."""
+    """Return the internal form of a v1 autoscaler."""
     spec, status = deepcopy(autoscaler.get("spec", {})), deepcopy(autoscaler.get("status") or {})
     annotations = at(autoscaler, "metadata", "annotations", default={})
     percent, used = (
@@ -98,20 +100,21 @@ def _kept(annotations: dict[str, str], key: str, default: Any) -> Any:
 
 
 def _go_names(value: Any) -> Any:
-    """Keys as Go's fields are called: the annotation was always written from the untagged type."""
+    """Return a value with Go's field names as keys: upstream writes the annotation from a type without JSON tags."""
     if isinstance(value, dict):
         return {key[0].upper() + key[1:]: _go_names(item) for key, item in value.items()}
     return [_go_names(item) for item in value] if isinstance(value, list) else value
 
 
 def _json_names(value: Any) -> Any:
+    """Return a value with JSON field names as keys, without nulls."""
     if isinstance(value, dict):
         named = {key[0].lower() + key[1:]: _json_names(item) for key, item in value.items()}
         return {key: item for key, item in named.items() if item is not None}
     return [_json_names(item) for item in value] if isinstance(value, list) else value
 
 
-# How v1 calls what v2 keeps in `target` (of a spec) and `current` (of a status), per source:
+# The v1 names of what v2 has in `target` (of a spec) and `current` (of a status), by source of the metric:
 # {source: {v1 name: path in v2}}
 _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     "target": {
@@ -177,7 +180,7 @@ _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
         },
     },
 }
-# What v1 shows as zero where v2 has nothing.
+# Fields that v1 shows as zero where v2 has nothing.
 _ZERO = {"object": ("targetValue", "currentValue"), "external": ("currentValue",)}
 _ZERO_CURRENT = {"pods", "resource", "containerResource"}
 

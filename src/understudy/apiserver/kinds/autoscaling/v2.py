@@ -1,4 +1,4 @@
-"""Horizontal pod autoscalers; the form of autoscaling/v2 is the internal one."""
+"""Horizontal pod autoscalers, in the form of autoscaling/v2: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SCALE_UP = {
 }
 SCALE_DOWN = {"selectPolicy": "Max", "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}
 
-# {type of a metric: (its field, whether it is of a resource)}
+# {type of a metric: (its field, whether it measures a resource)}
 SOURCES = {
     "External": ("external", False),
     "Pods": ("pods", False),
@@ -37,6 +37,7 @@ SOURCES = {
 
 
 def _metric(spec: Obj, status: Obj) -> str:
+    """Return one metric as text: `cpu: 10%/80%` (upstream: `formatHPAMetrics`)."""
     source, of_resource = SOURCES.get(spec.get("type", ""), ("", False))
     if not source:
         return "<unknown type>"
@@ -54,14 +55,16 @@ def _metric(spec: Obj, status: Obj) -> str:
 
 
 def _resource_metric(target: Obj, current: Obj | None) -> str:
+    """Return the current and the target value of a resource metric."""
     if target.get("averageValue") is not None:
         now = UNKNOWN if current is None else at(current, "averageValue", default="<nil>")
         return f"{now}/{target['averageValue']}"
-    wanted, now = target.get("averageUtilization"), at(current, "averageUtilization")
-    return f"{UNKNOWN if now is None else f'{now}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"
+    expected, now = target.get("averageUtilization"), at(current, "averageUtilization")
+    return f"{UNKNOWN if now is None else f'{now}%'}/{'<auto>' if expected is None else f'{expected}%'}"
 
 
 def _metrics(autoscaler: Obj) -> str:
+    """Return the targets cell: up to two metrics."""
     specs = at(autoscaler, "spec", "metrics", default=[])
     statuses = at(autoscaler, "status", "currentMetrics", default=[])
     texts = [_metric(spec, statuses[i] if i < len(statuses) else {}) for i, spec in enumerate(specs)]
@@ -69,6 +72,7 @@ def _metrics(autoscaler: Obj) -> str:
 
 
 def _row(autoscaler: Obj, now: float) -> list[Any]:
+    """Return the cells of an autoscaler."""
     spec = autoscaler.get("spec", {})
     minimum = spec.get("minReplicas")
     return [
@@ -83,23 +87,24 @@ def _row(autoscaler: Obj, now: float) -> list[Any]:
 
 
 def _defaults(autoscaler: Obj, ctx: Context) -> None:
+    """Set the defaults of an autoscaler, in place (upstream: `SetDefaults_HorizontalPodAutoscaler`)."""
     spec = autoscaler.setdefault("spec", {})
     set_absent(spec, "minReplicas", 1)
     if ctx.version == "v1":
-        return  # the rest is added by the conversion, which knows all metrics
+        return  # the conversion adds the other defaults: it knows all metrics
     if not spec.get("metrics"):
         spec["metrics"] = v1.cpu_metric(CPU_PERCENT)
     behavior = spec.get("behavior")
     if behavior is not None:
         for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
-            found = behavior.get(direction) or {}
-            given = {key: value for key, value in found.items() if value is not None}
-            empty = getattr(found, "empty", ())  # lists: given, if wrongly so
-            behavior[direction] = {k: v for k, v in (defaults | given).items() if k in given or k not in empty}
+            scaling = behavior.get(direction) or {}
+            sent = {key: value for key, value in scaling.items() if value is not None}
+            empty = getattr(scaling, "empty", ())  # lists that were sent empty, which is invalid, get no default
+            behavior[direction] = {k: v for k, v in (defaults | sent).items() if k in sent or k not in empty}
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     conversion = Conversion(v1.to_internal, v1.from_internal)
     return {
         ("autoscaling", "HorizontalPodAutoscaler"): Behavior(

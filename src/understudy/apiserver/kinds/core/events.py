@@ -1,4 +1,4 @@
-"""Events, stored once and served in two groups: the core form is the internal one."""
+"""Events, stored once and served in two API groups; the core form is the internal one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
-# core/v1: events.k8s.io/v1
+# {name in core/v1: name in events.k8s.io/v1}
 RENAMED = {
     "involvedObject": "regarding",
     "message": "note",
@@ -23,21 +23,23 @@ RENAMED = {
     "reportingComponent": "reportingController",
 }
 BACK = {new: core for core, new in RENAMED.items()}
-# What core/v1 always shows.
+# Fields that core/v1 always shows, with their empty values.
 ALWAYS = {"reportingComponent": "", "reportingInstance": ""}
 
 
 def _from_core(event: Obj) -> Obj:
-    """The event as events.k8s.io has it: what is empty there is left out."""
+    """Return the event in the form of events.k8s.io, which leaves empty fields out."""
     empty = {key for key, value in ALWAYS.items() if event.get(key) == value}
     return {RENAMED.get(key, key): value for key, value in event.items() if key not in empty}
 
 
 def _to_core(event: Obj) -> Obj:
+    """Return the event in the form of core/v1."""
     return {**ALWAYS, **{BACK.get(key, key): value for key, value in event.items()}}
 
 
 def _row(event: Obj, now: float) -> list[Any]:
+    """Return the cells of an event (upstream: `printEvent`)."""
     first = since(event.get("firstTimestamp") or event.get("eventTime"), now)
     last = since(event["lastTimestamp"], now) if event.get("lastTimestamp") else first
     number = event.get("count", 0) or 1
@@ -61,12 +63,14 @@ def _row(event: Obj, now: float) -> list[Any]:
 
 
 def _source(event: Obj) -> str:
+    """Return the reporter of an event, with its instance (upstream: `formatEventSource`)."""
     component = at(event, "source", "component") or event.get("reportingComponent", "")
     instance = at(event, "source", "host") or event.get("reportingInstance", "")
     return f"{component}, {instance}" if instance else component
 
 
 def _reporter(event: Obj) -> str:
+    """Return the component that reported an event, the value of the field label `source`."""
     return str(at(event, "source", "component") or event.get("reportingComponent", ""))
 
 
@@ -97,7 +101,7 @@ NEW = Strategy(
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind); both are of the same objects, and core/v1 is the internal form of both."""
+    """Return both kinds by (group, kind): they have the same objects, whose internal form is that of core/v1."""
     conversions = {"v1": Conversion(_to_core, _from_core)}
     return {
         ("", "Event"): Behavior(strategy=OLD, selectable=SELECTABLE, table_row=_row, cached=False),

@@ -1,7 +1,7 @@
-"""Defaults of pods and of pod templates, in the form of core/v1.
+"""Defaults of pods and of pod templates, in the form of core/v1 (upstream: `pkg/apis/core/v1/defaults.go`).
 
-A pod gets more than a template: requests from limits, ports of the host's network, service links. Everything else is
-filled in for both, so that a template shows what its pods will be.
+A pod gets some defaults that a template does not: requests from limits, ports of the host's network, service links. All
+others are set for both, so that a template shows what its pods will be.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessa
 PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
-# What a volume source defaults to; those of kinds that take a mode are files readable by all.
+# Default values by volume source. Files are readable by all.
 VOLUME_SOURCES: dict[str, dict[str, Any]] = {
     "secret": {"defaultMode": 0o644},
     "configMap": {"defaultMode": 0o644},
@@ -48,7 +48,8 @@ _IMAGE = re.compile(
 
 
 def pull_policy(image: str) -> str:
-    """Always for the tag `latest`, given or implied; IfNotPresent for others and for what is no reference."""
+    """Return the default imagePullPolicy: Always for the tag `latest`, explicit or implied; IfNotPresent for other tags
+    and invalid references."""
     match = _IMAGE.fullmatch(image)
     if not match:
         return "IfNotPresent"
@@ -57,7 +58,7 @@ def pull_policy(image: str) -> str:
 
 
 def pod(obj: Obj, gates: Gates) -> None:
-    """Defaults of a Pod."""
+    """Set the defaults of a Pod, in place (upstream: `SetDefaults_Pod`)."""
     spec = obj.setdefault("spec", {})
     for container in containers(spec, "containers", "initContainers"):
         _requests_from_limits(container)
@@ -73,13 +74,13 @@ def pod(obj: Obj, gates: Gates) -> None:
 
 
 def template(obj: Obj | None, gates: Gates) -> None:
-    """Defaults of a PodTemplateSpec."""
+    """Set the defaults of a PodTemplateSpec, in place."""
     if obj is not None:
         pod_spec(obj.setdefault("spec", {}), gates)
 
 
 def pod_spec(spec: Obj, gates: Gates) -> None:
-    """Defaults that pods and templates share."""
+    """Set the defaults that pods and templates share, in place (upstream: `SetDefaults_PodSpec`)."""
     for key, value in SPEC.items():
         if spec.get(key) is None or spec.get(key) == "":
             spec[key] = value
@@ -95,32 +96,35 @@ def pod_spec(spec: Obj, gates: Gates) -> None:
 
 
 def _requests_from_limits(container: Obj) -> None:
+    """Set the requests that a container does not have to its limits."""
     resources = container.get("resources") or {}
     if resources.get("limits"):
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
 def _resize_policies(container: Obj) -> None:
+    """Add a resize policy for cpu and memory if the container requests them."""
     requests = (container.get("resources") or {}).get("requests") or {}
     policies = container.get("resizePolicy") or []
-    there = {p.get("resourceName") for p in policies}
+    resources = {p.get("resourceName") for p in policies}
     added = [
         {"resourceName": r, "restartPolicy": "NotRequired"}
         for r in ("cpu", "memory")
-        if r in requests and r not in there
+        if r in requests and r not in resources
     ]
     if added:
         container["resizePolicy"] = [*policies, *added]
 
 
 def _mirror_service_account(spec: Obj) -> None:
-    """The deprecated `serviceAccount` always says the same as `serviceAccountName`."""
+    """Set the deprecated `serviceAccount` to `serviceAccountName`, or the other way round."""
     account = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if account:
         spec["serviceAccountName"] = spec["serviceAccount"] = account
 
 
 def _container(container: Obj) -> None:
+    """Set the defaults of a container, in place (upstream: `SetDefaults_Container`)."""
     set_empty(container, CONTAINER)
     resource_lists.round_up_requirements(container.get("resources"))
     set_empty(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
@@ -135,12 +139,14 @@ def _container(container: Obj) -> None:
 
 
 def _field_version(source: Obj | None) -> None:
+    """Set the API version of a field reference."""
     field = (source or {}).get("fieldRef")
     if field is not None:
         set_empty(field, {"apiVersion": "v1"})
 
 
 def _probe(probe: Obj | None) -> None:
+    """Set the defaults of a probe, in place (upstream: `SetDefaults_Probe`)."""
     if probe is None:
         return
     set_empty(probe, PROBE)
@@ -150,22 +156,24 @@ def _probe(probe: Obj | None) -> None:
 
 
 def _http_get(handler: Obj | None) -> None:
+    """Set the defaults of the httpGet action of a probe or a lifecycle hook."""
     action = (handler or {}).get("httpGet")
     if action is not None:
         set_empty(action, {"path": "/", "scheme": "HTTP"})
 
 
 def volume_source(volume: Obj) -> None:
-    """Defaults of the sources of a volume, a pod's or a persistent one."""
+    """Set the defaults of the source of a volume, in a pod or persistent, in place."""
     for source, defaults in VOLUME_SOURCES.items():
-        found = volume.get(source)
-        if found is not None:
+        values = volume.get(source)
+        if values is not None:
             for key, value in defaults.items():
-                if found.get(key) is None or (found[key] == "" and value):
-                    found[key] = value
+                if values.get(key) is None or (values[key] == "" and value):
+                    values[key] = value
 
 
 def _volume(volume: Obj, gates: Gates) -> None:
+    """Set the defaults of a volume of a pod, in place (upstream: `SetDefaults_Volume`)."""
     if not any(value is not None for key, value in volume.items() if key != "name"):
         volume["emptyDir"] = {}
     volume_source(volume)
@@ -179,12 +187,13 @@ def _volume(volume: Obj, gates: Gates) -> None:
 
 
 def claim_spec(spec: Obj) -> None:
-    """Defaults of the spec of a persistent volume claim."""
+    """Set the defaults of the spec of a persistent volume claim, in place."""
     set_absent(spec, "volumeMode", "Filesystem")
     resource_lists.round_up_requirements(spec.get("resources"))
 
 
 def _volume_items(volume: Obj) -> None:
+    """Set the defaults of the items of downward API and projected volumes."""
     for item in (volume.get("downwardAPI") or {}).get("items") or []:
         _field_version(item)
     for source in (volume.get("projected") or {}).get("sources") or []:

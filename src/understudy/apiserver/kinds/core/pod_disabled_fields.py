@@ -51,7 +51,7 @@ def _drop_claims(spec: Obj) -> None:
 
 
 def _hooks(container: Obj) -> Iterable[tuple[Obj, str, Obj]]:
-    """(lifecycle, name of the hook, hook)"""
+    """Return (lifecycle, name of the hook, hook) for each hook of a container."""
     lifecycle = container.get("lifecycle") or {}
     return [(lifecycle, name, hook) for name, hook in lifecycle.items() if isinstance(hook, dict)]
 

@@ -1,6 +1,6 @@
-"""What a table says about a pod: how many containers are ready, what it waits for, how often it restarted.
+"""Table rows of pods: ready containers, status and restarts, as `kubectl get pods` shows them (upstream: `printPod`).
 
-The status is read from the containers, the last reason that is found wins; the rules are those of kubectl get.
+The status is read from the containers; the last reason that is found wins.
 """
 
 from __future__ import annotations
@@ -15,21 +15,25 @@ from understudy.machinery.types import Obj, at
 
 @dataclass(slots=True)
 class _Restarts:
+    """The restarts of containers, and the time of the last one (RFC 3339, "" for none)."""
+
     count: int = 0
     last: str = ""
 
     def add(self, container: Obj) -> None:
+        """Add the restarts of a container's status."""
         self.count += container.get("restartCount", 0)
         finished = at(container, "lastState", "terminated", "finishedAt", default="")
         if finished and (not self.last or parse_timestamp(self.last) < parse_timestamp(finished)):
             self.last = finished
 
     def text(self, now: float) -> str:
+        """Return the cell: `3 (5m ago)`."""
         return f"{self.count} ({since(self.last, now)} ago)" if self.count and self.last else str(self.count)
 
 
 def row(pod: Obj, now: float) -> list[Any]:
-    """The cells of a pod."""
+    """Return the cells of a pod."""
     ready, total, reason, restarts = _state(pod)
     spec, status = pod.get("spec", {}), pod.get("status", {})
     ips = status.get("podIPs") or [{}]
@@ -47,37 +51,38 @@ def row(pod: Obj, now: float) -> list[Any]:
 
 
 def row_conditions(pod: Obj) -> list[Obj]:
-    """What a TableRow of a finished pod carries as `conditions`."""
+    """Return the `conditions` of a TableRow: `Completed` for a finished pod."""
     done = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     phase = at(pod, "status", "phase", default="")
     return [{"type": "Completed", "status": "True", "reason": phase, "message": done[phase]}] if phase in done else []
 
 
 def _state(pod: Obj) -> tuple[int, int, str, _Restarts]:
-    """(ready containers, containers, status, restarts)"""
+    """Return (ready containers, containers, status, restarts) of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
     total = len(spec.get("containers") or []) + len(sidecars)
     reason = _first_reason(status)
-    ready, restarts, of_sidecars, waiting = _initial(spec, status, sidecars)
+    ready, restarts, of_sidecars, waiting = _init_state(spec, status, sidecars)
     if waiting:
         reason = waiting
     if not waiting or _is_true(status, "Initialized"):
         restarts = of_sidecars
-        more, reason = _running(status, reason, restarts)
+        more, reason = _container_state(status, reason, restarts)
         ready += more
-    return ready, total, _deleting(pod, reason), restarts
+    return ready, total, _deletion_reason(pod, reason), restarts
 
 
 def _first_reason(status: Obj) -> str:
+    """Return the status before the containers are looked at."""
     gated = any(
         c["type"] == "PodScheduled" and c.get("reason") == "SchedulingGated" for c in status.get("conditions") or []
     )
     return "SchedulingGated" if gated else str(status.get("reason") or status.get("phase") or "")
 
 
-def _initial(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Restarts, _Restarts, str]:
-    """(ready sidecars, restarts, those of sidecars, what the first unfinished init container waits for)"""
+def _init_state(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Restarts, _Restarts, str]:
+    """Return (ready sidecars, restarts, restarts of sidecars, status of the first unfinished init container or "")."""
     ready, restarts, of_sidecars = 0, _Restarts(), _Restarts()
     for i, container in enumerate(status.get("initContainerStatuses") or []):
         sidecar = container.get("name") in sidecars
@@ -91,15 +96,15 @@ def _initial(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Restarts
             ready += bool(container.get("ready"))
             continue
         if terminated is not None:
-            return ready, restarts, of_sidecars, f"Init:{_ended(terminated)}"
+            return ready, restarts, of_sidecars, f"Init:{_termination_reason(terminated)}"
         if waiting and waiting != "PodInitializing":
             return ready, restarts, of_sidecars, f"Init:{waiting}"
         return ready, restarts, of_sidecars, f"Init:{i}/{len(spec.get('initContainers') or [])}"
     return ready, restarts, of_sidecars, ""
 
 
-def _running(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
-    """(ready containers, status); adds to `restarts`."""
+def _container_state(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
+    """Return (ready containers, status) of the main containers, and add their restarts to `restarts`."""
     ready = 0
     for container in reversed(status.get("containerStatuses") or []):
         restarts.add(container)
@@ -108,7 +113,7 @@ def _running(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
         if waiting:
             reason = waiting
         elif terminated is not None:
-            reason = _ended(terminated)
+            reason = _termination_reason(terminated)
         elif container.get("ready") and state.get("running") is not None:
             ready += 1
     if reason == "Completed" and ready:
@@ -116,14 +121,16 @@ def _running(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
     return ready, reason
 
 
-def _ended(terminated: Obj) -> str:
+def _termination_reason(terminated: Obj) -> str:
+    """Return why a container has ended."""
     if terminated.get("reason"):
         return str(terminated["reason"])
     signal = terminated.get("signal")
     return f"Signal:{signal}" if signal else f"ExitCode:{terminated.get('exitCode', 0)}"
 
 
-def _deleting(pod: Obj, reason: str) -> str:
+def _deletion_reason(pod: Obj, reason: str) -> str:
+    """Return the status of a pod that may be being deleted."""
     if not pod["metadata"].get("deletionTimestamp"):
         return reason
     if at(pod, "status", "reason") == "NodeLost":
@@ -132,11 +139,13 @@ def _deleting(pod: Obj, reason: str) -> str:
 
 
 def _is_true(status: Obj, condition: str) -> bool:
-    found = [c for c in status.get("conditions") or [] if c["type"] == condition]
-    return bool(found) and found[0].get("status") == "True"
+    """Report whether a condition of the pod has status True."""
+    matching = [c for c in status.get("conditions") or [] if c["type"] == condition]
+    return bool(matching) and matching[0].get("status") == "True"
 
 
 def _readiness_gates(spec: Obj, status: Obj) -> str:
+    """Return how many readiness gates are passed: `1/2`."""
     gates = spec.get("readinessGates") or []
     passed = sum(_is_true(status, gate["conditionType"]) for gate in gates)
     return f"{passed}/{len(gates)}" if gates else NONE

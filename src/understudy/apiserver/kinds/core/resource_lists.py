@@ -1,4 +1,4 @@
-"""Defaults of resource lists: {resource name: quantity}."""
+"""Rounding of resource lists: {resource name: quantity}."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Addresses and ports of services: filled in, handed out, taken over from the stored service.
+"""Allocation of cluster IPs and node ports to services, and the fields that an update takes over from the stored
+service.
 
-Addresses are of one family, from 10.0.0.0/24, node ports from 30000 to 32767. Nothing is kept in memory:
-what stored services hold is taken. Handed out is the lowest free one above the band that is meant for static choices.
+Addresses are of one family, from 10.0.0.0/24; node ports are from 30000 to 32767. Nothing is kept in memory: addresses
+and ports of stored services are taken. The lowest free one above the band for static choices is allocated. Upstream:
+`pkg/registry/core/service/storage/alloc.go`.
 """
 
 from __future__ import annotations
@@ -27,15 +29,18 @@ _POLICY = SPEC.child("ipFamilyPolicy")
 
 
 def needs_cluster_ip(spec: Obj) -> bool:
+    """Report whether a service has a cluster IP."""
     return spec.get("type") != "ExternalName"
 
 
 def needs_node_ports(spec: Obj) -> bool:
+    """Report whether a service has node ports."""
     return spec.get("type") in ("NodePort", "LoadBalancer")
 
 
 def allocate(service: Obj, ctx: Context) -> None:
-    """What a new service gets. Raises StatusError (422) for what cannot be had."""
+    """Allocate addresses and ports for a new service, in place. Raises StatusError 422 for an address or port that
+    cannot be had."""
     spec = service["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
@@ -46,10 +51,10 @@ def allocate(service: Obj, ctx: Context) -> None:
 
 
 def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
-    """What an updated service keeps and gets. Raises StatusError (422)."""
+    """Keep what an updated service has, and allocate what it lacks, in place. Raises StatusError 422."""
     spec, before = service["spec"], old["spec"]
     _take_over(spec, before)
-    _in_step(spec, before)
+    _sync_cluster_ips(spec, before)
     if spec.get("ipFamilyPolicy") is None and needs_cluster_ip(spec) and before.get("ipFamilyPolicy"):
         spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
     if needs_cluster_ip(spec) and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
@@ -61,6 +66,7 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _take_over(spec: Obj, before: Obj) -> None:
+    """Set addresses and ports that the client left out to the stored ones (upstream: `patchAllocatedValues`)."""
     if needs_cluster_ip(spec) and needs_cluster_ip(before):
         for key in ("clusterIP", "clusterIPs"):
             if not spec.get(key) and before.get(key):
@@ -77,8 +83,8 @@ def _take_over(spec: Obj, before: Obj) -> None:
             spec["healthCheckNodePort"] = before["healthCheckNodePort"]
 
 
-def _in_step(spec: Obj, before: Obj) -> None:
-    """clusterIP is the first of clusterIPs: who changes the one means the other as well."""
+def _sync_cluster_ips(spec: Obj, before: Obj) -> None:
+    """Set clusterIPs to follow a changed clusterIP, which is the first of them (upstream: `NormalizeClusterIPs`)."""
     if spec.get("clusterIP") == before.get("clusterIP") or spec.get("clusterIPs") != before.get("clusterIPs"):
         return
     if spec.get("clusterIP"):
@@ -88,43 +94,48 @@ def _in_step(spec: Obj, before: Obj) -> None:
 
 
 def _families(service: Obj, ctx: Context) -> None:
+    """Set ipFamilyPolicy and ipFamilies. Raises StatusError 422."""
     spec = service["spec"]
     if not needs_cluster_ip(spec):
         return
     headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
-    found = cluster_ips.validate(spec) or _wrong_families(spec, headless, ctx)
-    if found:
-        raise errors.invalid("", "Service", service["metadata"].get("name", ""), found, ctx.release)
+    field_errors = cluster_ips.validate(spec) or _family_errors(spec, headless, ctx)
+    if field_errors:
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), field_errors, ctx.release)
     families = list(spec.get("ipFamilies") or FAMILIES[:1])
     if headless and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
         families += [family for family in FAMILIES if family not in families]
     spec["ipFamilies"] = families
 
 
-def _wrong_families(spec: Obj, headless: bool, ctx: Context) -> Errors:
+def _family_errors(spec: Obj, headless: bool, ctx: Context) -> Errors:
+    """Check that policy, families and addresses are possible in a cluster with IPv4 only."""
     policy, families, ips = spec["ipFamilyPolicy"], spec.get("ipFamilies") or [], spec.get("clusterIPs") or []
-    found: Errors = []
-    for values, what in ((ips, "cluster IPs"), (families, "IP families")):
+    field_errors: Errors = []
+    for values, subject in ((ips, "cluster IPs"), (families, "IP families")):
         if policy == "SingleStack" and len(values) == 2:
-            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-            found.append(invalid(_POLICY, policy, text))
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {subject} are specified"
+            field_errors.append(invalid(_POLICY, policy, text))
     for i, ip in enumerate(ips[len(families) :], len(families)):
         if ":" in ip:
-            shown = Typed(ips, "[]string")
-            found.append(invalid(SPEC.child("clusterIPs").index(i), shown, "IPv6 is not configured on this cluster"))
-    if found or headless:
-        return found
+            addresses = Typed(ips, "[]string")
+            field_errors.append(
+                invalid(SPEC.child("clusterIPs").index(i), addresses, "IPv6 is not configured on this cluster")
+            )
+    if field_errors or headless:
+        return field_errors
     if policy == "RequireDualStack":
-        found.append(invalid(_POLICY, policy, "this cluster is not configured for dual-stack services"))
+        field_errors.append(invalid(_POLICY, policy, "this cluster is not configured for dual-stack services"))
     for i, family in enumerate(families):
         if family != FAMILIES[0]:
-            found.append(invalid(SPEC.child("ipFamilies").index(i), family, "not configured on this cluster"))
-    return found
+            field_errors.append(invalid(SPEC.child("ipFamilies").index(i), family, "not configured on this cluster"))
+    return field_errors
 
 
 def _addresses(service: Obj, ctx: Context) -> None:
+    """Set the cluster IPs. Raises StatusError 422."""
     spec = service["spec"]
     ips = spec.get("clusterIPs") or []
     if ips and ips[0] == "None":
@@ -134,19 +145,21 @@ def _addresses(service: Obj, ctx: Context) -> None:
         ip = str(SERVICE_CIDR.network_address) if ctx.dry_run else _free_address(taken)
     else:
         ip = ips[0]
-        why = _unusable(ip, taken)
-        if why:
-            shown = Typed(ips, "[]string")
-            error = invalid(SPEC.child("clusterIPs"), shown, f"failed to allocate IP {ip}: {why}")
+        problem = _address_error(ip, taken)
+        if problem:
+            addresses = Typed(ips, "[]string")
+            error = invalid(SPEC.child("clusterIPs"), addresses, f"failed to allocate IP {ip}: {problem}")
             raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
     spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
 
 
 def _taken_addresses(ctx: Context) -> set[str]:
+    """Return the cluster IPs of all stored services."""
     return {ip for other in ctx.listing("", "services", "") for ip in other["spec"].get("clusterIPs") or []}
 
 
 def _free_address(taken: set[str]) -> str:
+    """Return the lowest free address. Raises StatusError 500 if there is none."""
     hosts: list[str] = [str(host) for host in SERVICE_CIDR.hosts()]
     for ip in [*hosts[STATIC_ADDRESSES:], *hosts[:STATIC_ADDRESSES]]:
         if ip not in taken:
@@ -154,7 +167,8 @@ def _free_address(taken: set[str]) -> str:
     raise errors.internal_error("failed to allocate a serviceIP: range is full")
 
 
-def _unusable(ip: str, taken: set[str]) -> str:
+def _address_error(ip: str, taken: set[str]) -> str:
+    """Return why an address cannot be allocated, "" if it can."""
     if ip in taken:
         return "provided IP is already allocated"
     hosts = SERVICE_CIDR.network_address, SERVICE_CIDR.broadcast_address
@@ -168,49 +182,55 @@ def _unusable(ip: str, taken: set[str]) -> str:
 
 
 def _node_ports(spec: Obj) -> list[int]:
-    found = [port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")]
-    return found + ([spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else [])
+    """Return the node ports of a service, that of the health check included."""
+    numbers = [port["nodePort"] for port in spec.get("ports") or [] if port.get("nodePort")]
+    return numbers + ([spec["healthCheckNodePort"]] if spec.get("healthCheckNodePort") else [])
 
 
 def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
-    """Node ports for what needs them; `own` are those that the stored service has already."""
+    """Set node ports where they are needed. `own` are those that the stored service has already. Raises StatusError
+    422."""
     spec = service["spec"]
     if not needs_node_ports(spec):
         return
     taken = {number for other in ctx.listing("", "services", "") for number in _node_ports(other["spec"])} - own
     by_port: dict[int, int] = {}
     for i, port in enumerate(spec.get("ports") or []):
-        wanted = port.get("nodePort") or 0
-        if not wanted and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
+        number = port.get("nodePort") or 0
+        if not number and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
-        if wanted and not ctx.dry_run:
-            _check_port(service, i, wanted, taken if by_port.get(port["port"]) != wanted else set(), ctx)
-        elif not wanted:
-            wanted = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
-        port["nodePort"] = by_port.setdefault(port["port"], wanted) if not port.get("nodePort") else wanted
-        taken.add(wanted)
+        if number and not ctx.dry_run:
+            _check_port(service, i, number, taken if by_port.get(port["port"]) != number else set(), ctx)
+        elif not number:
+            number = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
+        port["nodePort"] = by_port.setdefault(port["port"], number) if not port.get("nodePort") else number
+        taken.add(number)
     if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
         spec["healthCheckNodePort"] = _free_port(taken)
 
 
 def _requested(ports: Iterable[Obj], number: int) -> int:
-    """The node port that another protocol of the same port asks for."""
-    found: list[int] = [p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")]
-    return found[0] if found else 0
+    """Return the node port that another protocol of the same port asks for, 0 if there is none."""
+    numbers: list[int] = [p["nodePort"] for p in ports if p.get("port") == number and p.get("nodePort")]
+    return numbers[0] if numbers else 0
 
 
-def _check_port(service: Obj, i: int, wanted: Any, taken: set[int], ctx: Context) -> None:
-    why = ""
-    if wanted not in NODE_PORTS:
-        why = f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
-    elif wanted in taken:
-        why = "provided port is already allocated"
-    if why:
-        error = invalid(SPEC.child("ports").index(i).child("nodePort"), wanted, why)
+def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context) -> None:
+    """Raise StatusError 422 for a node port that is out of range or taken."""
+    problem = ""
+    if number not in NODE_PORTS:
+        problem = (
+            f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
+        )
+    elif number in taken:
+        problem = "provided port is already allocated"
+    if problem:
+        error = invalid(SPEC.child("ports").index(i).child("nodePort"), number, problem)
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
 
 
 def _free_port(taken: set[int]) -> int:
+    """Return the lowest free node port. Raises StatusError 500 if there is none."""
     ports: list[int] = [*NODE_PORTS[STATIC_PORTS:], *NODE_PORTS[:STATIC_PORTS]]
     for number in ports:
         if number not in taken:
@@ -218,7 +238,7 @@ def _free_port(taken: set[int]) -> int:
     raise errors.internal_error("failed to allocate a nodePort: range is full")
 
 
-def drop_of_type(service: Obj, old: Obj) -> None:
+def drop_type_dependent_fields(service: Obj, old: Obj) -> None:
     """Drop fields of the stored type only, unless the client changed them (`dropTypeDependentFields`)."""
     spec, before = service["spec"], old["spec"]
 

@@ -1,4 +1,4 @@
-"""Services: defaults, table cells; addresses and ports are handed out in `admission/core/service_ips.py`."""
+"""Services: defaults, strategy, table cells; `service_allocation` allocates their addresses and ports."""
 
 from __future__ import annotations
 
@@ -23,20 +23,22 @@ AFFINITY_SECONDS = 3 * 60 * 60
 
 
 def _external(service: Obj) -> str:
+    """Return the external addresses of a service (upstream: `getServiceExternalIP`)."""
     spec = service.get("spec", {})
-    given = spec.get("externalIPs") or []
+    external_ips = spec.get("externalIPs") or []
     match spec.get("type"):
         case "ExternalName":
             return str(spec.get("externalName", ""))
         case "ClusterIP" | "NodePort":
-            return ",".join(given) or NONE
+            return ",".join(external_ips) or NONE
         case "LoadBalancer":
             balanced = addresses(at(service, "status", "loadBalancer", "ingress", default=[]))
-            return ",".join([*([balanced] if balanced else []), *given]) or "<pending>"
+            return ",".join([*([balanced] if balanced else []), *external_ips]) or "<pending>"
     return UNKNOWN
 
 
 def _ports(service: Obj) -> str:
+    """Return the ports of a service: `80:30080/TCP` (upstream: `makePortString`)."""
     texts = []
     for port in at(service, "spec", "ports", default=[]):
         node = f":{port['nodePort']}" if port.get("nodePort", 0) > 0 else ""
@@ -58,6 +60,7 @@ def _row(service: Obj, now: float) -> list[Any]:
 
 
 def _defaults(service: Obj, ctx: Context) -> None:
+    """Set the defaults of a service, in place (upstream: `SetDefaults_Service`)."""
     spec = service.setdefault("spec", {})
     spec["sessionAffinity"] = spec.get("sessionAffinity") or "None"
     spec["type"] = spec.get("type") or "ClusterIP"
@@ -79,6 +82,7 @@ def _defaults(service: Obj, ctx: Context) -> None:
 
 
 def _default_affinity(spec: Obj) -> None:
+    """Set the timeout of client IP affinity; drop the configuration if there is no affinity."""
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
@@ -94,21 +98,23 @@ def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
 
 
 def _create(service: Obj, ctx: Context) -> None:
+    """Prepare a new service, and allocate its addresses and ports. Raises StatusError 422."""
     _drop(service, None, ctx)
     service_allocation.allocate(service, ctx)
 
 
 def _update(service: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated service, and allocate what it needs in addition. Raises StatusError 422."""
     _drop(service, old, ctx)
     service_allocation.reallocate(service, old, ctx)
-    service_allocation.drop_of_type(service, old)
+    service_allocation.drop_type_dependent_fields(service, old)
 
 
 _NAMED = Metadata(name=label_1035_name)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Service"): Behavior(
             defaults=_defaults,

@@ -1,1 +1,1 @@
-"""Behaviour of the kinds of flowcontrol.apiserver.k8s.io."""
+"""The kinds of flowcontrol.apiserver.k8s.io: flow schemas and priority levels."""

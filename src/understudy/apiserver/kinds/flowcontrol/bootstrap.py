@@ -27,7 +27,7 @@ _LEVELS: dict[str, tuple[int, int, tuple[int, int] | None]] = {
 
 
 def _subject(text: str) -> Obj:
-    """group:NAME, user:NAME or account:NAMESPACE/NAME."""
+    """Return a Subject from `group:NAME`, `user:NAME` or `account:NAMESPACE/NAME`."""
     kind, _, name = text.partition(":")
     if kind == "account":
         namespace, _, name = name.partition("/")
@@ -65,7 +65,7 @@ _WRITE = "get create update"
 _LEASES = "coordination.k8s.io"
 
 
-# {flow schema: (priority level, precedence, what tells flow_schemas apart, subjects, rules)}
+# {flow schema: (priority level, precedence, flow distinguisher, subjects, rules)}
 _FLOWS: dict[str, tuple[str, int, str, list[Obj], Obj]] = {
     "exempt": ("exempt", 1, "", _subjects("group:system:masters"), _ANYTHING),
     "probes": ("exempt", 2, "", _EVERYBODY, {"nonResourceRules": _paths("get", "/healthz", "/readyz", "/livez")}),
@@ -132,13 +132,13 @@ def flow_schemas(now: str) -> Iterable[Obj]:
         if method:
             spec["distinguisherMethod"] = {"type": method}
         spec["rules"] = [{"subjects": subjects, **rules}]
-        found = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
+        message = f'This FlowSchema references the PriorityLevelConfiguration object named "{level}" and it exists'
         condition = {
             "type": "Dangling",
             "status": "False",
             "lastTransitionTime": now,
             "reason": "Found",
-            "message": found,
+            "message": message,
         }
         metadata = {"generation": 1, "annotations": _AUTO}
         yield new_object(_FLOW, "FlowSchema", name, metadata=metadata, spec=spec, status={"conditions": [condition]})

@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: kept and shown, without effect on requests."""
+"""Flow schemas and priority levels: they are stored and shown, without effect on requests."""
 
 from __future__ import annotations
 
@@ -18,42 +18,48 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent, set_empty
 
 GROUP = "flowcontrol.apiserver.k8s.io"
-MANDATORY = ("exempt", "catch-all")  # as the server made them
+MANDATORY = ("exempt", "catch-all")  # the server creates them, and their specs cannot change
 SHARES = {"exempt": 0, "limited": 30}
 QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 
 def _default_schema(schema: Obj, ctx: Context) -> None:
+    """Set the defaults of a flow schema, in place."""
     set_empty(schema.setdefault("spec", {}), {"matchingPrecedence": 1000})
 
 
 def _default_level(level: Obj, ctx: Context) -> None:
+    """Set the defaults of a priority level, in place (upstream: `SetDefaults_LimitedPriorityLevelConfiguration`, …)."""
     spec = level.setdefault("spec", {})
     if ctx.version == "v1beta3":
-        _default_old_level(level)
+        _default_v1beta3_level(level)
     for kind, shares in SHARES.items():
-        found = spec.get(kind)
-        if found is not None:
-            set_absent(found, "nominalConcurrencyShares", shares)
-            set_absent(found, "lendablePercent", 0)
+        values = spec.get(kind)
+        if values is not None:
+            set_absent(values, "nominalConcurrencyShares", shares)
+            set_absent(values, "lendablePercent", 0)
     queuing = at(spec, "limited", "limitResponse", "queuing")
     if queuing is not None:
         set_empty(queuing, QUEUING)
 
 
-def _default_old_level(level: Obj) -> None:
-    """Of v1beta3, where a zero is none unless the annotation says so; which only stays where there is one."""
+def _default_v1beta3_level(level: Obj) -> None:
+    """Set the default shares of a v1beta3 priority level: 0 means unset unless `roundtrip-preserve-zero` is set.
+
+    The annotation is kept on a zero only.
+    """
     limited, zero = at(level, "spec", "limited", default={}), at(level, "metadata", "annotations", default={})
     set_empty(limited, {"nominalConcurrencyShares": 0 if PRESERVE_ZERO in zero else SHARES["limited"]})
     level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
 
 
 def _precedence(schema: Obj) -> tuple[int, str]:
-    """Flow schemas are shown in the order in which requests are matched against them."""
+    """Return the sort key of table rows: the order in which requests are matched."""
     return schema["spec"]["matchingPrecedence"], name(schema)
 
 
 def _schema_row(schema: Obj, now: float) -> list[Any]:
+    """Return the cells of a flow schema."""
     spec = schema.get("spec", {})
     dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
     return [
@@ -67,6 +73,7 @@ def _schema_row(schema: Obj, now: float) -> list[Any]:
 
 
 def _level_row(level: Obj, now: float) -> list[Any]:
+    """Return the cells of a priority level."""
     limited = at(level, "spec", "limited")
     queuing = at(limited, "limitResponse", "queuing")
     return [
@@ -79,7 +86,8 @@ def _level_row(level: Obj, now: float) -> list[Any]:
 
 
 def _annotated(level: Obj, zero: bool) -> Obj:
-    """v1beta3 tells a zero that is meant from a field that is not there by an annotation."""
+    """Return the level with the annotation by which v1beta3 tells a zero from an unset field, if `zero`, else without
+    it."""
     metadata = dict(level["metadata"])
     annotations = {k: v for k, v in (metadata.pop("annotations", None) or {}).items() if k != PRESERVE_ZERO}
     annotations |= {PRESERVE_ZERO: ""} if zero else {}
@@ -87,30 +95,35 @@ def _annotated(level: Obj, zero: bool) -> Obj:
 
 
 def _is_zero(level: Obj) -> bool:
+    """Report whether a level has 0 shares."""
     return bool(at(level, "spec", "limited", "nominalConcurrencyShares") == 0)
 
 
 OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))
 
 
-def _fixed(objects: Iterable[Obj]) -> dict[str, Obj]:
-    """The specs of what every server needs, by name."""
+def _mandatory_specs(objects: Iterable[Obj]) -> dict[str, Obj]:
+    """Return the specs of the mandatory objects by name."""
     return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
 
 
 def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
-    """A write of the status brings nothing along but who owns what."""
+    """Keep the stored metadata but for managed fields, in an update of the status."""
     owners = {name: value for name, value in obj["metadata"].items() if name == "managedFields"}
     obj["metadata"] = {name: value for name, value in old["metadata"].items() if name != "managedFields"} | owners
 
 
 def _strategy(kind: str, check: Check) -> Strategy:
+    """Return the strategy of flow schemas or priority levels."""
     return main(GROUP, "v1", kind, validate=check, validate_update=as_on_create(CORE.created, check), generation=True)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
-    schema, level = flowcontrol.schema(_fixed(flow_schemas(""))), flowcontrol.level(_fixed(priority_levels()))
+    """Return the behavior of these kinds by (group, kind)."""
+    schema, level = (
+        flowcontrol.schema(_mandatory_specs(flow_schemas(""))),
+        flowcontrol.level(_mandatory_specs(priority_levels())),
+    )
     kept = status(
         _keep_all_metadata,
         validate_update=as_on_create(flowcontrol.conditions),

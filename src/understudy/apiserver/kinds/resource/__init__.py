@@ -1,1 +1,1 @@
-"""Behaviour of the kinds of resource.k8s.io."""
+"""The kinds of resource.k8s.io, Dynamic Resource Allocation (DRA)."""

@@ -15,36 +15,38 @@ from understudy.machinery.types import Obj, at
 
 
 def drop_from_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
-    """Drop disabled fields from a ResourceClaim, in place."""
+    """Drop disabled fields of a ResourceClaim, in place (upstream: `dropDisabledFields`)."""
     drop_disabled_fields(_CLAIM_GUARDS[ctx.release], claim, old, ctx.gates)
 
 
 def drop_from_template(template: Obj, old: Obj | None, ctx: Context) -> None:
-    """Drop disabled fields from a ResourceClaimTemplate, in place."""
+    """Drop disabled fields of a ResourceClaimTemplate, in place."""
     drop_disabled_fields(_TEMPLATE_GUARDS[ctx.release], template, old, ctx.gates)
 
 
 def drop_from_class(class_: Obj, old: Obj | None, ctx: Context) -> None:
-    """Drop disabled fields from a DeviceClass, in place."""
+    """Drop disabled fields of a DeviceClass, in place."""
     drop_disabled_fields(_CLASS_GUARDS[ctx.release], class_, old, ctx.gates)
 
 
 def drop_deallocated(claim: Obj, old: Obj, ctx: Context) -> None:
-    """Drop what drivers reported of devices that an update takes from a claim (`dropDeallocatedStatusDevices`)."""
+    """Drop the status of devices that are no longer allocated to the claim (upstream:
+    `dropDeallocatedStatusDevices`)."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     if not ctx.gates[features.DRA_RESOURCE_CLAIM_DEVICE_STATUS] and not _reports_devices(old):
         return
-    gone = set(allocation.allocated(before)) - set(allocation.allocated(status))
-    left = [entry for entry in status.get("devices") or () if DeviceID.of(entry) not in gone]
+    deallocated = set(allocation.allocated(before)) - set(allocation.allocated(status))
+    remaining = [entry for entry in status.get("devices") or () if DeviceID.of(entry) not in deallocated]
     status.pop("devices", None)
-    if left:
-        status["devices"] = left
+    if remaining:
+        status["devices"] = remaining
 
 
 # --- DRAResourceClaimDeviceStatus (KEP-4817) --------------------------------------------------------------------------
 
 
 def _reports_devices(claim: Obj) -> bool:
+    """Report whether drivers have reported the status of a claim's devices."""
     return bool(at(claim, "status", "devices"))
 
 
@@ -61,16 +63,17 @@ def _requests_of_template(template: Obj) -> list[Obj]:
 
 
 def _requests_and_results(claim: Obj) -> list[Obj]:
-    """Return what can have adminAccess in a claim: requests, and the devices that were allocated for them."""
+    """Return the parts of a claim that can have adminAccess: requests, and the results allocated for them."""
     return [*at(claim, "spec", "devices", "requests", default=[]), *allocation.results(claim.get("status") or {})]
 
 
 def _has_admin_access(places: list[Obj]) -> bool:
+    """Report whether any of the requests or results sets adminAccess."""
     return any(place.get("adminAccess") is not None for place in places)
 
 
 def _drop_admin_access(places: list[Obj]) -> None:
-    """Drop adminAccess from requests, and set it to null in results, which print it without a value too."""
+    """Drop adminAccess from requests, and set it to null in results, which always print it."""
     for place in places:
         if "adminAccess" in place:
             if "request" in place:

@@ -1,10 +1,11 @@
-"""resource.k8s.io, Dynamic Resource Allocation: how its kinds are written, converted, selected and shown.
+"""The kinds of resource.k8s.io (Dynamic Resource Allocation): defaults, strategies, conversions, field labels, table
+cells.
 
-Which objects are valid is said in `admission.resource`. Fields behind a feature gate are dropped before validation
-while the gate is off, unless the stored object uses the feature already (KEP-4381).
+`admission.validation.resource` validates the objects. Disabled fields are dropped before validation, unless the stored
+object uses the feature already (KEP-4381).
 
-On update the real server validates most of an object two or three times, and clients count the causes of a Status:
-`validate_update` repeats what it repeats.
+On update the real server validates most of an object two or three times, and clients count the causes of a Status, so
+`validate_update` repeats the same checks.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from understudy.machinery.validation.field import Errors, Path
 
 SPEC, STATUS = Path("spec"), Path("status")
 
-# The version whose form is the internal one, and whether v1alpha3 differs from it.
+# (the version whose form is the internal one, whether v1alpha3 differs from it)
 _VERSIONS = ByRelease({V1_31: ("v1alpha3", False), V1_32: ("v1beta1", True)})
 
 ValidateSpec = Callable[[Obj, Path, ReleaseRules], Errors]
@@ -53,26 +54,27 @@ def behaviors(release: Version) -> dict[str, Behavior]:
     """Return the behaviour of the kinds that a release has, by name."""
     internal, alpha_differs = _VERSIONS[release]
     slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
-    found = {
+    kinds = {
         "ResourceClaim": replace(_CLAIM, table_row=_claim_row(ReleaseRules.of(release))),
         "ResourceClaimTemplate": _TEMPLATE,
         "DeviceClass": _CLASS,
         "ResourceSlice": replace(_SLICE, conversions=slices),
     }
     if release < V1_32:
-        found["PodSchedulingContext"] = _SCHEDULING
-    return {name: replace(kind, internal=internal) for name, kind in found.items()}
+        kinds["PodSchedulingContext"] = _SCHEDULING
+    return {name: replace(kind, internal=internal) for name, kind in kinds.items()}
 
 
-# --- what the kinds share ---------------------------------------------------------------------------------------------
+# --- shared by the kinds ----------------------------------------------------------------------------------------------
 
 
 def _spec(validate: ValidateSpec) -> Check:
+    """Return a check of the spec of a new object."""
     return lambda obj, ctx: validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release))
 
 
 def _update_fixed(validate: ValidateFixedSpec, go_name: str) -> Update:
-    """Return the update rule of a kind whose spec cannot be changed."""
+    """Return the check of updates of a kind whose spec cannot be changed."""
 
     def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors = resourceclaim.validate_unchanged(obj["spec"], old["spec"], go_name, SPEC)
@@ -82,10 +84,12 @@ def _update_fixed(validate: ValidateFixedSpec, go_name: str) -> Update:
 
 
 def _keep_status(obj: Obj, old: Obj) -> None:
+    """Keep the stored status."""
     restore(obj, old, "status")
 
 
 def _keep_all_but_status(obj: Obj, old: Obj) -> None:
+    """Keep the stored spec, and the stored metadata that a status update cannot change."""
     restore(obj, old, "spec")
     restore(obj["metadata"], old["metadata"], *RESET_FOR_STATUS)
 
@@ -102,7 +106,7 @@ def _next_generation(obj: Obj, old: Obj) -> None:
 
 
 def _default_requests(spec: Obj) -> None:
-    """One device each, unless the request says otherwise."""
+    """Set the defaults of device requests, in place: one device each."""
     for request in (spec.get("devices") or {}).get("requests") or ():
         admin_access = request.pop("adminAccess", None)
         if not request.get("allocationMode"):
@@ -114,16 +118,19 @@ def _default_requests(spec: Obj) -> None:
 
 
 def _prepare_claim(obj: Obj, ctx: Context) -> None:
+    """Prepare a new claim: empty its status, drop disabled fields."""
     obj["status"] = {}
     disabled_fields.drop_from_claim(obj, None, ctx)
 
 
 def _prepare_claim_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated claim: keep its status, drop disabled fields."""
     _keep_status(obj, old)
     disabled_fields.drop_from_claim(obj, old, ctx)
 
 
 def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an update of a claim's status."""
     _keep_all_but_status(obj, old)
     disabled_fields.drop_deallocated(obj, old, ctx)
     disabled_fields.drop_from_claim(obj, old, ctx)
@@ -204,14 +211,14 @@ _CLASS = Behavior(
 
 
 def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
-    """Slices with another form of their devices' capacities."""
+    """Return a conversion of slices that converts the capacities of their devices."""
 
-    def device(found: Obj) -> Obj:
-        basic = found.get("basic") or {}
+    def device(device_obj: Obj) -> Obj:
+        basic = device_obj.get("basic") or {}
         if not basic.get("capacity"):
-            return found
+            return device_obj
         capacity = {name: convert(value) for name, value in basic["capacity"].items()}
-        return {**found, "basic": {**basic, "capacity": capacity}}
+        return {**device_obj, "basic": {**basic, "capacity": capacity}}
 
     def slice_(obj: Obj) -> Obj:
         spec = obj["spec"]
@@ -225,11 +232,12 @@ def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
 _capacity_values = _with_capacities(lambda quantity: {"value": quantity})
 _capacity_quantities = _with_capacities(lambda capacity: capacity["value"])
 
-# Capacities as numbers: 1000m is 1.
+# Capacities as amounts, to compare them: 1000m equals 1.
 _capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isinstance(value, dict) else value))
 
 
 def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
+    """Count the generation of a slice whose spec has changed; capacities that are equal amounts are no change."""
     if semantic_deep_equal(obj["spec"], old["spec"]) or semantic_deep_equal(
         _capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]
     ):
