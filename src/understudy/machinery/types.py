@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 # A decoded API object: JSON values only. A stored object is never edited in place.
@@ -68,3 +69,16 @@ def with_condition(conditions: Sequence[Obj], new: Obj, now: str) -> list[Obj]:
     since = old.get("lastTransitionTime") if old and old["status"] == new["status"] else now
     timed = {**new, "lastTransitionTime": since}
     return [timed if c is old else c for c in conditions] if old else [*conditions, timed]
+
+
+def deep_copy(value: Any) -> Any:
+    """Return a copy of a JSON value that shares nothing with it, nor any two of its own parts with each other.
+
+    Objects keep their class, which may note what they were sent with.
+    """
+    if isinstance(value, dict):
+        copied = copy(value)
+        for name, item in value.items():
+            copied[name] = deep_copy(item)
+        return copied
+    return [deep_copy(item) for item in value] if isinstance(value, list) else value

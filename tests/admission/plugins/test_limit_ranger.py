@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins import limit_ranger
@@ -34,10 +35,10 @@ def make_pod(*containers: Obj, init: tuple[Obj, ...] = ()) -> Obj:
     }
 
 
-def refusal(obj: Obj, ctx: Context, check: Any = limit_ranger.check_pod) -> str:
+def refusal(obj: Obj, ctx: Context, resource: str = "pods", old: Obj | None = None) -> str:
     """Return the reason why an object is refused, "" if it is not."""
     try:
-        check(obj, ctx)
+        ask(limit_ranger.LimitRanger(), ("", resource), obj, ctx, old=old)
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2]
     return ""
@@ -48,7 +49,7 @@ def test_missing_requests_and_limits_are_filled_in() -> None:
     pod = make_pod(container("a", {"cpu": "1"}), {"name": "b"}, init=(container("i"),))
     pod["metadata"]["annotations"] = {"z": "", "a": ""}
     ranges = {"type": "Container", "default": {"memory": "2Gi", "cpu": "2"}, "defaultRequest": {"cpu": "500m"}}
-    limit_ranger.fill(pod, context(ranges, {"type": "Pod", "max": {"cpu": "9"}}))
+    ask(limit_ranger.LimitRanger(), ("", "pods"), pod, context(ranges))
     assert pod["spec"]["containers"][0]["resources"] == {
         "requests": {"cpu": "1"},
         "limits": {"cpu": "2", "memory": "2Gi"},
@@ -65,7 +66,8 @@ def test_complete_pod_is_unchanged() -> None:
     """A pod that states all requests and limits is not changed."""
     pod = make_pod(container("a", {"cpu": "1"}, {"cpu": "1"}))
     before = deepcopy(pod)
-    limit_ranger.fill(pod, context({"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}}))
+    ctx = context({"type": "Container", "default": {"cpu": "2"}, "defaultRequest": {"cpu": "2"}})
+    ask(limit_ranger.LimitRanger(), ("", "pods"), pod, ctx)
     assert pod == before
 
 
@@ -157,7 +159,7 @@ def test_volume_claim_bounds(bounds: Obj, text: str) -> None:
     """The requests of a volume claim must respect the minimum and the maximum."""
     claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     ctx = context({"type": "PersistentVolumeClaim", **bounds})
-    assert refusal(claim, ctx, limit_ranger.check_claim) == text
+    assert refusal(claim, ctx, "persistentvolumeclaims") == text
 
 
 def test_claim_under_deletion_is_not_checked() -> None:
@@ -165,5 +167,5 @@ def test_claim_under_deletion_is_not_checked() -> None:
     claim = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     ctx = context({"type": "PersistentVolumeClaim", "max": {"storage": "1"}})
     deleting = {**claim, "metadata": {**claim["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}}
-    assert refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, claim, ctx))
-    assert not refusal(claim, ctx, lambda obj, ctx: limit_ranger.check_claim_update(obj, deleting, ctx))
+    assert refusal(claim, ctx, "persistentvolumeclaims", claim)
+    assert not refusal(claim, ctx, "persistentvolumeclaims", deleting)

@@ -80,6 +80,12 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
         (["--token-auth-file", "missing.csv"], "missing.csv: No such file or directory"),
         (["--tls-cert-file", "missing.pem"], "go together"),
         (["--controllers", "scheduler"], "unknown controller 'scheduler'"),
+        (["--enable-admission-plugins", "Nope"], 'enable-admission-plugins plugin "Nope" is unknown'),
+        (["--disable-admission-plugins", "Nope"], 'disable-admission-plugins plugin "Nope" is unknown'),
+        (
+            ["--enable-admission-plugins=Priority,RuntimeClass", "--disable-admission-plugins=RuntimeClass,Priority"],
+            "[Priority RuntimeClass] in enable-admission-plugins and disable-admission-plugins overlapped",
+        ),
         (["--no-such-flag"], "unrecognized arguments: --no-such-flag"),
     ],
 )

@@ -5,8 +5,9 @@ https://kubernetes.io/docs/concepts/policy/limit-range/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota import amounts
 from understudy.admission.plugins.resource_quota.amounts import Amounts
@@ -21,9 +22,42 @@ _MAX_MILLI = (2**63 - 1) // 1000  # amounts above are compared in wholes
 _NONE = parse("0")
 
 
-def fill(pod: Obj, ctx: Context) -> None:
-    """Gives containers the limits and requests that are the namespace's defaults, and says so in an annotation."""
-    for limit_range in _ranges(pod, ctx):
+class LimitRanger:
+    """Fills in requests and limits of containers, and refuses pods and claims outside the bounds."""
+
+    name = "LimitRanger"
+
+    def handles(self, point: Point) -> bool:
+        created = (Operation.CREATE, "", "pods", ""), (Operation.CREATE, "", "persistentvolumeclaims", "")
+        return point[:4] in (*created, (Operation.UPDATE, "", "persistentvolumeclaims", ""))
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Give the containers of a new pod the defaults of the namespace."""
+        if attributes.point.resource == "pods":
+            _fill(attributes.new, _ranges(attributes, ctx))
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 with everything that a limit range does not allow. A claim that is being deleted is let through."""
+        if attributes.old_object is not None and "deletionTimestamp" in attributes.old_object["metadata"]:
+            return
+        for limit_range in _ranges(attributes, ctx):
+            spec = attributes.new["spec"]
+            if attributes.point.resource == "pods":
+                texts = [text for item in _limits(limit_range) for text in _pod_texts(spec, item, ctx)]
+            else:
+                texts = _claim_texts(spec, limit_range)
+            if texts:
+                why = aggregate(list(dict.fromkeys(texts)))
+                raise errors.admission_forbidden("", attributes.point.resource, attributes.new["metadata"], why)
+
+
+def _ranges(attributes: Attributes, ctx: Context) -> list[Obj]:
+    return list(ctx.listing("", "limitranges", attributes.namespace))
+
+
+def _fill(pod: Obj, ranges: Iterable[Obj]) -> None:
+    """Give containers the default requests and limits of a namespace, and note that in an annotation."""
+    for limit_range in ranges:
         items = [item for item in _limits(limit_range) if item.get("type") == "Container"]
         defaults = {
             "requests": {name: text for item in items for name, text in (item.get("defaultRequest") or {}).items()},
@@ -52,39 +86,14 @@ def _complete(container: Obj, which: str, wanted: dict[str, str]) -> list[str]:
     return names
 
 
-def check_pod(pod: Obj, ctx: Context) -> None:
-    """Raises StatusError (403) with everything that a limit range does not allow."""
-    for limit_range in _ranges(pod, ctx):
-        texts = [text for item in _limits(limit_range) for text in _pod_texts(pod["spec"], item, ctx)]
-        _refuse("pods", pod, texts)
-
-
-def check_claim(claim: Obj, ctx: Context) -> None:
-    """Raises StatusError (403) for a volume claim that asks for less or more than it may."""
-    requests = amounts.parsed((claim["spec"].get("resources") or {}).get("requests"))
-    for limit_range in _ranges(claim, ctx):
-        items = [item for item in _limits(limit_range) if item.get("type") == "PersistentVolumeClaim"]
-        texts = [text for item in items for text in _texts(item, _OF_CLAIMS, requests, {})]
-        _refuse("persistentvolumeclaims", claim, texts)
-
-
-def check_claim_update(claim: Obj, old: Obj, ctx: Context) -> None:
-    """As check_claim, unless the claim is going."""
-    if "deletionTimestamp" not in old["metadata"]:
-        check_claim(claim, ctx)
-
-
-def _ranges(obj: Obj, ctx: Context) -> list[Obj]:
-    return list(ctx.listing("", "limitranges", obj["metadata"]["namespace"]))
+def _claim_texts(spec: Obj, limit_range: Obj) -> list[str]:
+    requests = amounts.parsed((spec.get("resources") or {}).get("requests"))
+    items = [item for item in _limits(limit_range) if item.get("type") == "PersistentVolumeClaim"]
+    return [text for item in items for text in _texts(item, _OF_CLAIMS, requests, {})]
 
 
 def _limits(limit_range: Obj) -> list[Obj]:
     return limit_range["spec"].get("limits") or []
-
-
-def _refuse(resource: str, obj: Obj, texts: list[str]) -> None:
-    if texts:
-        raise errors.admission_forbidden("", resource, obj["metadata"], aggregate(list(dict.fromkeys(texts))))
 
 
 def _pod_texts(spec: Obj, item: Obj, ctx: Context) -> Iterator[str]:

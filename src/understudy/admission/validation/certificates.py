@@ -9,11 +9,9 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import Update
 from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import Metadata
-from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem, x509
 from understudy.machinery.types import Obj
-from understudy.machinery.users import MASTERS
 from understudy.machinery.validation.bad_values import Octets
 from understudy.machinery.validation.field import (
     Errors,
@@ -114,6 +112,11 @@ def _whole(obj: Obj, old: Obj | None) -> Errors:
 
 def _bytes(value: str | None) -> bytes:
     return base64.b64decode(value or "")
+
+
+def organizations(request: str | None) -> list[str]:
+    """Return the organizations of a certificate request, which are the groups of its owner."""
+    return list(parsed(_bytes(request)).organizations)
 
 
 def parsed(request: bytes) -> x509.Request:
@@ -251,14 +254,3 @@ def _certificate_changed(obj: Obj, old: Obj, signs: bool) -> Errors:
         return []
     text = "updates may not modify existing certificate content" if signs else "updates may not set certificate content"
     return [forbidden(_CERTIFICATE, text)]
-
-
-def no_masters(obj: Obj, ctx: Context) -> None:
-    """Refuses a client certificate that would make its owner an administrator (CertificateSubjectRestriction).
-    Raises StatusError (403)."""
-    spec = obj["spec"]
-    if spec.get("signerName") != CLIENT_SIGNER:
-        return
-    if MASTERS in parsed(_bytes(spec.get("request"))).organizations:
-        text = f"use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
-        raise errors.admission_forbidden(GROUP, RESOURCE, obj["metadata"], text)

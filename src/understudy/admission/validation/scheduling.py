@@ -5,7 +5,6 @@ from __future__ import annotations
 from understudy.admission.context import Context
 from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery import errors
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
@@ -52,13 +51,3 @@ def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if policy != old.get("preemptionPolicy"):
         found.append(invalid(Path("preemptionPolicy"), policy, IMMUTABLE))
     return found
-
-
-def only_default(obj: Obj, ctx: Context) -> None:
-    """Refuses a second class that pods get by default. Raises StatusError (403)."""
-    if not obj.get("globalDefault"):
-        return
-    for other in ctx.listing(_GROUP, _RESOURCE, ""):
-        if other.get("globalDefault") and other["metadata"]["name"] != obj["metadata"].get("name"):
-            text = f"PriorityClass {other['metadata']['name']} is already marked as default. Only one default can exist"
-            raise errors.admission_forbidden(_GROUP, _RESOURCE, obj["metadata"], text)

@@ -17,7 +17,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.release import DEFAULT, Release
-from understudy.apiserver.registry import creation
+from understudy.apiserver.registry import rest
 from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
@@ -119,8 +119,8 @@ class Validator:
         ctx, strategy = self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
-        creation.complete(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
-        return creation.prepare(obj, kind, strategy, ctx)
+        rest.fill_metadata(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
+        return rest.prepare_and_validate(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
         return Context(self.release.version, self.gates, version, now=timestamp(SystemClock().now()))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
+from understudy.admission.plugins.ordered import new_chain
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -14,6 +16,7 @@ from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoded import bare, from_internal, to_internal, typed
 from understudy.apiserver.registry.kind import Behavior, Kind
+from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.store import Registry
 from understudy.machinery.clock import Clock, SystemClock, timestamp
 from understudy.machinery.errors import bad_request
@@ -21,7 +24,7 @@ from understudy.machinery.options import ListOptions
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.schema import Schemas, Struct
-from understudy.machinery.types import Obj
+from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
 
 
@@ -48,6 +51,42 @@ class RequestScope:
     def behavior(self) -> Behavior:
         return self.kind.behavior
 
+    @property
+    def body_kind(self) -> GroupVersionKind:
+        """Return the kind of the body: that of the resource, or that of a subresource such as Scale."""
+        part = self.kind.subresources.get(self.subresource)
+        return self.kind.subresource_kind(part, self.version) if part else self.kind.gvk(self.version)
+
+    def point(self, operation: Operation) -> Point:
+        """Return the place in the admission chain where a request of this scope is asked."""
+        kind = self.kind
+        return Point(operation, kind.group, kind.resource, self.subresource, kind.namespaced)
+
+    def attributes(
+        self,
+        operation: Operation,
+        ctx: Context,
+        obj: Obj | None = None,
+        old: Obj | None = None,
+        *,
+        name: str = "",
+        options: Obj | None = None,
+        dry_run: bool = False,
+    ) -> Attributes:
+        """Describe a request of this scope to admission plugins. `name` is needed where the path has none."""
+        metadata = (obj or old or {}).get("metadata") or {}
+        return Attributes(
+            self.point(operation),
+            self.body_kind,
+            self.namespace or metadata.get("namespace", ""),
+            name or self.name or metadata.get("name", ""),
+            obj,
+            old,
+            options or {},
+            dry_run,
+            ctx.requester,
+        )
+
 
 @dataclass(slots=True)
 class ServerState:
@@ -62,11 +101,16 @@ class ServerState:
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     tokens: Mapping[str, User] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
+    enable_admission_plugins: Sequence[str] = ()
+    disable_admission_plugins: Sequence[str] = ()
     account_tokens: AccountTokens = field(init=False)
+    chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock)
+        quotas = QuotaStatus(self.registry)
+        self.chain = new_chain(self.enable_admission_plugins, self.disable_admission_plugins, quotas)
 
     @property
     def schemas(self) -> Schemas:

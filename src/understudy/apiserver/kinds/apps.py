@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins.pod_security import enforcement as pod_security
 from understudy.admission.validation.apps import common, statuses, workloads
 from understudy.admission.validation.apps.workloads import TEMPLATE_GENERATION
 from understudy.admission.validation.core.volumes import volume_warnings
@@ -27,7 +26,7 @@ from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
 
 # What the strategies of all workloads have.
-_SHARED: dict[str, Any] = {"warn_update": common.warn_update, **pod_security.of_template("spec", "template")}
+_SHARED: dict[str, Any] = {"warn_update": common.warn_update}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
 
 

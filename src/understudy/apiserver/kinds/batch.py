@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins.pod_security import enforcement as pod_security
 from understudy.admission.validation.apps import common
 from understudy.admission.validation.batch import cron_jobs, job_status, jobs
 from understudy.admission.validation.compose import all_of
@@ -220,7 +219,6 @@ def _jobs() -> Behavior:
             canonicalize=_label,
             warn_create=steps(common.warn_of_hostname, _warn),
             warn_update=_when_changed(_warn),
-            **pod_security.of_template("spec", "template"),
             generation=True,
         ),
         status=status(validate_update=all_of(CORE.updated, job_status.validate)),
@@ -244,7 +242,6 @@ def _cron_jobs() -> Behavior:
             validate=cron_jobs.create,
             validate_update=all_of(CORE.updated, cron_jobs.update),
             warn_create=steps(common.warn_of_hostname, cron_jobs.warn),
-            **pod_security.of_template("spec", "jobTemplate", "spec", "template"),
             warn_update=update_steps(
                 _when_changed(cron_jobs.warn), lambda obj, old, ctx: cron_jobs.warn_of_zone(obj, ctx)
             ),

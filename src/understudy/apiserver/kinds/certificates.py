@@ -95,7 +95,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 prepare_for_create=_requested_by,
                 validate=certificates.create,
                 validate_metadata=certificates.METADATA.created,
-                check_create=certificates.no_masters,
             ),
             status=_strategy(
                 keep("spec"), _keep_decisions, _times, reset=(("spec",), ("status", "conditions")), signs=True

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins import default_class
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import endpoints
 from understudy.admission.validation.networking import ingresses, network_policies
@@ -114,7 +113,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate=ingresses.create,
                 validate_update=all_of(CORE.updated, as_on_create(CORE.created, ingresses.validate)),
                 warn_create=ingresses.warn,
-                admit_create=default_class.of_ingress,
                 generation=True,
             ),
             status=status(validate_update=all_of(CORE.updated, ingresses.status_update)),

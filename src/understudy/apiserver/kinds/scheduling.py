@@ -37,8 +37,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         prepare_for_create=_first_generation,
         validate=scheduling.create,
         validate_update=all_of(CORE.updated, scheduling.changes),
-        check_create=scheduling.only_default,
-        check_update=lambda obj, old, ctx: scheduling.only_default(obj, ctx),
     )
     row = _short_row if release < V1_32 else _row
     protected = dict.fromkeys(scheduling.SYSTEM, "this is a system priority class and cannot be deleted")

@@ -47,8 +47,6 @@ class Strategy:
     validate_metadata           what the kind itself asks of the metadata of a new object, before `validate`
     validate, validate_update   every error found, never only the first; on update with what it asks of the metadata
     warn_create, warn_update    ctx.warn(...) for what is accepted but doubtful
-    admit_create                mutating admission, after managed fields, before prepare; may raise StatusError
-    check_create                validating admission, after validation; may raise StatusError (403)
     canonicalize                after validation, before storing
     """
 
@@ -59,10 +57,6 @@ class Strategy:
     validate_update: Callable[[Obj, Obj, Context], Errors] = _valid_update
     warn_create: Callable[[Obj, Context], None] = _nothing
     warn_update: Callable[[Obj, Obj, Context], None] = _nothing_new
-    admit_create: Callable[[Obj, Context], None] = _nothing
-    admit_update: Callable[[Obj, Obj, Context], None] = _nothing_new
-    check_create: Callable[[Obj, Context], None] = _nothing
-    check_update: Callable[[Obj, Obj, Context], None] = _nothing_new
     canonicalize: Callable[[Obj, Context], None] = _nothing
     create_on_update: bool = False  # PUT of a missing object creates it (leases)
     unconditional_update: bool = True  # PUT without resourceVersion is allowed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
-from understudy.apiserver.registry import creation
+from understudy.apiserver.registry.generated_names import generate_name, new_uid
 from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
@@ -57,11 +57,36 @@ _GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("s
 def before_create(target: WriteTarget, obj: Obj) -> None:
     """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
     kind, strategy, ctx = target.kind, target.strategy, target.ctx
-    creation.complete(obj, kind, strategy, target.namespace, ctx)
-    _raise_invalid(kind, obj, creation.prepare(obj, kind, strategy, ctx))
+    fill_metadata(obj, kind, strategy, target.namespace, ctx)
+    _raise_invalid(kind, obj, prepare_and_validate(obj, kind, strategy, ctx))
     strategy.warn_create(obj, ctx)
     strategy.canonicalize(obj, ctx)
-    strategy.check_create(obj, ctx)
+
+
+def fill_metadata(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Context) -> None:
+    """Fill in uid, time of creation and name of a new object, in place (`FillObjectMetaSystemFields`)."""
+    fields = obj["metadata"]
+    fields |= {"creationTimestamp": ctx.now, "uid": new_uid()}
+    if fields.get("generateName") and not fields.get("name"):
+        fields["name"] = generate_name(fields["generateName"])
+    if kind.namespaced:
+        fields["namespace"] = namespace
+    else:
+        fields.pop("namespace", None)
+    if strategy.generation:
+        fields["generation"] = 1
+
+
+def prepare_and_validate(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context) -> Errors:
+    """Prepare a new object in place, and return what is wrong with it.
+
+    The rules of the kind come first: the errors that all names have in common are only returned if those find nothing.
+    The server and `understudy validate` decide by this function.
+    """
+    strategy.prepare_for_create(obj, ctx)
+    common = objectmeta.validate(obj["metadata"], namespaced=kind.namespaced, name=path_segment_name)
+    ctx.metadata_validated = not common
+    return strategy.validate_metadata(obj, ctx) + strategy.validate(obj, ctx) or common
 
 
 def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
@@ -91,7 +116,6 @@ def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     _raise_invalid(kind, obj, found)
     strategy.warn_update(obj, old, ctx)
     strategy.canonicalize(obj, ctx)
-    strategy.check_update(obj, old, ctx)
 
 
 def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:

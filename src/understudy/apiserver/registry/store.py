@@ -10,14 +10,12 @@ are in `deletion`. What a write asks of its kind is in `strategies`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.registry import resource_version
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.list import Listing, Page
-from understudy.apiserver.registry.quotas import charge
 from understudy.apiserver.registry.rest import (
     WriteTarget,
     before_create,
@@ -32,13 +30,21 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions
 from understudy.machinery.selectors import Selector
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, deep_copy
 
 # Tries to find a name that is free for generateName.
 _NAME_TRIES = 8
 
-# What is stored now (None: nothing) to what is wanted, both internal; may raise StatusError.
-Transform = Callable[[Obj | None], Obj]
+# Turns the stored object (None: there is none) into the one to be stored, both internal. May raise StatusError.
+Transform = Callable[[Obj | None], Awaitable[Obj]]
+# Asks validating admission about a prepared object and the stored one (None: it is new). May raise StatusError.
+Validate = Callable[[Obj, Obj | None], Awaitable[None]]
+# Turns the stored object into the one to be stored. May raise StatusError.
+Change = Callable[[Obj], Obj]
+
+
+async def validate_all(obj: Obj, old: Obj | None) -> None:
+    """Let every object pass, for what the server itself writes (`ValidateAllObjectFunc`)."""
 
 
 class Registry:
@@ -93,23 +99,24 @@ class Registry:
 
     # --- creating ---------------------------------------------------------------------------------------------
 
-    async def create(self, target: WriteTarget, obj: Obj) -> Entry:
-        """Stores a new internal object, which belongs to this call. Raises 403, 404, 409, 422."""
-        self.admit_namespace(target.kind, target.namespace, obj["metadata"])
-        target.strategy.admit_create(obj, target.ctx)
+    async def create(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
+        """Store a new internal object, which belongs to this call. Raises 403, 404, 409, 422.
+
+        `validate` is validating admission (`createValidation`).
+        """
         tries = _NAME_TRIES if obj["metadata"].get("generateName") and not obj["metadata"].get("name") else 1
         for _ in range(tries - 1):
             try:
-                return await self._create_once(target, _copied(obj))
+                return await self._create_once(target, deep_copy(obj), validate)
             except errors.StatusError as error:
                 if error.reason != "AlreadyExists":
                     raise
-        return await self._create_once(target, obj)
+        return await self._create_once(target, obj, validate)
 
-    async def _create_once(self, target: WriteTarget, obj: Obj) -> Entry:
+    async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         kind = target.kind
         before_create(target, obj)
-        await charge(self, target, obj)
+        await validate(obj, None)
         name = obj["metadata"]["name"]
         key = key_of(kind, target.namespace, name)
         if target.dry_run:
@@ -132,27 +139,6 @@ class Registry:
             error.message = f"object is being deleted: {error.message}"
         return error
 
-    def admit_namespace(self, kind: Kind, namespace: str, fields: Obj) -> None:
-        """Refuses what is to be created in a namespace that is missing or going (NamespaceLifecycle).
-
-        `fields`: its metadata. Raises 403 and 404.
-        """
-        if not kind.namespaced or not namespace:
-            return
-        entry = self.store.peek(f"/registry/namespaces/{namespace}")
-        if entry is None:
-            raise errors.not_found("", "namespaces", namespace)
-        if "deletionTimestamp" in entry.value["metadata"]:
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            error = errors.admission_forbidden(kind.group, kind.resource, fields, why)
-            cause = {
-                "reason": "NamespaceTerminating",
-                "message": f"namespace {namespace} is being terminated",
-                "field": "metadata.namespace",
-            }
-            error.details = {**(error.details or {}), "causes": [cause]}
-            raise error
-
     # --- updating ---------------------------------------------------------------------------------------------
 
     async def update(
@@ -162,7 +148,7 @@ class Registry:
         *,
         uid: str = "",
         create: bool = False,
-        validate: Callable[[Obj, Obj], None] = lambda new, old: None,
+        validate: Validate,
     ) -> tuple[Entry, bool]:
         """Stores what `transform` makes of the current object; answers it and whether it was created by that.
 
@@ -177,37 +163,32 @@ class Registry:
                 _check_uid(target, key, uid, current)
             try:
                 if current is None:
-                    return await self._create_by_update(target, transform, create), True
+                    return await self._create_by_update(target, transform, validate, create=create), True
                 return await self._replace(target, current, transform, validate), False
             except RevisionConflictError:
                 continue
 
-    async def _create_by_update(self, target: WriteTarget, transform: Transform, create: bool) -> Entry:
+    async def _create_by_update(
+        self, target: WriteTarget, transform: Transform, validate: Validate, *, create: bool
+    ) -> Entry:
         kind = target.kind
         if not create and not target.strategy.create_on_update:
             raise errors.not_found(kind.group, kind.resource, target.name)
-        obj = transform(None)
-        self.admit_namespace(target.kind, target.namespace, {"name": target.name})
-        target.strategy.admit_create(obj, target.ctx)
+        obj = await transform(None)
         sent_version(obj)
         if not target.dry_run:
             for name in ("resourceVersion", "selfLink"):
                 obj["metadata"].pop(name, None)
-        return await self._create_once(target, obj)
+        return await self._create_once(target, obj, validate)
 
-    async def _replace(
-        self, target: WriteTarget, current: Entry, transform: Transform, validate: Callable[[Obj, Obj], None]
-    ) -> Entry:
-        kind, strategy, ctx = target.kind, target.strategy, target.ctx
-        old = current.object
-        obj = transform(old)
+    async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
+        kind, old = target.kind, current.object
+        obj = await transform(old)
         if obj is old:
             return current
-        strategy.admit_update(obj, old, ctx)
         check_version(target, obj, current)
         before_update(target, obj, old)
-        validate(obj, old)
-        await charge(self, target, obj, old)
+        await validate(obj, old)
         if should_delete_during_update(kind, obj, old):
             if not target.dry_run:
                 await self.store.delete(current.key, current.revision)
@@ -221,11 +202,11 @@ class Registry:
             return Entry(current.key, obj, current.revision)
         return await self.store.update(current.key, obj, current.revision)
 
-    async def modify(self, target: WriteTarget, transform: Transform) -> Entry:
+    async def modify(self, target: WriteTarget, change: Change) -> Entry:
         """Stores what the server itself makes of an object, which no strategy has a say in (a binding). Raises 404."""
         while True:
             current = await self.get(target.kind, target.namespace, target.name)
-            obj = transform(current.object)
+            obj = change(current.object)
             obj["metadata"] = {k: v for k, v in obj["metadata"].items() if k != "resourceVersion"}
             if target.dry_run:
                 return Entry(current.key, obj, current.revision)
@@ -241,13 +222,6 @@ def _is_version(text: str) -> bool:
         return parse_int(text, signed=False) != 0
     except ValueError:
         return False
-
-
-def _copied(value: Any) -> Any:
-    """A copy that shares nothing, not even within itself: rules may edit one of two parts that were the same."""
-    if isinstance(value, dict):
-        return {name: _copied(item) for name, item in value.items()}
-    return [_copied(item) for item in value] if isinstance(value, list) else value
 
 
 def _check_uid(target: WriteTarget, key: str, uid: str, current: Entry | None) -> None:

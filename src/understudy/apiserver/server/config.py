@@ -46,6 +46,9 @@ class ServerConfig:
     token_auth_file         a file of tokens; without it everybody may do everything
     control                 whether /understudy/ is served
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
+    enable_admission_plugins, disable_admission_plugins
+                            names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
+                            ServiceAccount
     clock                   tells the time; the machine's clock by default
     store                   makes the store, which is empty or has what an earlier server left; in memory by default
     """
@@ -70,6 +73,12 @@ class ServerConfig:
     tls: bool = field(default=False, metadata=flag("HTTPS, with a self-signed certificate"))
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
     controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
+    enable_admission_plugins: Sequence[str] = field(
+        default=(), metadata=flag("admission plugins to switch on besides those that are on by default", "A,B")
+    )
+    disable_admission_plugins: Sequence[str] = field(
+        default=(), metadata=flag("admission plugins to switch off", "A,B")
+    )
     clock: Clock = field(default_factory=SystemClock)
     store: Callable[[], Store] = MemoryStore
 
@@ -83,6 +92,10 @@ class ServerConfig:
             from understudy.apiserver.controllers import check_names  # imports the handlers
 
             check_names(self.controllers)
+        if self.enable_admission_plugins or self.disable_admission_plugins:
+            from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
+
+            check_plugin_names(self.enable_admission_plugins, self.disable_admission_plugins)
 
     @cached_property
     def release(self) -> Release:

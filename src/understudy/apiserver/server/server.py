@@ -73,7 +73,13 @@ class Server:
         self._certificates = config.certificates
         registry = Registry(config.store(), config.release)
         self.state = ServerState(
-            config.release, config.gates(), registry, tokens=config.tokens or {}, clock=config.clock
+            config.release,
+            config.gates(),
+            registry,
+            tokens=config.tokens or {},
+            clock=config.clock,
+            enable_admission_plugins=config.enable_admission_plugins,
+            disable_admission_plugins=config.disable_admission_plugins,
         )
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security import enforcement
@@ -13,6 +14,8 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
+PODS, NAMESPACES, DEPLOYMENTS = ("", "pods"), ("", "namespaces"), ("apps", "deployments")
+PLUGIN = enforcement.PodSecurity()
 PREFIX = "pod-security.kubernetes.io/"
 DETAIL = 'privileged (container "a" must not set securityContext.privileged=true)'
 
@@ -42,7 +45,7 @@ def test_pod_that_violates_the_enforced_level_is_refused() -> None:
     """A pod that the enforced level refuses gets no warnings of other levels."""
     ctx = context(enforce="baseline", warn="restricted")
     with pytest.raises(StatusError) as refused:
-        enforcement.check_pod(pod(), ctx)
+        ask(PLUGIN, PODS, pod(), ctx)
     assert refused.value.message == f'pods "p" is forbidden: violates PodSecurity "baseline:latest": {DETAIL}'
     assert ctx.warnings == []
 
@@ -58,21 +61,21 @@ def test_pod_that_violates_the_enforced_level_is_refused() -> None:
 def test_pod_that_violates_the_warned_level_gets_a_warning(modes: dict[str, str], warnings: list[str]) -> None:
     """A violation of the level to warn of is a warning; one of the level to audit is not shown to the client."""
     ctx = context(**modes)
-    enforcement.check_pod(pod(), ctx)
+    ask(PLUGIN, PODS, pod(), ctx)
     assert ctx.warnings == warnings
 
 
 def test_pod_update_is_checked_if_images_or_containers_change() -> None:
     """An update of a pod is checked if an image changes or a container is added, and not otherwise."""
     ctx = context(warn="baseline")
-    enforcement.check_pod_update(pod(), pod(), ctx)
+    ask(PLUGIN, PODS, pod(), ctx, old=pod())
     assert not ctx.warnings
-    enforcement.check_pod_update(pod(image="j"), pod(), ctx)
+    ask(PLUGIN, PODS, pod(image="j"), ctx, old=pod())
     assert ctx.warnings
     with_ephemeral_container = pod()
     with_ephemeral_container["spec"]["ephemeralContainers"] = [{"name": "e", "image": "i"}]
     second_context = context(warn="baseline")
-    enforcement.check_pod_update(with_ephemeral_container, pod(), second_context)
+    ask(PLUGIN, PODS, with_ephemeral_container, second_context, old=pod(), subresource="ephemeralcontainers")
     assert second_context.warnings
 
 
@@ -82,13 +85,11 @@ def test_pod_update_is_checked_if_images_or_containers_change() -> None:
 def test_pod_template_gets_warnings_only(subresource: str, template: Obj | None, warned: bool) -> None:
     """An object with a pod template is never refused, and its scale subresource gets no warnings."""
     ctx = context(enforce="baseline")
-    ctx.subresource = subresource
-    rules = enforcement.of_template("spec", "template")
     obj = {"metadata": {"namespace": "n"}, "spec": {"template": template}}
-    rules["check_create"](obj, ctx)
+    ask(PLUGIN, DEPLOYMENTS, obj, ctx, subresource=subresource)
     assert bool(ctx.warnings) is warned
     ctx.warnings.clear()
-    rules["check_update"](obj, obj, ctx)
+    ask(PLUGIN, DEPLOYMENTS, obj, ctx, old=obj, subresource=subresource)
     assert bool(ctx.warnings) is warned
 
 
@@ -100,15 +101,15 @@ def test_invalid_namespace_labels_are_refused() -> None:
     """Invalid labels of a namespace are refused on create, and on update if they changed."""
     text = f'metadata.labels[{PREFIX}warn]: Invalid value: "x": must be one of privileged, baseline, restricted'
     for refuse in (
-        lambda: enforcement.check_namespace(namespace(warn="x"), context()),
-        lambda: enforcement.check_namespace_update(namespace(warn="x"), namespace(), context()),
+        lambda: ask(PLUGIN, NAMESPACES, namespace(warn="x"), context()),
+        lambda: ask(PLUGIN, NAMESPACES, namespace(warn="x"), context(), old=namespace()),
     ):
         with pytest.raises(StatusError) as refused:
             refuse()
         assert (refused.value.code, refused.value.message) == (422, f'Namespace "n" is invalid: {text}')
     unchanged_labels = namespace(warn="x") | {"spec": {}}
     unchanged_labels["metadata"]["labels"]["other"] = "y"
-    enforcement.check_namespace_update(unchanged_labels, namespace(warn="x"), context())
+    ask(PLUGIN, NAMESPACES, unchanged_labels, context(), old=namespace(warn="x"))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +129,7 @@ def test_stricter_namespace_level_warns_of_existing_pods(
 ) -> None:
     """A stricter level warns of the existing pods that violate it, in one line for pods with the same violations."""
     ctx = context(pods)
-    enforcement.check_namespace_update(namespace(**after), namespace(**before), ctx)
+    ask(PLUGIN, NAMESPACES, namespace(**after), ctx, old=namespace(**before))
     head = 'existing pods in namespace "n" violate the new PodSecurity enforce level "baseline:latest"'
     assert ctx.warnings == ([head, *warnings] if warnings else [])
 
@@ -136,5 +137,5 @@ def test_stricter_namespace_level_warns_of_existing_pods(
 def test_at_most_3000_existing_pods_are_checked() -> None:
     """Only the first 3000 pods of a namespace are checked against a new level, and the warning says so."""
     ctx = context((pod(privileged=False),) * (enforcement.MOST + 1))
-    enforcement.check_namespace_update(namespace(enforce="baseline"), namespace(), ctx)
+    ask(PLUGIN, NAMESPACES, namespace(enforce="baseline"), ctx, old=namespace())
     assert ctx.warnings == ["new PodSecurity enforce level only checked against the first 3000 of 3001 existing pods"]

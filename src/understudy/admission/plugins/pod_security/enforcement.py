@@ -1,10 +1,10 @@
-"""PodSecurity at work: pods are refused, what makes pods is warned of, namespaces are told of the pods they have."""
+"""The plugin PodSecurity: refuses pods, warns of what makes pods, checks the labels of namespaces."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
+from understudy.admission.chain import Attributes, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.plugins.pod_security.levels import ANYTHING, PRIVILEGED, Policy, Standard, policy
 from understudy.admission.plugins.pod_security.pod import Pod, Violation
@@ -18,39 +18,73 @@ from understudy.machinery.validation.field import Errors
 MOST = 3000  # pods that are looked at when a namespace changes its level
 
 
-def check_pod(pod: Obj, ctx: Context) -> None:
-    """Raises StatusError (403) for a pod that its namespace does not take; warns of one that it would rather not."""
-    found = _policy(pod, ctx)
-    if found == ANYTHING:
+# Where objects that make pods have the template of those.
+_SPEC_TEMPLATE = ("spec", "template")
+TEMPLATES = {
+    ("", "podtemplates"): ("template",),
+    ("", "replicationcontrollers"): _SPEC_TEMPLATE,
+    ("apps", "replicasets"): _SPEC_TEMPLATE,
+    ("apps", "deployments"): _SPEC_TEMPLATE,
+    ("apps", "statefulsets"): _SPEC_TEMPLATE,
+    ("apps", "daemonsets"): _SPEC_TEMPLATE,
+    ("batch", "jobs"): _SPEC_TEMPLATE,
+    ("batch", "cronjobs"): ("spec", "jobTemplate", *_SPEC_TEMPLATE),
+}
+_PODS, _NAMESPACES = ("", "pods"), ("", "namespaces")
+
+
+class PodSecurity:
+    """Refuses pods that their namespace does not take, and warns of objects that would make such pods."""
+
+    name = "PodSecurity"
+
+    def handles(self, point: Point) -> bool:
+        if point.operation not in (Operation.CREATE, Operation.UPDATE):
+            return False
+        resource = (point.group, point.resource)
+        if point.subresource:
+            return resource == _PODS and point.subresource == "ephemeralcontainers"
+        return resource in (_PODS, _NAMESPACES) or resource in TEMPLATES
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 for a pod that is refused, 422 for a namespace whose labels name no policy."""
+        resource = (attributes.point.group, attributes.point.resource)
+        obj, old = attributes.new, attributes.old_object
+        if resource == _NAMESPACES:
+            if old is None:
+                _refuse(obj, policy(obj["metadata"].get("labels"))[1], ctx)
+            else:
+                _check_namespace_update(obj, old, ctx)
+        elif resource != _PODS:
+            _warn_of_template(obj, at(obj, *TEMPLATES[resource]), ctx)
+        elif old is None or _images(obj) != _images(old):
+            _check_pod(obj, ctx)
+
+
+def _check_pod(pod: Obj, ctx: Context) -> None:
+    """Raise 403 for a pod that violates the enforced level, warn of one that violates the level of warnings."""
+    standards = _policy(pod, ctx)
+    if standards == ANYTHING:
         return
     checked = _checked(pod["metadata"], pod["spec"], ctx)
-    refused = violations(found.enforce, checked, ctx.release)
+    refused = violations(standards.enforce, checked, ctx.release)
     if refused:
-        text = f'violates PodSecurity "{found.enforce}": {_detail(refused)}'
+        text = f'violates PodSecurity "{standards.enforce}": {_detail(refused)}'
         raise errors.admission_forbidden("", "pods", pod["metadata"], text)
-    _warn(found.warn, checked, ctx)
-
-
-def check_pod_update(pod: Obj, old: Obj, ctx: Context) -> None:
-    """As check_pod, if an image changed or a container is new."""
-    if _images(pod) != _images(old):
-        check_pod(pod, ctx)
+    _warn(standards.warn, checked, ctx)
 
 
 def _images(pod: Obj) -> list[list[tuple[str, str]]]:
     return [[(c["name"], c.get("image", "")) for c in pod["spec"].get(kind) or []] for kind in KINDS_OF_CONTAINERS]
 
 
-def of_template(*path: str) -> dict[str, Any]:
-    """What a strategy has of PodSecurity whose objects make pods from the template at a path: those are warned of."""
-
-    def check(obj: Obj, ctx: Context) -> None:
-        template = at(obj, *path)
-        found = ANYTHING if template is None or ctx.subresource else _policy(obj, ctx)
-        if found.warn.level != PRIVILEGED:
-            _warn(found.warn, _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx), ctx)
-
-    return {"check_create": check, "check_update": lambda obj, old, ctx: check(obj, ctx)}
+def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
+    """Warn of pods that would be made from a template and violate the level of warnings."""
+    if template is None:
+        return
+    standard = _policy(obj, ctx).warn
+    if standard.level != PRIVILEGED:
+        _warn(standard, _checked(template.get("metadata") or {}, template.get("spec") or {}, ctx), ctx)
 
 
 def _policy(obj: Obj, ctx: Context) -> Policy:
@@ -78,13 +112,8 @@ def _detail(found: Iterable[Violation]) -> str:
 # --- namespaces -------------------------------------------------------------------------------------------------------
 
 
-def check_namespace(namespace: Obj, ctx: Context) -> None:
-    """Raises StatusError (422) for labels that make no sense."""
-    _refuse(namespace, policy(namespace["metadata"].get("labels"))[1], ctx)
-
-
-def check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
-    """As check_namespace, for labels that changed. Warns of the pods that a stricter level would refuse."""
+def _check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
+    """Raise 422 for changed labels that name no policy. Warn of the pods that a stricter level would refuse."""
     labels, before = (of["metadata"].get("labels") for of in (namespace, old))
     if labels == before:
         return

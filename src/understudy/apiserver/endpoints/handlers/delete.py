@@ -12,8 +12,10 @@ https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
+from understudy.admission.chain import Operation
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -36,6 +38,12 @@ from understudy.machinery.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 ALL = 2**63 - 1
+# Asks admission about the deletion of a stored object. May raise StatusError.
+ValidateDeletion = Callable[[Obj], Awaitable[None]]
+
+
+async def validate_all(old: Obj) -> None:
+    """Let every deletion pass, for what the server itself deletes."""
 
 
 async def delete(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -44,7 +52,8 @@ async def delete(state: ServerState, request: Request, scope: RequestScope) -> R
     if why := scope.behavior.protected.get(scope.name):
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, why)
     ctx = state.context(request, scope)
-    entry, gone = await Deletion(state, scope.kind, ctx).run(scope.namespace, scope.name, options)
+    deletion = Deletion(state, scope.kind, ctx, _validate(state, scope, ctx))
+    entry, gone = await deletion.run(scope.namespace, scope.name, options)
     accepted = not gone and options.orphan_dependents is False
     status = 202 if accepted else 200
     if gone and not scope.behavior.delete_returns_object:
@@ -68,7 +77,8 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     options = delete_options(state, request)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector)
-    deletion = Deletion(state, scope.kind, state.context(request, scope))
+    ctx = state.context(request, scope)
+    deletion = Deletion(state, scope.kind, ctx, _validate(state, scope, ctx))
     for entry in page.entries:
         fields = entry.value["metadata"]
         try:
@@ -79,10 +89,25 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     return list_response(request, scope, page)
 
 
+def _validate(state: ServerState, scope: RequestScope, ctx: Context) -> ValidateDeletion:
+    """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`)."""
+    admission = state.chain.of(scope.point(Operation.DELETE))
+    if admission is None:
+        return validate_all
+
+    async def validate(old: Obj) -> None:
+        attributes = scope.attributes(Operation.DELETE, ctx, old=old, dry_run=ctx.dry_run)
+        await admission.admit(attributes, ctx)
+        await admission.validate(attributes, ctx)
+
+    return validate
+
+
 class Deletion:
     """The deletion of objects of one kind, by one request."""
 
-    def __init__(self, state: ServerState, kind: Kind, ctx: Context) -> None:
+    def __init__(self, state: ServerState, kind: Kind, ctx: Context, validate: ValidateDeletion = validate_all) -> None:
+        self.validate = validate
         self.state = state
         self.kind = kind
         self.ctx = ctx
@@ -99,6 +124,7 @@ class Deletion:
 
     async def _once(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
         before = entry.object
+        await self.validate(before)
         self.check_preconditions(before, options)
         obj: Obj = {**before, "metadata": dict(before["metadata"])}
         if self.kind.behavior.begin_termination and "deletionTimestamp" not in obj["metadata"]:

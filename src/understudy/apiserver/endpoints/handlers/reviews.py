@@ -30,7 +30,9 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
         options = write_options(request.query, request.method, request.release)
         obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
         check_namespace(obj, scope)
-        WriteRequest(state, request, scope, options).update_managed_fields(None, obj)
+        write = WriteRequest(state, request, scope, options)
+        write.update_managed_fields(None, obj)
+        obj = await write.admitted(obj)
         answered = answer(state, request, scope, obj)  # which may drop fields of what was sent
         kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
+from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
@@ -72,6 +73,40 @@ class WriteRequest:
         )
         set_managed_fields(obj, owners)
 
+    async def admit(self, obj: Obj, old: Obj | None) -> Obj:
+        """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object."""
+        admission = self._admission(old)
+        if admission is None:
+            return obj
+        attributes = self._attributes(obj, old)
+        await admission.admit(attributes, self.ctx)
+        return attributes.new
+
+    async def validate(self, obj: Obj, old: Obj | None) -> None:
+        """Ask validating admission about an internal object. Raises StatusError if a plugin refuses it."""
+        admission = self._admission(old)
+        if admission is not None:
+            await admission.validate(self._attributes(obj, old), self.ctx)
+
+    async def admitted(self, obj: Obj) -> Obj:
+        """Return an object that is not stored as admission leaves it. Raises StatusError if a plugin refuses it."""
+        obj = await self.admit(obj, None)
+        await self.validate(obj, None)
+        return obj
+
+    def _admission(self, old: Obj | None) -> Admission | None:
+        return self.state.chain.of(self.scope.point(Operation.CREATE if old is None else Operation.UPDATE))
+
+    def _attributes(self, obj: Obj, old: Obj | None) -> Attributes:
+        return self.scope.attributes(
+            Operation.CREATE if old is None else Operation.UPDATE,
+            self.ctx,
+            obj,
+            old,
+            options={name: self.request.query.all(name) for name in self.request.query},
+            dry_run=self.options.dry_run,
+        )
+
     def live(self, current: Obj) -> Obj:
         return from_internal(self.scope.kind, self.scope.version, current)
 
@@ -106,7 +141,8 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     wipe_object_meta_system_fields(obj)
     dedup_owner_references(obj, write.ctx)
     write.update_managed_fields(None, obj)
-    entry = await state.registry.create(write.target(""), write.internal(obj))
+    internal = await write.admit(write.internal(obj), None)
+    entry = await state.registry.create(write.target(""), internal, write.validate)
     return object_response(request, scope, entry, 201)
 
 
@@ -127,12 +163,12 @@ async def update(state: ServerState, request: Request, scope: RequestScope) -> R
     first = [read()]
     uid = str(first[0]["metadata"].get("uid", ""))
 
-    def transform(current: Obj | None) -> Obj:
+    async def transform(current: Obj | None) -> Obj:
         obj = first.pop() if first else read()
         write.update_managed_fields(write.live(current) if current else None, obj)
-        return write.internal(obj)
+        return await write.admit(write.internal(obj), current)
 
-    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid)
+    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid, validate=write.validate)
     return object_response(request, scope, entry, 201 if created else 200)
 
 
@@ -147,7 +183,10 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
     else:
         transform = _patching(write, media)
     entry, created = await state.registry.update(
-        write.target(scope.name), transform, create=media == APPLY_PATCH and not scope.subresource
+        write.target(scope.name),
+        transform,
+        create=media == APPLY_PATCH and not scope.subresource,
+        validate=write.validate,
     )
     return object_response(request, scope, entry, 201 if created else 200)
 
@@ -156,7 +195,7 @@ def _patching(write: WriteRequest, media: str) -> Transform:
     """The patch is read when there is an object to apply it to: a missing one is told of first."""
     scope, validation = write.scope, write.options.field_validation
 
-    def transform(current: Obj | None) -> Obj:
+    async def transform(current: Obj | None) -> Obj:
         if current is None:
             raise errors.not_found(scope.kind.group, scope.kind.resource, scope.name)
         live = write.live(current)
@@ -167,7 +206,7 @@ def _patching(write: WriteRequest, media: str) -> Transform:
         check_namespace(obj, scope)
         check_name(obj, scope)
         dedup_owner_references(obj, write.ctx)
-        return write.internal(obj)
+        return await write.admit(write.internal(obj), current)
 
     return transform
 
@@ -175,7 +214,7 @@ def _patching(write: WriteRequest, media: str) -> Transform:
 def _applying(write: WriteRequest) -> Transform:
     scope, options = write.scope, write.options
 
-    def transform(current: Obj | None) -> Obj:
+    async def transform(current: Obj | None) -> Obj:
         patch = apply.parse(write.request.body, options.field_validation)
         live = write.live(current) if current else None
         obj = apply.apply(
@@ -205,7 +244,7 @@ def _applying(write: WriteRequest) -> Transform:
         check_namespace(obj, scope)
         check_name(obj, scope)
         dedup_owner_references(obj, write.ctx)
-        return write.internal(obj)
+        return await write.admit(write.internal(obj), current)
 
     return transform
 
@@ -231,14 +270,12 @@ def check_namespace(obj: Obj, scope: RequestScope) -> None:
         )
 
 
-def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
-    """The body of a subresource that is of a kind of its own. Raises 400; 403 and 404 where the namespace takes nothing
-    new."""
+async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
+    """Return the body of a subresource whose kind is its own, once admission let it pass. Raises 400, 403, 404."""
     kind = scope.kind.subresources[scope.subresource].kind
     sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
     check_namespace(sent, scope)
-    state.registry.admit_namespace(scope.kind, scope.namespace, {"name": scope.name})
-    return sent
+    return await WriteRequest(state, request, scope, options).admitted(sent)
 
 
 def check_name(obj: Obj, scope: RequestScope) -> None:

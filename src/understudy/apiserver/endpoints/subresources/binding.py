@@ -6,7 +6,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage.
 from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.write import read_part
+from understudy.apiserver.endpoints.handlers.write import WriteRequest, read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -23,14 +23,14 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     """POST bindings: the pod that the body names."""
     options = write_options(request.query, request.method, request.release)
     binding = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
-    state.registry.admit_namespace(scope.kind, scope.namespace, binding["metadata"])
+    binding = await WriteRequest(state, request, scope, options).admitted(binding)
     return await _assign(state, request, scope, binding, options)
 
 
 async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST pods/NAME/binding: a node for a pod."""
     options = write_options(request.query, request.method, request.release)
-    sent = read_part(state, request, scope, options)
+    sent = await read_part(state, request, scope, options)
     if (sent["metadata"].get("name") or scope.name) != scope.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     return await _assign(state, request, scope, sent, options)
@@ -52,8 +52,7 @@ async def _assign(
     labels = binding["metadata"].get("labels") or {}
     sent = binding["metadata"]
 
-    def transform(pod: Obj | None) -> Obj:
-        assert pod is not None
+    def bind(pod: Obj) -> Obj:
         _check_bindable(pod, sent, name)
         fields = dict(pod["metadata"])
         if notes:
@@ -65,7 +64,7 @@ async def _assign(
 
     ctx = state.context(request, scope)
     await state.registry.modify(
-        WriteTarget(pods, scope.namespace, name, pods.behavior.strategy, ctx, options.dry_run), transform
+        WriteTarget(pods, scope.namespace, name, pods.behavior.strategy, ctx, options.dry_run), bind
     )
     return created_response(request, scope)
 

@@ -5,6 +5,9 @@ There is none here. Requests are checked as far as the real server checks them b
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
+from understudy.admission.chain import Operation
 from understudy.admission.validation.core.pods.annotations import with_paths
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -16,6 +19,24 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
 NO_ADDRESS = "no preferred addresses found; known addresses: []"
+
+
+Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Response]]
+
+
+def _admitted(handler: Handler) -> Handler:
+    """Return a handler that asks admission before it connects (`ConnectResource`)."""
+
+    async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
+        admission = state.chain.of(scope.point(Operation.CONNECT))
+        if admission is not None:
+            ctx = state.context(request, scope)
+            attributes = scope.attributes(Operation.CONNECT, ctx)
+            await admission.admit(attributes, ctx)
+            await admission.validate(attributes, ctx)
+        return await handler(state, request, scope)
+
+    return handle
 
 
 async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -30,6 +51,7 @@ async def log(state: ServerState, request: Request, scope: RequestScope) -> Resp
     raise _unreachable(state, pod["spec"]["nodeName"], path)
 
 
+@_admitted
 async def run(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
     pod = await _pod(state, scope)
@@ -38,12 +60,14 @@ async def run(state: ServerState, request: Request, scope: RequestScope) -> Resp
     raise _unreachable(state, _node_name(pod), path)
 
 
+@_admitted
 async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """pods/NAME/portforward. Raises 400, 404, 500."""
     node_name = _node_name(await _pod(state, scope))
     raise _unreachable(state, node_name, f"portForward/{scope.namespace}/{scope.name}")
 
 
+@_admitted
 async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
     so it is told what the real server says of those that have no address yet."""

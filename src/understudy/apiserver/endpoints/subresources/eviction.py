@@ -24,7 +24,7 @@ WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 async def evict(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Raises 400, 403, 404, 409, 429, 500."""
     options = write_options(request.query, request.method, request.release)
-    sent = read_part(state, request, scope, options)
+    sent = await read_part(state, request, scope, options)
     if sent["metadata"].get("name") != scope.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
@@ -39,14 +39,13 @@ async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context,
     """Notes in the pod why it goes, and deletes it. Raises 409 for preconditions that it does not meet."""
     deleting = deletion.Deletion(state, scope.kind, ctx)
 
-    def transform(pod: Obj | None) -> Obj:
-        assert pod is not None  # modify() has refused a missing one
+    def note(pod: Obj) -> Obj:
         deleting.check_preconditions(pod, options)
         return {**pod, "status": with_pod_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
 
     if not options.dry_run:
         write = WriteTarget(scope.kind, scope.namespace, scope.name, scope.behavior.strategy, ctx)
-        noted = await state.registry.modify(write, transform)
+        noted = await state.registry.modify(write, note)
         if options.version is not None:
             options.version = str(noted.revision)
     await deleting.run(scope.namespace, scope.name, options)
@@ -86,12 +85,11 @@ async def _take_disruption(state: ServerState, request: Request, scope: RequestS
     name = covering[0].object["metadata"]["name"]
     ctx = state.context(request, scope)
 
-    def transform(budget: Obj | None) -> Obj:
-        assert budget is not None
+    def disrupt(budget: Obj) -> Obj:
         return _disrupted(budget, pod["metadata"]["name"], ctx.now)
 
     await state.registry.modify(
-        WriteTarget(budgets, scope.namespace, name, budgets.behavior.strategy, ctx, dry_run), transform
+        WriteTarget(budgets, scope.namespace, name, budgets.behavior.strategy, ctx, dry_run), disrupt
     )
 
 

@@ -151,12 +151,12 @@ async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "
     scope, kind = write.scope, write.scope.kind
     versions = {kind.gvk(version).api_version for version in kind.versions}
 
-    def transform(workload: Obj | None) -> Obj:
+    async def transform(workload: Obj | None) -> Obj:
         assert workload is not None  # update() has refused a missing one
         before = workload["metadata"].get("managedFields")
         live = scale_of(workload)
         live["metadata"]["managedFields"] = to_scale(before, versions)
-        scale = change(live)
+        scale = await write.admit(change(live), live)
         _check(scope, scale, live)
         after = to_workload(before or [], scale["metadata"].get("managedFields"), scope.api_version, versions)
         fields = {**workload["metadata"], "managedFields": after}
@@ -165,7 +165,10 @@ async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "
         replicas = (scale.get("spec") or {}).get("replicas", 0)
         return {**workload, "metadata": fields, "spec": {**deepcopy(workload["spec"]), "replicas": replicas}}
 
-    entry, _ = await write.state.registry.update(write.target(scope.name), transform, uid=uid)
+    async def validate(workload: Obj, old: Obj | None) -> None:
+        await write.validate(scale_of(workload), None if old is None else scale_of(old))
+
+    entry, _ = await write.state.registry.update(write.target(scope.name), transform, uid=uid, validate=validate)
     return scale_response(write.request, scope, scale_of(entry.object))
 
 

@@ -23,7 +23,7 @@ TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """POST serviceaccounts/NAME/token: a token that this server knows again."""
     options = write_options(request.query, request.method, request.release)
-    sent = read_part(state, request, scope, options)
+    sent = await read_part(state, request, scope, options)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     spec = sent.get("spec") or {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins.pods import NOT_READY
 from understudy.admission.validation import node as runtime_classes
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import nodes
@@ -75,13 +74,6 @@ def _mirror_cidrs(spec: Obj) -> None:
         spec["podCIDR"] = cidrs[0]
 
 
-def _not_ready(node: Obj, ctx: Context) -> None:
-    """A new node takes no pods before a controller has seen that it is ready (TaintNodesByCondition)."""
-    taints = node["spec"].get("taints") or []
-    if not any(t.get("key") == NOT_READY and t.get("effect") == "NoSchedule" for t in taints):
-        node["spec"]["taints"] = [*taints, {"key": NOT_READY, "effect": "NoSchedule"}]
-
-
 def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
     """Kubelets are no longer configured by an object."""
     if at(old, "spec", "configSource") is None:
@@ -100,7 +92,6 @@ NODES = Behavior(
     strategy=Strategy(
         prepare_for_create=lambda node, ctx: _drop(node, None, ctx),
         prepare_for_update=_update,
-        admit_create=_not_ready,
         validate=nodes.create,
         validate_update=all_of(as_on_create(CORE.created, nodes.create), CORE.updated, nodes.changed),
         warn_create=nodes.warn,

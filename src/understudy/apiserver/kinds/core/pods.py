@@ -5,13 +5,16 @@ from __future__ import annotations
 from copy import deepcopy
 
 from understudy.admission.context import Context
-from understudy.admission.plugins import limit_ranger
-from understudy.admission.plugins import pods as pod_admission
-from understudy.admission.plugins.pod_security import enforcement as pod_security
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
 from understudy.admission.validation.core.pods.qos import qos_class
-from understudy.apiserver.kinds.common import STATUS_RESET, restore, steps, update_steps
-from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields, pod_table, resource_lists
+from understudy.apiserver.kinds.common import STATUS_RESET, restore
+from understudy.apiserver.kinds.core import (
+    pod_defaults,
+    pod_disabled_fields,
+    pod_preparation,
+    pod_table,
+    resource_lists,
+)
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
@@ -58,8 +61,8 @@ def _create(pod: Obj, ctx: Context) -> None:
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [{**GATED, "lastTransitionTime": ctx.now}]
     if ctx.gates[features.MATCH_LABEL_KEYS_IN_POD_AFFINITY]:
-        pod_admission.match_label_keys(pod)
-    pod_admission.sync_app_armor(pod, ctx)
+        pod_preparation.match_label_keys(pod)
+    pod_preparation.sync_app_armor(pod, ctx)
 
 
 GATED = {
@@ -123,15 +126,9 @@ SELECTABLE = {
 MAIN = Strategy(
     prepare_for_create=_create,
     prepare_for_update=_update,
-    admit_create=steps(
-        limit_ranger.fill, pod_admission.prioritize, pod_admission.tolerate, pod_admission.apply_runtime_class
-    ),
-    admit_update=update_steps(pod_admission.keep_priority, lambda pod, old, ctx: pod_admission.tolerate(pod, ctx)),
     validate=pod_spec.create,
     validate_update=updates.update,
     warn_create=pod_warnings.create,
-    check_create=steps(limit_ranger.check_pod, pod_security.check_pod, pod_admission.check_overhead),
-    check_update=pod_security.check_pod_update,
     reset_fields=STATUS_RESET,
 )
 STATUS = Strategy(
@@ -143,7 +140,6 @@ STATUS = Strategy(
 EPHEMERAL = Strategy(
     prepare_for_update=_update_ephemeral,
     validate_update=updates.update_ephemeral,
-    check_update=pod_security.check_pod_update,
     reset_fields=STATUS_RESET,
 )
 

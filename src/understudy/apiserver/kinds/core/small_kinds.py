@@ -7,7 +7,6 @@ from base64 import b64encode
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins.pod_security import enforcement as pod_security
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import config_maps_and_secrets, endpoints, limits_and_quotas, namespaces
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings
@@ -34,7 +33,6 @@ from understudy.machinery.validation.field import Errors, Path
 from understudy.machinery.validation.names import label_name
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-PROTECTED = ("default", "kube-system", "kube-public")
 
 
 def _name_label(namespace: Obj, ctx: Context) -> None:
@@ -173,8 +171,6 @@ NAMESPACES = Behavior(
         prepare_for_update=_update_namespace,
         canonicalize=_name_label,
         validate_metadata=_NAMESPACE.created,
-        check_create=pod_security.check_namespace,
-        check_update=pod_security.check_namespace_update,
         validate=namespaces.validate,
         validate_update=all_of(as_on_create(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
         reset_fields={"": (("status",),)},
@@ -185,7 +181,6 @@ NAMESPACES = Behavior(
     table_row=row(field("status", "phase")),
     delete_returns_object=True,
     begin_termination=_terminate,
-    protected=dict.fromkeys(PROTECTED, "this namespace may not be deleted"),
     held_by_spec_finalizers=lambda namespace: bool(at(namespace, "spec", "finalizers")),
 )
 CONFIG_MAPS = Behavior(
@@ -267,7 +262,6 @@ POD_TEMPLATES = Behavior(
         validate=_validate_template,
         validate_update=all_of(CORE.updated, as_on_create(_validate_template)),
         warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
-        **pod_security.of_template("template"),
         generation=True,
     ),
     table_row=_template_cells,

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.plugins import default_class, limit_ranger, volume_claim_resize
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import main, status, steps, update_steps
+from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.core import pod_defaults, resource_lists
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import UNSET, age, name
@@ -19,10 +18,6 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at, set_absent
 
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
-PROTECTION = {
-    "PersistentVolume": "kubernetes.io/pv-protection",
-    "PersistentVolumeClaim": "kubernetes.io/pvc-protection",
-}
 
 
 def _modes(found: list[str]) -> str:
@@ -83,13 +78,6 @@ def default_claim(claim: Obj, ctx: Context) -> None:
     status = claim.setdefault("status", {})
     status["phase"] = status.get("phase") or "Pending"
     resource_lists.round_up(status, "capacity", "allocatedResources")
-
-
-def protect(obj: Obj, finalizer: str) -> None:
-    """Objects in use are not removed before their users are gone."""
-    finalizers = obj["metadata"].get("finalizers") or []
-    if finalizer not in finalizers:
-        obj["metadata"]["finalizers"] = [*finalizers, finalizer]
 
 
 def _drop_reference_to_other_namespace(claim: Obj) -> None:
@@ -185,7 +173,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=volume_warnings.volume,
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
                 validate_update=all_of(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
-                admit_create=lambda volume, ctx: protect(volume, PROTECTION["PersistentVolume"]),
             ),
             status=status(_phase_changed, validate_update=CORE.updated),
             table_row=_volume_row,
@@ -203,11 +190,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
                 validate_update=all_of(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
                 prepare_update=_prepare_claim,
-                admit_create=steps(
-                    default_class.of_claim, lambda claim, ctx: protect(claim, PROTECTION["PersistentVolumeClaim"])
-                ),
-                check_create=limit_ranger.check_claim,
-                check_update=update_steps(limit_ranger.check_claim_update, volume_claim_resize.check),
             ),
             status=status(
                 _drop_claim_status, validate_update=all_of(CORE.updated, persistent_volumes.claim_status_update)

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy.admission.context import Context
-from understudy.admission.plugins import volume_claim_resize
+from understudy.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 
@@ -29,22 +30,26 @@ def claim(class_: str, size: str) -> Obj:
     return {"metadata": {"name": "c"}, "spec": spec}
 
 
+def check(obj: Obj, old: Obj, ctx: Context) -> None:
+    ask(PersistentVolumeClaimResize(), ("", "persistentvolumeclaims"), obj, ctx, old=old)
+
+
 @pytest.mark.parametrize(
     ("allowed", "class_", "size"), [(True, "gold", "2Gi"), (False, "gold", "1Gi"), (None, "", "1Gi")]
 )
 def test_claim_may_grow_if_class_allows_expansion(allowed: bool | None, class_: str, size: str) -> None:
     """A claim may change if it does not grow, or if its class allows volumes to be expanded."""
-    volume_claim_resize.check(claim(class_, size), claim(class_, "1Gi"), context(allowed))
+    check(claim(class_, size), claim(class_, "1Gi"), context(allowed))
 
 
 @pytest.mark.parametrize(("allowed", "class_"), [(False, "gold"), (None, "gold"), (True, ""), (True, "lead")])
 def test_claim_cannot_grow_without_expandable_class(allowed: bool | None, class_: str) -> None:
     """A claim cannot grow without a class, or with one that does not allow its volumes to be expanded."""
     with pytest.raises(StatusError, match="only dynamically provisioned pvc can be resized"):
-        volume_claim_resize.check(claim(class_, "2Gi"), claim(class_, "1Gi"), context(allowed))
+        check(claim(class_, "2Gi"), claim(class_, "1Gi"), context(allowed))
 
 
 def test_claim_cannot_change_class_and_grow() -> None:
     """A claim that gets its class in the same update cannot grow."""
     with pytest.raises(StatusError):
-        volume_claim_resize.check(claim("gold", "2Gi"), claim("", "1Gi"), context(True))
+        check(claim("gold", "2Gi"), claim("", "1Gi"), context(True))

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
+from tests.admission.asking import ask
 from tests.releases import NEWEST
 from understudy.admission.context import Context
-from understudy.admission.plugins import default_class
+from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.machinery.releases.features import Gates
 
 Obj = dict[str, Any]
 STORAGE, OLD_STORAGE = "storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"
+CLAIMS, INGRESSES = ("", "persistentvolumeclaims"), ("networking.k8s.io", "ingresses")
 INGRESS = "ingressclass.kubernetes.io/is-default-class"
 
 
@@ -41,8 +43,7 @@ def claim(**spec: Any) -> Obj:
 )
 def test_claim_without_class_gets_newest_default(classes: list[Obj], expected: str | None) -> None:
     """A claim without a class gets the newest of the default classes, the first by name if several are equally new."""
-    obj = claim()
-    default_class.of_claim(obj, context(*classes))
+    obj = ask(DEFAULT_STORAGE_CLASS, CLAIMS, claim(), context(*classes))
     assert obj["spec"].get("storageClassName") == expected
 
 
@@ -56,7 +57,7 @@ def test_claim_without_class_gets_newest_default(classes: list[Obj], expected: s
 )
 def test_chosen_class_is_kept(obj: Obj, expected: str | None) -> None:
     """An empty class is a choice, too, and so is a class in the old annotation."""
-    default_class.of_claim(obj, context(class_("a", 1, STORAGE)))
+    ask(DEFAULT_STORAGE_CLASS, CLAIMS, obj, context(class_("a", 1, STORAGE)))
     assert obj["spec"].get("storageClassName") == expected
 
 
@@ -67,5 +68,5 @@ def test_chosen_class_is_kept(obj: Obj, expected: str | None) -> None:
 def test_ingress_without_class_gets_newest_default(annotations: Obj, spec: Obj, expected: str | None) -> None:
     """An ingress that names no class, by field or annotation, gets the newest default class."""
     obj = {"metadata": {"annotations": annotations}, "spec": dict(spec)}
-    default_class.of_ingress(obj, context(class_("a", 1, INGRESS), class_("b", 2, INGRESS)))
+    ask(DEFAULT_INGRESS_CLASS, INGRESSES, obj, context(class_("a", 1, INGRESS), class_("b", 2, INGRESS)))
     assert obj["spec"].get("ingressClassName") == expected

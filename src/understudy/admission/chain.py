@@ -1,0 +1,140 @@
+"""The chain of admission plugins: what a request is asked before it changes anything.
+
+A plugin may edit the object (`admit`), refuse it (`validate`), or both. The chain is resolved once for each kind of
+request and remembered, so that a request that no plugin handles costs one look-up.
+
+Source: k8s.io/apiserver/pkg/admission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from understudy.admission.context import Context
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+
+
+class Operation(StrEnum):
+    """What a request does to an object. CONNECT opens a connection to what runs behind it (exec, proxy)."""
+
+    CREATE = "CREATE"
+    UPDATE = "UPDATE"
+    DELETE = "DELETE"
+    CONNECT = "CONNECT"
+
+
+class Point(NamedTuple):
+    """Names a kind of request: an operation on a resource such as ("apps", "deployments") or on a subresource of it."""
+
+    operation: Operation
+    group: str
+    resource: str
+    subresource: str = ""
+    namespaced: bool = True
+
+
+@dataclass(slots=True)
+class Attributes:
+    """Describes one request to the plugins (`admission.Attributes`).
+
+    point   operation, resource and subresource
+    kind    type of the object: that of the subresource's body for scales, bindings, evictions and tokens
+    object  new object in its internal form; None for DELETE and CONNECT. It shares nothing with stored objects
+    old_object  stored object, never edited; None for CREATE and CONNECT
+    options  parameters of the request, such as {"dryRun": ["All"]}
+    user    who asks, as in UserInfo: {"username": …, "groups": […]}
+    """
+
+    point: Point
+    kind: GroupVersionKind
+    namespace: str
+    name: str
+    object: Obj | None = None
+    old_object: Obj | None = None
+    options: Obj = field(default_factory=dict)
+    dry_run: bool = False
+    user: Obj = field(default_factory=dict)
+
+    @property
+    def new(self) -> Obj:
+        """Return the new object of a CREATE or UPDATE."""
+        assert self.object is not None
+        return self.object
+
+    @property
+    def old(self) -> Obj:
+        """Return the stored object of an UPDATE or DELETE."""
+        assert self.old_object is not None
+        return self.old_object
+
+
+class Plugin(Protocol):
+    """Takes part in admission under a name that `--enable-admission-plugins` knows."""
+
+    name: str
+
+    def handles(self, point: Point) -> bool:
+        """Report whether the plugin has anything to do with requests of a kind."""
+
+
+@runtime_checkable
+class MutatingPlugin(Plugin, Protocol):
+    """Edits new objects (`MutationInterface`)."""
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Edit `attributes.object` in place, before the strategy prepares it. Raises StatusError to refuse."""
+
+
+@runtime_checkable
+class ValidatingPlugin(Plugin, Protocol):
+    """Refuses objects (`ValidationInterface`)."""
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise StatusError to refuse the request. The object has passed validation and is not edited any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """Holds the plugins that handle one kind of request, in order."""
+
+    mutating: tuple[MutatingPlugin, ...]
+    validating: tuple[ValidatingPlugin, ...]
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Let the plugins edit the object of a request. Raises what a plugin raises."""
+        if self.mutating and attributes.object is not None and attributes.old_object is not None:
+            attributes.object = deep_copy(attributes.object)  # an updated object shares parts with the stored one
+        for plugin in self.mutating:
+            await plugin.admit(attributes, ctx)
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Ask the plugins whether they refuse a request. Raises what the first of them raises."""
+        for plugin in self.validating:
+            await plugin.validate(attributes, ctx)
+
+
+class Chain:
+    """Finds the plugins that handle a request. `plugins` are those in force, in the order they are asked."""
+
+    def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
+        self.plugins: Sequence[Plugin] = tuple(plugins)
+        self._resolved: dict[Point, Admission | None] = {}
+
+    def of(self, point: Point) -> Admission | None:
+        """Return the plugins for a kind of request, None if no plugin handles it."""
+        try:
+            return self._resolved[point]
+        except KeyError:
+            admission = self._resolved[point] = self._resolve(point)
+            return admission
+
+    def _resolve(self, point: Point) -> Admission | None:
+        plugins = [plugin for plugin in self.plugins if plugin.handles(point)]
+        if not plugins:
+            return None
+        mutating = tuple(plugin for plugin in plugins if isinstance(plugin, MutatingPlugin))
+        validating = tuple(plugin for plugin in plugins if isinstance(plugin, ValidatingPlugin))
+        return Admission(mutating, validating)

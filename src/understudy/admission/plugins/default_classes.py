@@ -1,0 +1,75 @@
+"""DefaultStorageClass and DefaultIngressClass: what names no class gets the newest of those marked as default."""
+
+from __future__ import annotations
+
+from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.context import Context
+from understudy.admission.validation.core.volumes import persistent_volumes
+from understudy.admission.validation.networking import ingresses
+from understudy.machinery.types import Obj
+
+
+class DefaultClass:
+    """Fills in the class of a new object that names none, be it in its field or in an annotation.
+
+    resource    ("", "persistentvolumeclaims")
+    field       field of the spec, such as "storageClassName"; an empty text in it is a choice
+    annotation  annotation that named the class before there was a field; one that is empty is a choice as well
+    classes     group and resource of the classes
+    marks       annotations that mark a class as the default
+    """
+
+    def __init__(
+        self,
+        name: str,
+        resource: tuple[str, str],
+        field: str,
+        annotation: str,
+        classes: tuple[str, str],
+        marks: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self._resource = resource
+        self._field = field
+        self._annotation = annotation
+        self._classes = classes
+        self._marks = marks
+
+    def handles(self, point: Point) -> bool:
+        return point[:4] == (Operation.CREATE, *self._resource, "")
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Name the default class in the object, if there is one."""
+        spec, annotations = attributes.new["spec"], attributes.new["metadata"].get("annotations") or {}
+        if spec.get(self._field) is None and self._annotation not in annotations:
+            name = self._default(ctx)
+            if name is not None:
+                spec[self._field] = name
+
+    def _default(self, ctx: Context) -> str | None:
+        """Return the name of the newest class that is a default, the first by name if several are as new."""
+        defaults = [c["metadata"] for c in ctx.listing(*self._classes, "") if self._is_default(c)]
+        newest = max(defaults, key=lambda metadata: str(metadata["creationTimestamp"]), default=None)
+        return newest and str(newest["name"])
+
+    def _is_default(self, class_: Obj) -> bool:
+        annotations = class_["metadata"].get("annotations") or {}
+        return any(annotations.get(mark) == "true" for mark in self._marks)
+
+
+DEFAULT_STORAGE_CLASS = DefaultClass(
+    "DefaultStorageClass",
+    ("", "persistentvolumeclaims"),
+    "storageClassName",
+    persistent_volumes.CLASS_ANNOTATION,
+    ("storage.k8s.io", "storageclasses"),
+    ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class"),
+)
+DEFAULT_INGRESS_CLASS = DefaultClass(
+    "DefaultIngressClass",
+    ("networking.k8s.io", "ingresses"),
+    "ingressClassName",
+    ingresses.CLASS_ANNOTATION,
+    ("networking.k8s.io", "ingressclasses"),
+    ("ingressclass.kubernetes.io/is-default-class",),
+)

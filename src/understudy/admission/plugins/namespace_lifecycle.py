@@ -1,0 +1,51 @@
+"""NamespaceLifecycle: new objects need a namespace that exists and stays, and some namespaces cannot be deleted."""
+
+from __future__ import annotations
+
+from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.context import Context
+from understudy.machinery import errors
+
+IMMORTAL = ("default", "kube-system", "kube-public")
+_ACCESS_REVIEWS = ("authorization.k8s.io", "localsubjectaccessreviews")
+
+
+class NamespaceLifecycle:
+    """Refuses objects in namespaces that are missing or going, and the deletion of the server's own namespaces."""
+
+    name = "NamespaceLifecycle"
+
+    def handles(self, point: Point) -> bool:
+        if (point.group, point.resource) == ("", "namespaces"):
+            return point.operation == Operation.DELETE
+        is_review = (point.group, point.resource) == _ACCESS_REVIEWS
+        return point.operation == Operation.CREATE and point.namespaced and not is_review
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 404 for a missing namespace, 403 for one that is being deleted or may not be deleted."""
+        if attributes.point.operation == Operation.DELETE:
+            if attributes.name in IMMORTAL:
+                raise errors.forbidden("", "namespaces", attributes.name, "this namespace may not be deleted")
+            return
+        name = attributes.namespace
+        if not name:
+            return
+        namespace = ctx.lookup("", "namespaces", "", name)
+        if namespace is None:
+            raise errors.not_found("", "namespaces", name)
+        if "deletionTimestamp" in namespace["metadata"]:
+            raise _terminating(attributes)
+
+
+def _terminating(attributes: Attributes) -> errors.StatusError:
+    group, resource, name = attributes.point.group, attributes.point.resource, attributes.namespace
+    why = f"unable to create new content in namespace {name} because it is being terminated"
+    metadata = {"name": attributes.name} if attributes.name else attributes.new["metadata"]
+    error = errors.admission_forbidden(group, resource, metadata, why)
+    cause = {
+        "reason": "NamespaceTerminating",
+        "message": f"namespace {name} is being terminated",
+        "field": "metadata.namespace",
+    }
+    error.details = {**(error.details or {}), "causes": [cause]}
+    return error

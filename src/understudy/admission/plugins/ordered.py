@@ -1,0 +1,97 @@
+"""The admission plugins by name: which there are, in which order they are asked, and which are on by default.
+
+Source: `AllOrderedPlugins` and `DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options of 1.32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from understudy.admission.chain import Chain, Plugin
+from understudy.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
+from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
+from understudy.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from understudy.admission.plugins.limit_ranger import LimitRanger
+from understudy.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from understudy.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
+from understudy.admission.plugins.pod_security.enforcement import PodSecurity
+from understudy.admission.plugins.priority import Priority
+from understudy.admission.plugins.resource_quota.plugin import QuotaStore, ResourceQuota
+from understudy.admission.plugins.runtime_class import RuntimeClass
+from understudy.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from understudy.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from understudy.machinery.golang.text import go_quote
+
+# Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
+ALL_ORDERED_PLUGINS = (
+    "AlwaysAdmit",
+    "NamespaceAutoProvision",
+    "NamespaceLifecycle",
+    "NamespaceExists",
+    "LimitPodHardAntiAffinityTopology",
+    "LimitRanger",
+    "ServiceAccount",
+    "NodeRestriction",
+    "TaintNodesByCondition",
+    "AlwaysPullImages",
+    "ImagePolicyWebhook",
+    "PodSecurity",
+    "PodNodeSelector",
+    "Priority",
+    "DefaultTolerationSeconds",
+    "PodTolerationRestriction",
+    "EventRateLimit",
+    "ExtendedResourceToleration",
+    "DefaultStorageClass",
+    "StorageObjectInUseProtection",
+    "OwnerReferencesPermissionEnforcement",
+    "PersistentVolumeClaimResize",
+    "RuntimeClass",
+    "CertificateApproval",
+    "CertificateSigning",
+    "ClusterTrustBundleAttest",
+    "CertificateSubjectRestriction",
+    "DefaultIngressClass",
+    "DenyServiceExternalIPs",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionWebhook",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionWebhook",
+    "ResourceQuota",
+    "AlwaysDeny",
+)
+
+
+def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaStore) -> Chain:
+    """Return the chain of the plugins that are on by default or in `enable`, less those in `disable`.
+
+    Every plugin with a class here is on by default. Raises ValueError for names that are unknown or in both.
+    """
+    check_plugin_names(enable, disable)
+    plugins: list[Plugin] = [
+        NamespaceLifecycle(),
+        LimitRanger(),
+        TaintNodesByCondition(),
+        PodSecurity(),
+        Priority(),
+        DefaultTolerationSeconds(),
+        DEFAULT_STORAGE_CLASS,
+        StorageObjectInUseProtection(),
+        PersistentVolumeClaimResize(),
+        RuntimeClass(),
+        CertificateSubjectRestriction(),
+        DEFAULT_INGRESS_CLASS,
+        ResourceQuota(quotas),
+    ]
+    enabled = [plugin for plugin in plugins if plugin.name not in disable]
+    return Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
+
+
+def check_plugin_names(enable: Collection[str], disable: Collection[str]) -> None:
+    """Raise ValueError in the words of kube-apiserver (`AdmissionOptions.Validate`)."""
+    for flag, names in (("disable", disable), ("enable", enable)):
+        for name in names:
+            if name not in ALL_ORDERED_PLUGINS:
+                raise ValueError(f"{flag}-admission-plugins plugin {go_quote(name)} is unknown")
+    if both := sorted(set(enable) & set(disable)):
+        raise ValueError(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")

@@ -1,0 +1,62 @@
+"""RuntimeClass: pods take over the overhead and the placement of their runtime class."""
+
+from __future__ import annotations
+
+from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.context import Context
+from understudy.machinery import errors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.quantity import round_up_milli
+from understudy.machinery.types import Obj, at
+
+
+class RuntimeClass:
+    """Copies overhead, node selector and tolerations of runtime classes into pods."""
+
+    name = "RuntimeClass"
+
+    def handles(self, point: Point) -> bool:
+        return point[:4] == (Operation.CREATE, "", "pods", "")
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Copy what the runtime class says. Raises 403 where the pod contradicts it."""
+        spec, metadata = attributes.new["spec"], attributes.new["metadata"]
+        name, runtime_class = spec.get("runtimeClassName"), _runtime_class(spec, ctx)
+        if name is not None and runtime_class is None:
+            raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(name)} not found")
+        overhead = at(runtime_class, "overhead", "podFixed")
+        if overhead is not None:
+            if spec.get("overhead") and spec["overhead"] != overhead:
+                raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+            spec["overhead"] = {name: round_up_milli(amount) for name, amount in overhead.items()}
+        _place(spec, metadata, at(runtime_class, "scheduling", default={}))
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 for a pod with an overhead that its runtime class does not define."""
+        spec = attributes.new["spec"]
+        if spec.get("overhead") and at(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
+            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise _forbidden(attributes.new["metadata"], why)
+
+
+def _forbidden(metadata: Obj, why: str) -> errors.StatusError:
+    return errors.admission_forbidden("", "pods", metadata, why)
+
+
+def _runtime_class(spec: Obj, ctx: Context) -> Obj | None:
+    name = spec.get("runtimeClassName")
+    return None if name is None else ctx.lookup("node.k8s.io", "runtimeclasses", "", name)
+
+
+def _place(spec: Obj, metadata: Obj, scheduling: Obj) -> None:
+    """Merge the node selector and the tolerations of a runtime class into a pod's spec. Raises 403 for a conflict."""
+    required, stated = scheduling.get("nodeSelector") or {}, spec.get("nodeSelector") or {}
+    for key, value in required.items():
+        if stated.get(key, value) != value:
+            theirs, ours = (f"{owner}.nodeSelector[{key}]" for owner in ("runtimeClass.scheduling", "pod.spec"))
+            raise _forbidden(metadata, f"conflict: {theirs} = {value}; {ours} = {stated[key]}")
+    if required:
+        spec["nodeSelector"] = {**stated, **required}
+    for toleration in scheduling.get("tolerations") or []:
+        if toleration not in (spec.get("tolerations") or []):
+            spec["tolerations"] = [*(spec.get("tolerations") or []), dict(toleration)]
