@@ -25,48 +25,55 @@ from understudy.machinery.types import Obj, at, set_absent, split_api_version
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
 
-# What the strategies of all workloads have.
+# Fields that the strategies of all workloads share.
 _SHARED: dict[str, Any] = {"warn_update": common.warn_update}
 _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
 
 
 def _template(workload: Obj) -> Obj:
-    found: Obj = at(workload, "spec", "template", "spec", default={})
-    return found
+    spec: Obj = at(workload, "spec", "template", "spec", default={})
+    return spec
 
 
 def _wide(workload: Obj) -> list[Any]:
+    """Return the cells of a wide table: containers, images, selector."""
     return [*containers(_template(workload)), selector(at(workload, "spec", "selector"))]
 
 
-def _of_status(workload: Obj, *fields: str) -> list[int]:
-    found = workload.get("status") or {}
-    return [found.get(field, 0) for field in fields]
+def _status_numbers(workload: Obj, *fields: str) -> list[int]:
+    """Return numbers of a workload's status, 0 for missing ones."""
+    current_status = workload.get("status") or {}
+    return [current_status.get(field, 0) for field in fields]
 
 
 def _deployment_row(deployment: Obj, now: float) -> list[Any]:
-    ready, updated, available = _of_status(deployment, "readyReplicas", "updatedReplicas", "availableReplicas")
+    """Return the cells of a deployment (upstream: `printDeployment`)."""
+    ready, updated, available = _status_numbers(deployment, "readyReplicas", "updatedReplicas", "availableReplicas")
     desired = at(deployment, "spec", "replicas", default=0)
     cells = [name(deployment), f"{ready}/{desired}", updated, available, age(deployment, now)]
     return [*cells, *containers(_template(deployment)), selector_text(at(deployment, "spec", "selector"))]
 
 
 def _replicas_row(workload: Obj, now: float) -> list[Any]:
+    """Return the first cells of a replica set or replication controller."""
     desired = at(workload, "spec", "replicas", default=0)
-    return [name(workload), desired, *_of_status(workload, "replicas", "readyReplicas"), age(workload, now)]
+    return [name(workload), desired, *_status_numbers(workload, "replicas", "readyReplicas"), age(workload, now)]
 
 
 def _replica_set_row(replica_set: Obj, now: float) -> list[Any]:
+    """Return the cells of a replica set."""
     return [*_replicas_row(replica_set, now), *_wide(replica_set)]
 
 
 def _controller_row(controller: Obj, now: float) -> list[Any]:
+    """Return the cells of a replication controller."""
     chosen = labels(at(controller, "spec", "selector"))
     return [*_replicas_row(controller, now), *containers(_template(controller)), chosen]
 
 
 def _daemon_set_row(daemon_set: Obj, now: float) -> list[Any]:
-    numbers = _of_status(
+    """Return the cells of a daemon set."""
+    numbers = _status_numbers(
         daemon_set,
         "desiredNumberScheduled",
         "currentNumberScheduled",
@@ -79,29 +86,34 @@ def _daemon_set_row(daemon_set: Obj, now: float) -> list[Any]:
 
 
 def _stateful_set_row(stateful_set: Obj, now: float) -> list[Any]:
-    (ready,) = _of_status(stateful_set, "readyReplicas")
+    """Return the cells of a stateful set."""
+    (ready,) = _status_numbers(stateful_set, "readyReplicas")
     desired = at(stateful_set, "spec", "replicas", default=0)
     return [name(stateful_set), f"{ready}/{desired}", age(stateful_set, now), *containers(_template(stateful_set))]
 
 
 def _revision_row(revision: Obj, now: float) -> list[Any]:
+    """Return the cells of a controller revision."""
     owners = [o for o in at(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
     return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision, now)]
 
 
 def _owner(owner: Obj) -> str:
+    """Return an owner as `kind.group/name`."""
     group, _ = split_api_version(owner["apiVersion"])
     kind = f"{owner['kind']}.{group}" if group else owner["kind"]
     return f"{kind.lower()}/{owner['name']}"
 
 
 def _default_template(workload: Obj, ctx: Context) -> Obj:
+    """Set the defaults of a workload's pod template, in place, and return the workload's spec."""
     spec: Obj = workload.setdefault("spec", {})
     pod_defaults.template(spec.get("template"), ctx.gates)
     return spec
 
 
 def _default_deployment(deployment: Obj, ctx: Context) -> None:
+    """Set the defaults of a deployment, in place (upstream: `SetDefaults_Deployment`)."""
     spec = _default_template(deployment, ctx)
     set_absent(spec, "replicas", 1)
     set_absent(spec, "revisionHistoryLimit", 10)
@@ -113,6 +125,7 @@ def _default_deployment(deployment: Obj, ctx: Context) -> None:
 
 
 def _rolling(strategy: Obj, **defaults: Any) -> None:
+    """Set the defaults of a strategy's rollingUpdate, in place."""
     rolling = strategy.get("rollingUpdate")
     strategy["rollingUpdate"] = rolling = {} if rolling is None else rolling
     for key, value in defaults.items():
@@ -120,18 +133,20 @@ def _rolling(strategy: Obj, **defaults: Any) -> None:
 
 
 def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
+    """Set the defaults of a daemon set, in place (upstream: `SetDefaults_DaemonSet`)."""
     spec = _default_template(daemon_set, ctx)
     strategy = spec.setdefault("updateStrategy", {})
     strategy["type"] = strategy.get("type") or "RollingUpdate"
     if strategy["type"] == "RollingUpdate":
         _rolling(strategy, maxUnavailable=1, maxSurge=0)
     elif strategy.get("rollingUpdate") is not None:
-        _rolling(strategy, maxUnavailable=0, maxSurge=0)  # they are no pointers inside the real server
+        _rolling(strategy, maxUnavailable=0, maxSurge=0)  # not pointers in the internal type
     set_absent(spec, "revisionHistoryLimit", 10)
     _annotate(daemon_set, _template_generation(daemon_set))
 
 
 def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
+    """Set the defaults of a stateful set, in place (upstream: `SetDefaults_StatefulSet`)."""
     spec = _default_template(stateful_set, ctx)
     spec["podManagementPolicy"] = spec.get("podManagementPolicy") or "OrderedReady"
     strategy = spec.setdefault("updateStrategy", {})
@@ -153,54 +168,60 @@ def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
 
 
 def _default_claim_template(claim: Obj, ctx: Context) -> None:
-    """Claim templates say their kind: they are decoded like objects of their own."""
+    """Set the defaults of a claim template, with kind and apiVersion: it is decoded like an object of its own."""
     claim.setdefault("kind", "PersistentVolumeClaim")
     claim.setdefault("apiVersion", "v1")
     default_claim(claim, ctx)
 
 
 def _default_replica_set(replica_set: Obj, ctx: Context) -> None:
+    """Set the defaults of a replica set, in place."""
     set_absent(_default_template(replica_set, ctx), "replicas", 1)
 
 
 def _default_controller(controller: Obj, ctx: Context) -> None:
+    """Set the defaults of a replication controller, in place: its selector and labels are those of its template."""
     spec = _default_template(controller, ctx)
-    found = at(spec, "template", "metadata", "labels")
-    if found:
-        spec["selector"] = spec.get("selector") or dict(found)
-        controller["metadata"]["labels"] = controller["metadata"].get("labels") or dict(found)
+    template_labels = at(spec, "template", "metadata", "labels")
+    if template_labels:
+        spec["selector"] = spec.get("selector") or dict(template_labels)
+        controller["metadata"]["labels"] = controller["metadata"].get("labels") or dict(template_labels)
     set_absent(spec, "replicas", 1)
 
 
 def _template_generation(daemon_set: Obj) -> int:
-    """It is a field of the internal form that v1 has as an annotation. Raises 400 for what is no int64."""
+    """Return the template generation, which v1 keeps in an annotation. Raises 400 if it is not an int64."""
     text = at(daemon_set, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0")
     try:
         return parse_int(text)
-    except ValueError as wrong:
-        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {wrong}') from wrong
+    except ValueError as error:
+        raise bad_request(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {error}') from error
 
 
 def _annotate(daemon_set: Obj, generation: int) -> None:
+    """Set the annotation with the template generation."""
     annotations = daemon_set["metadata"].get("annotations") or {}
     daemon_set["metadata"]["annotations"] = {**annotations, TEMPLATE_GENERATION: str(generation)}
 
 
-def _start_counting(daemon_set: Obj, ctx: Context) -> None:
+def _start_template_generation(daemon_set: Obj, ctx: Context) -> None:
+    """Prepare a new daemon set: its template generation starts at 1."""
     _annotate(daemon_set, max(1, _template_generation(daemon_set)))
 
 
-def _count_template(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+def _count_template_generation(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated daemon set: count the template generation if the template has changed."""
     changed = daemon_set["spec"].get("template") != old["spec"].get("template")
     _annotate(daemon_set, _template_generation(old) + changed)
 
 
 def _keep_template_generation(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    """Keep the stored template generation in an update of the status."""
     _annotate(daemon_set, _template_generation(old))
 
 
-def _count_deployment(deployment: Obj, old: Obj, ctx: Context) -> None:
-    """A deployment's generation counts changes of annotations, too: its rollbacks were written there."""
+def _count_generation(deployment: Obj, old: Obj, ctx: Context) -> None:
+    """Count the generation of a deployment, also if annotations change: its rollbacks were written there."""
     metadata, before = deployment["metadata"], old["metadata"]
     annotations = (metadata.get("annotations") or {}) != (before.get("annotations") or {})
     if annotations or deployment.get("spec") != old.get("spec"):
@@ -208,10 +229,12 @@ def _count_deployment(deployment: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _first_generation(deployment: Obj, ctx: Context) -> None:
+    """Start the generation of a new deployment at 1."""
     deployment["metadata"]["generation"] = 1
 
 
 def _warn_of_claims(stateful_set: Obj, ctx: Context, *names: str) -> None:
+    """Warn of doubtful fields of claim templates. `names` go between a template and its fields in the path."""
     for i, claim in enumerate(stateful_set["spec"].get("volumeClaimTemplates") or ()):
         where = Path("spec", "volumeClaimTemplates").index(i)
         for text in volume_warnings.claim_spec(claim.get("spec") or {}, where.child(*names) if names else where):
@@ -219,32 +242,36 @@ def _warn_of_claims(stateful_set: Obj, ctx: Context, *names: str) -> None:
 
 
 def _warn_stateful(stateful_set: Obj, ctx: Context) -> None:
+    """Warn of doubtful fields of a new stateful set."""
     common.warn_create(stateful_set, ctx)
     _warn_of_claims(stateful_set, ctx)
 
 
 def _warn_stateful_update(stateful_set: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of doubtful fields of an updated stateful set."""
     common.warn_update(stateful_set, old, ctx)
     _warn_of_claims(stateful_set, ctx, "Spec")
 
 
 def _warn_daemons(daemon_set: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of doubtful fields of a daemon set whose template has changed."""
     if daemon_set["spec"].get("template") != old["spec"].get("template"):
         common.warn_create(daemon_set, ctx)
 
 
 def _warn_controllers(controller: Obj, old: Obj, ctx: Context) -> None:
-    """Upstream mixes up the two: it is the stored template that is warned about."""
+    """Warn of doubtful fields of the stored replication controller: upstream mixes up old and new here."""
     if controller["metadata"].get("generation") != old["metadata"].get("generation"):
         common.warn_create(old, ctx)
 
 
 def _replicas(workload: Obj) -> str:
+    """Return the replicas of the status, the value of a field label."""
     return str(at(workload, "status", "replicas", default=0))
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("apps", "Deployment"): _deployments(),
         ("apps", "ReplicaSet"): _replica_sets(),
@@ -270,7 +297,7 @@ def _deployments() -> Behavior:
             "Deployment",
             _first_generation,
             drop_template_fields_on_create,
-            prepare_update=update_steps(drop_template_fields, _count_deployment),
+            prepare_update=update_steps(drop_template_fields, _count_generation),
             validate=workloads.deployment,
             validate_update=workloads.deployment_update,
             **_WARNED,
@@ -306,9 +333,9 @@ def _daemon_sets() -> Behavior:
             "apps",
             "v1",
             "DaemonSet",
-            _start_counting,
+            _start_template_generation,
             drop_template_fields_on_create,
-            prepare_update=update_steps(drop_template_fields, _count_template),
+            prepare_update=update_steps(drop_template_fields, _count_template_generation),
             validate=workloads.daemon_set,
             validate_update=workloads.daemon_set_update,
             generation=True,
@@ -361,6 +388,7 @@ def _controllers() -> Behavior:
 
 
 def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
+    """Return the strategy of a workload's status, whose numbers are checked by `counts`."""
     return status(*prepare, validate_update=statuses.checked(counts))
 
 

@@ -1,4 +1,4 @@
-"""Jobs and cron jobs."""
+"""Jobs and cron jobs: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UID_LABELS = (jobs.UID_LABEL, jobs.OLD_UID_LABEL)
 NAME_LABELS = (jobs.NAME_LABEL, jobs.OLD_NAME_LABEL)
 _POD_OF_CRON = ("spec", "jobTemplate", "spec", "template", "spec")
 
-# Who deletes a job without saying what becomes of its pods is told that they stay.
+# The warning for a job that is deleted without a propagation policy.
 PRESERVED = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
@@ -42,14 +42,16 @@ PRESERVED = (
 
 
 def _completions(job: Obj) -> str:
+    """Return the completions cell of a job: `1/3`, `0/1 of 2`."""
     done = at(job, "status", "succeeded", default=0)
-    wanted, parallel = at(job, "spec", "completions"), at(job, "spec", "parallelism", default=0)
-    if wanted is not None:
-        return f"{done}/{wanted}"
+    expected, parallel = at(job, "spec", "completions"), at(job, "spec", "parallelism", default=0)
+    if expected is not None:
+        return f"{done}/{expected}"
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
 
 
 def _duration(job: Obj, now: float) -> str:
+    """Return how long a job has run."""
     start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
     if not start:
         return ""
@@ -57,6 +59,7 @@ def _duration(job: Obj, now: float) -> str:
 
 
 def _state(job: Obj) -> str:
+    """Return the status cell of a job (upstream: `printJob`)."""
     conditions: dict[str, str] = {}
     for condition in at(job, "status", "conditions", default=[]):
         conditions.setdefault(condition["type"], condition.get("status", ""))
@@ -67,18 +70,21 @@ def _state(job: Obj) -> str:
         "Suspended": conditions.get("Suspended") == "True",
         "FailureTarget": conditions.get("FailureTarget") == "True",
     }
-    return next((state for state, there in states.items() if there), "Running")
+    return next((state for state, is_true in states.items() if is_true), "Running")
 
 
-def _pods(job_spec: Obj | None) -> list[Any]:
+def _pod_cells(job_spec: Obj | None) -> list[Any]:
+    """Return the cells that describe a job's pods: containers, images, selector."""
     return [*containers(at(job_spec, "template", "spec")), selector(at(job_spec, "selector"))]
 
 
 def _job_row(job: Obj, now: float) -> list[Any]:
-    return [name(job), _state(job), _completions(job), _duration(job, now), age(job, now), *_pods(job.get("spec"))]
+    """Return the cells of a job."""
+    return [name(job), _state(job), _completions(job), _duration(job, now), age(job, now), *_pod_cells(job.get("spec"))]
 
 
 def _cron_job_row(cron: Obj, now: float) -> list[Any]:
+    """Return the cells of a cron job."""
     spec, last = cron.get("spec", {}), at(cron, "status", "lastScheduleTime")
     return [
         name(cron),
@@ -88,19 +94,20 @@ def _cron_job_row(cron: Obj, now: float) -> list[Any]:
         len(at(cron, "status", "active", default=())),
         since(last, now) if last else NONE,
         age(cron, now),
-        *_pods(at(spec, "jobTemplate", "spec")),
+        *_pod_cells(at(spec, "jobTemplate", "spec")),
     ]
 
 
 def _default_job(job: Obj, ctx: Context) -> None:
+    """Set the defaults of a job, in place (upstream: `SetDefaults_Job`)."""
     spec = job.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
     set_absent(spec, "parallelism", 1)
     set_absent(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
-    found = at(spec, "template", "metadata", "labels")
-    if found and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = found  # one map for both, as the real server has it: see _select_by_uid
+    template_labels = at(spec, "template", "metadata", "labels")
+    if template_labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = template_labels  # the same object, as in the real server: see _generate_selector
     set_absent(spec, "completionMode", "NonIndexed")
     set_absent(spec, "suspend", False)
     policy = spec.get("podFailurePolicy")
@@ -114,6 +121,7 @@ def _default_job(job: Obj, ctx: Context) -> None:
 
 
 def _default_cron_job(cron: Obj, ctx: Context) -> None:
+    """Set the defaults of a cron job, in place (upstream: `SetDefaults_CronJob`)."""
     spec = cron.setdefault("spec", {})
     spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
     for key, value in {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}.items():
@@ -121,20 +129,20 @@ def _default_cron_job(cron: Obj, ctx: Context) -> None:
     pod_defaults.template(at(spec, "jobTemplate", "spec", "template"), ctx.gates)
 
 
-def _select_by_uid(job: Obj, ctx: Context) -> None:
-    """Gives the job's pods labels of their own and selects by one of them, unless the job manages its selector."""
+def _generate_selector(job: Obj, ctx: Context) -> None:
+    """Label the pods of a job and select by its uid, unless it manages its selector (upstream: `generateSelector`)."""
     spec, metadata = job["spec"], job["metadata"]
     if spec.get("manualSelector"):
         return
     template = spec.setdefault("template", {}).setdefault("metadata", {})
-    given = template.get("labels")
-    found = dict(given or {})
+    template_labels = template.get("labels")
+    pod_labels = dict(template_labels or {})
     for keys, value in ((NAME_LABELS, metadata.get("name", "")), (UID_LABELS, metadata.get("uid", ""))):
         for key in keys:
-            found.setdefault(key, value)
-    template["labels"] = found
-    if given and metadata.get("labels") is given:
-        metadata["labels"] = dict(found)
+            pod_labels.setdefault(key, value)
+    template["labels"] = pod_labels
+    if template_labels and metadata.get("labels") is template_labels:
+        metadata["labels"] = dict(pod_labels)
     chosen = spec.get("selector") or {}
     labels = chosen.get("matchLabels") or {}
     if UID_LABELS[0] not in labels:
@@ -142,11 +150,11 @@ def _select_by_uid(job: Obj, ctx: Context) -> None:
     spec["selector"] = {**chosen, "matchLabels": labels}
 
 
-def _label(job: Obj, ctx: Context) -> None:
-    """A job without labels has those of its template, once valid: the defaults apply again to what is stored."""
-    found = at(job, "spec", "template", "metadata", "labels")
-    if found and not job["metadata"].get("labels"):
-        job["metadata"]["labels"] = dict(found)
+def _copy_template_labels(job: Obj, ctx: Context) -> None:
+    """Give a valid job without labels those of its template: the defaults apply again to the stored object."""
+    template_labels = at(job, "spec", "template", "metadata", "labels")
+    if template_labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(template_labels)
 
 
 def _drop_rules_with_fail_index(job: Obj) -> None:
@@ -170,28 +178,35 @@ _NEW_JOB_GUARDS = (
 
 
 def _drop(job: Obj, ctx: Context) -> None:
+    """Drop disabled fields of a new job."""
     drop_disabled_fields(_NEW_JOB_GUARDS, job, None, ctx.gates)
     pod_disabled_fields.drop_template_fields(job, None, ctx)
 
 
 def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of an updated job."""
     drop_disabled_fields(_JOB_GUARDS, job, old, ctx.gates)
     pod_disabled_fields.drop_template_fields(job, old, ctx)
 
 
 def _drop_cron(cron: Obj, ctx: Context) -> None:
+    """Drop disabled fields of a new cron job."""
     pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), None, ctx.gates)
 
 
 def _drop_cron_update(cron: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of an updated cron job."""
     pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), at(old, *_POD_OF_CRON), ctx.gates)
 
 
 def _warn(job: Obj, ctx: Context) -> None:
+    """Warn of doubtful fields of a job."""
     jobs.warn(job["spec"], Path("spec"), ctx)
 
 
-def _when_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, Context], None]:
+def _if_generation_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, Context], None]:
+    """Return a warning of updates that calls `warn` if the generation has changed."""
+
     def rule(obj: Obj, old: Obj, ctx: Context) -> None:
         if obj["metadata"].get("generation") != old["metadata"].get("generation"):
             warn(obj, ctx)
@@ -200,7 +215,7 @@ def _when_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Obj, Obj, C
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {("batch", "Job"): _jobs(), ("batch", "CronJob"): _cron_jobs()}
 
 
@@ -211,14 +226,14 @@ def _jobs() -> Behavior:
             "batch",
             "v1",
             "Job",
-            _select_by_uid,
+            _generate_selector,
             _drop,
             prepare_update=_drop_update,
             validate=jobs.create,
             validate_update=jobs.update,
-            canonicalize=_label,
+            canonicalize=_copy_template_labels,
             warn_create=steps(common.warn_of_hostname, _warn),
-            warn_update=_when_changed(_warn),
+            warn_update=_if_generation_changed(_warn),
             generation=True,
         ),
         status=status(validate_update=all_of(CORE.updated, job_status.validate)),
@@ -243,7 +258,7 @@ def _cron_jobs() -> Behavior:
             validate_update=all_of(CORE.updated, cron_jobs.update),
             warn_create=steps(common.warn_of_hostname, cron_jobs.warn),
             warn_update=update_steps(
-                _when_changed(cron_jobs.warn), lambda obj, old, ctx: cron_jobs.warn_of_zone(obj, ctx)
+                _if_generation_changed(cron_jobs.warn), lambda obj, old, ctx: cron_jobs.warn_of_zone(obj, ctx)
             ),
             generation=True,
         ),

@@ -1,4 +1,4 @@
-"""Certificate signing requests."""
+"""Certificate signing requests: strategies of the resource, its status and its approval."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, at
 
-# What the server says of the requester; a client cannot.
+# Fields that the server sets to the user of the request.
 REQUESTER = ("username", "uid", "groups", "extra")
 
 
 def _condition(request: Obj) -> str:
+    """Return the condition cell: `Approved,Issued` (upstream: `extractCSRStatus`)."""
     types = {c.get("type") for c in at(request, "status", "conditions", default=[])}
     text = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
     if "Failed" in types:
@@ -27,6 +28,7 @@ def _condition(request: Obj) -> str:
 
 
 def _row(request: Obj, now: float) -> list[Any]:
+    """Return the cells of a certificate signing request."""
     spec = request.get("spec", {})
     seconds = spec.get("expirationSeconds")
     return [
@@ -39,7 +41,8 @@ def _row(request: Obj, now: float) -> list[Any]:
     ]
 
 
-def _requested_by(request: Obj, ctx: Context) -> None:
+def _set_requester(request: Obj, ctx: Context) -> None:
+    """Set the requester to the user of the request; a client cannot set it."""
     spec = request.setdefault("spec", {})
     for key in REQUESTER:
         spec.pop(key, None)
@@ -47,8 +50,9 @@ def _requested_by(request: Obj, ctx: Context) -> None:
     request["status"] = {}
 
 
-def _times(request: Obj, old: Obj, ctx: Context) -> None:
-    """Conditions say when they were written, and since when they are so."""
+def _set_condition_times(request: Obj, old: Obj, ctx: Context) -> None:
+    """Set the times of conditions: when they were written, and since when they have their status (upstream:
+    `populateConditionTimestamps`)."""
     before = at(old, "status", "conditions", default=[])
     for condition in at(request, "status", "conditions", default=[]):
         condition["lastUpdateTime"] = condition.get("lastUpdateTime") or ctx.now
@@ -58,7 +62,7 @@ def _times(request: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
-    """Approved and Denied stay as they are, if there are as many."""
+    """Keep stored Approved and Denied conditions, if there are as many as before (upstream: `preserveConditions`)."""
     conditions, before = (at(obj, "status", "conditions", default=[]) for obj in (request, old))
     for kind in (APPROVED, DENIED):
         mine, theirs = ([i for i, c in enumerate(found) if c.get("type") == kind] for found in (conditions, before))
@@ -67,7 +71,8 @@ def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
                 conditions[i] = dict(before[j])
 
 
-def _only_conditions(request: Obj, old: Obj, ctx: Context) -> None:
+def _keep_all_but_conditions(request: Obj, old: Obj, ctx: Context) -> None:
+    """Keep all of the stored request but its conditions."""
     conditions = at(request, "status", "conditions")
     restore(request, old, "spec", "status")
     if conditions is None:
@@ -77,7 +82,8 @@ def _only_conditions(request: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool) -> Strategy:
-    """Of updates of the resource or a subresource; `may`: what `signing_requests.update` lets them do."""
+    """Return the strategy of updates. `reset` are the fields that they cannot change, `may` what `certificates.update`
+    allows them."""
     return Strategy(
         prepare_for_update=update_steps(*prepare),
         validate_update=certificates.update(**may),
@@ -86,22 +92,29 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     main = _strategy(keep("spec", "status"), reset=(("spec",), ("status",)))
     return {
         (GROUP, "CertificateSigningRequest"): Behavior(
             strategy=replace(
                 main,
-                prepare_for_create=_requested_by,
+                prepare_for_create=_set_requester,
                 validate=certificates.create,
                 validate_metadata=certificates.METADATA.created,
             ),
             status=_strategy(
-                keep("spec"), _keep_decisions, _times, reset=(("spec",), ("status", "conditions")), signs=True
+                keep("spec"),
+                _keep_decisions,
+                _set_condition_times,
+                reset=(("spec",), ("status", "conditions")),
+                signs=True,
             ),
             subresources={
                 "approval": _strategy(
-                    _times, _only_conditions, reset=(("spec",), ("status", "certificate")), approves=True
+                    _set_condition_times,
+                    _keep_all_but_conditions,
+                    reset=(("spec",), ("status", "certificate")),
+                    approves=True,
                 )
             },
             selectable={"spec.signerName": field("spec", "signerName")},

@@ -1,4 +1,4 @@
-"""Ingresses, ingress classes, network policies, endpoint slices."""
+"""Ingresses, ingress classes, network policies and endpoint slices: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
 
 
 def _hosts(ingress: Obj) -> str:
+    """Return the hosts of an ingress, `*` without any (upstream: `formatHosts`)."""
     rules = at(ingress, "spec", "rules", default=[])
-    shown: list[str] = []
+    hosts: list[str] = []
     for rule in rules:
-        if len(shown) == 3:
-            return f"{','.join(shown)} + {len(rules) - 3} more..."
+        if len(hosts) == 3:
+            return f"{','.join(hosts)} + {len(rules) - 3} more..."
         if rule.get("host"):
-            shown.append(rule["host"])
-    return ",".join(shown) or "*"
+            hosts.append(rule["host"])
+    return ",".join(hosts) or "*"
 
 
 def _ingress_row(ingress: Obj, now: float) -> list[Any]:
@@ -41,20 +42,25 @@ def _ingress_row(ingress: Obj, now: float) -> list[Any]:
 
 
 def _class_parameters(ingress_class: Obj) -> str:
-    found = at(ingress_class, "spec", "parameters")
-    if found is None:
+    """Return the parameters cell of an ingress class: `kind.group/name`."""
+    parameters = at(ingress_class, "spec", "parameters")
+    if parameters is None:
         return NONE
-    kind = found["kind"] if found.get("apiGroup") is None else f"{found['kind']}.{found['apiGroup']}"
-    return f"{kind}/{found.get('name', '')}"
+    kind = (
+        parameters["kind"] if parameters.get("apiGroup") is None else f"{parameters['kind']}.{parameters['apiGroup']}"
+    )
+    return f"{kind}/{parameters.get('name', '')}"
 
 
 def _default_class(ingress_class: Obj, ctx: Context) -> None:
+    """Set the defaults of an ingress class, in place."""
     parameters = at(ingress_class, "spec", "parameters")
     if parameters is not None:
         set_absent(parameters, "scope", "Cluster")
 
 
 def _default_policy(policy: Obj, ctx: Context) -> None:
+    """Set the defaults of a network policy, in place (upstream: `SetDefaults_NetworkPolicy`)."""
     spec = policy.setdefault("spec", {})
     if not spec.get("policyTypes"):
         spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
@@ -65,12 +71,14 @@ def _default_policy(policy: Obj, ctx: Context) -> None:
 
 
 def _default_slice(obj: Obj, ctx: Context) -> None:
+    """Set the defaults of an endpoint slice, in place."""
     for port in obj.get("ports") or []:
         set_absent(port, "name", "")
         set_absent(port, "protocol", "TCP")
 
 
 def _slice_ports(obj: Obj) -> str:
+    """Return the ports cell of an endpoint slice."""
     texts = []
     for port in obj.get("ports") or []:
         number, port_name = port.get("port"), port.get("name")
@@ -79,23 +87,26 @@ def _slice_ports(obj: Obj) -> str:
 
 
 def _slice_addresses(obj: Obj) -> str:
+    """Return the addresses cell of an endpoint slice."""
     texts = [a for endpoint in obj.get("endpoints") or [] for a in endpoint.get("addresses") or []]
     return shortened(texts, 3) or UNSET
 
 
 def _warn_slice(obj: Obj, ctx: Context) -> None:
+    """Warn of the deprecated address type FQDN."""
     if obj.get("addressType") == "FQDN":
         ctx.warn("spec.addressType: FQDN endpoints are deprecated")
 
 
 def _first_generation(obj: Obj, ctx: Context) -> None:
+    """Prepare a new endpoint slice: its generation starts at 1, and the deprecated topology is dropped."""
     obj["metadata"]["generation"] = 1
     for endpoint in obj.get("endpoints") or []:
         endpoint.pop("deprecatedTopology", None)
 
 
-def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
-    """Labels count as well: consumers watch them."""
+def _count_slice_generation(obj: Obj, old: Obj, ctx: Context) -> None:
+    """Count the generation of an endpoint slice, also if labels change: consumers watch them."""
     metadata, before = obj["metadata"], old["metadata"]
     same = {k: v for k, v in obj.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
     if not same or (metadata.get("labels") or {}) != (before.get("labels") or {}):
@@ -103,7 +114,7 @@ def _count_slice(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         (NETWORKING, "Ingress"): Behavior(
             strategy=main(
@@ -146,7 +157,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             defaults=_default_slice,
             strategy=Strategy(
                 prepare_for_create=_first_generation,
-                prepare_for_update=_count_slice,
+                prepare_for_update=_count_slice_generation,
                 validate=endpoints.slice_create,
                 validate_update=all_of(as_on_create(CORE.created, endpoints.slice_create), endpoints.slice_changes),
                 warn_create=_warn_slice,

@@ -1,4 +1,4 @@
-"""Priority classes."""
+"""Priority classes: defaults, strategy, table cells."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ def _first_generation(priority: Obj, ctx: Context) -> None:
 
 
 def _row(priority: Obj, now: float) -> list[Any]:
+    """Return the cells of a priority class."""
     value, default = priority.get("value", 0), bool(priority.get("globalDefault"))
     return [name(priority), value, default, age(priority, now), priority.get("preemptionPolicy", "")]
 
@@ -32,7 +33,7 @@ def _short_row(priority: Obj, now: float) -> list[Any]:
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     strategy = Strategy(
         prepare_for_create=_first_generation,
         validate=scheduling.create,

@@ -1,4 +1,4 @@
-"""Nodes and runtime classes."""
+"""Nodes and runtime classes: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 
 
 def _roles(node: Obj) -> str:
-    found = set()
+    """Return the roles in a node's labels (upstream: `findNodeRoles`)."""
+    roles = set()
     for key, value in at(node, "metadata", "labels", default={}).items():
         if key.startswith(_ROLE_PREFIX):
-            found.add(key.removeprefix(_ROLE_PREFIX))
+            roles.add(key.removeprefix(_ROLE_PREFIX))
         elif key == _ROLE:
-            found.add(value)
-    return ",".join(sorted(found - {""})) or NONE
+            roles.add(value)
+    return ",".join(sorted(roles - {""})) or NONE
 
 
 def _status(node: Obj) -> str:
+    """Return the status cell: `Ready,SchedulingDisabled`."""
     conditions = {c["type"]: c.get("status") for c in at(node, "status", "conditions", default=[])}
     ready = "Unknown"
     if "Ready" in conditions:
@@ -38,8 +40,9 @@ def _status(node: Obj) -> str:
 
 
 def _address(node: Obj, kind: str) -> str:
-    found = [a.get("address", "") for a in at(node, "status", "addresses", default=[]) if a.get("type") == kind]
-    return found[0] if found else NONE
+    """Return the first address of a type, `<none>` without one."""
+    addresses = [a.get("address", "") for a in at(node, "status", "addresses", default=[]) if a.get("type") == kind]
+    return addresses[0] if addresses else NONE
 
 
 def _row(node: Obj, now: float) -> list[Any]:
@@ -57,6 +60,7 @@ def _row(node: Obj, now: float) -> list[Any]:
 
 
 def _defaults(node: Obj, ctx: Context) -> None:
+    """Set the defaults of a node, in place: allocatable is the capacity."""
     status = node.setdefault("status", {})
     if status.get("allocatable") is None and status.get("capacity"):
         status["allocatable"] = dict(status["capacity"])
@@ -66,7 +70,7 @@ def _defaults(node: Obj, ctx: Context) -> None:
 
 
 def _mirror_cidrs(spec: Obj) -> None:
-    """podCIDR always is the first of podCIDRs; where they differ podCIDR wins."""
+    """Set podCIDR to the first of podCIDRs, and the other way round; where they differ podCIDR wins."""
     first, cidrs = spec.get("podCIDR"), spec.get("podCIDRs") or []
     if first and (not cidrs or cidrs[0] != first):
         spec["podCIDRs"] = [first]
@@ -75,7 +79,7 @@ def _mirror_cidrs(spec: Obj) -> None:
 
 
 def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
-    """Kubelets are no longer configured by an object."""
+    """Drop the configuration by an object, which kubelets no longer support, unless the stored node has it."""
     if at(old, "spec", "configSource") is None:
         node["spec"].pop("configSource", None)
     if at(old, "status", "config") is None:
@@ -83,6 +87,7 @@ def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
 
 
 def _update(node: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated node: keep its status, drop disabled fields."""
     restore(node, old, "status")
     _drop(node, old, ctx)
 
@@ -105,7 +110,7 @@ NODES = Behavior(
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Node"): NODES,
         ("node.k8s.io", "RuntimeClass"): Behavior(

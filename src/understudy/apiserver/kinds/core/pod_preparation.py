@@ -9,7 +9,8 @@ from understudy.machinery.types import Obj, at
 
 
 def match_label_keys(pod: Obj) -> None:
-    """matchLabelKeys and mismatchLabelKeys become requirements of the term's selector."""
+    """Add matchLabelKeys and mismatchLabelKeys to the label selectors of affinity terms as requirements (KEP-3633), in
+    place."""
     labels = pod["metadata"].get("labels") or {}
     for term in affinity_terms(pod["spec"]):
         selector = term.get("labelSelector")

@@ -1,4 +1,4 @@
-"""Pods and their subresources."""
+"""Pods and their subresources: strategies, field labels, graceful deletion."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ INIT_ANNOTATIONS = tuple(
 
 
 def _defaults(pod: Obj, ctx: Context) -> None:
+    """Set the defaults of a pod, and remove annotations of a time before init containers were fields."""
     pod_defaults.pod(pod, ctx.gates)
     spec = pod["spec"]
     if spec["terminationGracePeriodSeconds"] < 0:
@@ -46,7 +47,8 @@ def _defaults(pod: Obj, ctx: Context) -> None:
 
 
 def _mirror_ips(status: Obj) -> None:
-    """podIP always is the first of podIPs; where they differ podIP wins, for kubelets that know no other."""
+    """Set podIP to the first of podIPs, and the other way round; where they differ podIP wins, for kubelets that know
+    no other."""
     first, ips = status.get("podIP"), status.get("podIPs") or []
     if first and (not ips or ips[0].get("ip") != first):
         status["podIPs"] = [{"ip": first}]
@@ -55,6 +57,7 @@ def _mirror_ips(status: Obj) -> None:
 
 
 def _create(pod: Obj, ctx: Context) -> None:
+    """Prepare a new pod: reset its status, drop disabled fields (upstream: `podStrategy.PrepareForCreate`)."""
     spec = pod["spec"]
     pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod)}
     pod_disabled_fields.drop_spec(spec, None, ctx.gates)
@@ -75,41 +78,47 @@ GATED = {
 
 
 def _update(pod: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated pod: keep its status, drop disabled fields (upstream: `podStrategy.PrepareForUpdate`)."""
     restore(pod, old, "status")
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
     pod_disabled_fields.drop_status(pod.get("status") or {}, old["spec"], ctx.gates)
 
 
 def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an update of the status: keep the spec and the owners (upstream:
+    `podStatusStrategy.PrepareForUpdate`)."""
     restore(pod, old, "spec")
     restore(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
-    # In 1.31 the class of service could still be changed.
+    # 1.31 does not keep the stored class.
     if ctx.release >= V1_32 and not status.get("qosClass") and at(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
-    """Of the whole pod only the ephemeral containers change, and nobody comes to own them."""
-    wanted = pod["spec"].get("ephemeralContainers")
+    """Keep all of the stored pod but its ephemeral containers; no manager comes to own them.
+
+    Upstream: `podEphemeralContainersStrategy.PrepareForUpdate`.
+    """
+    ephemeral = pod["spec"].get("ephemeralContainers")
     named = {name: pod["metadata"].get(name, "") for name in ("resourceVersion", "uid")}
     pod["metadata"] = {**deepcopy(old["metadata"]), **named}
     restore(pod, old, "spec", "status")
     pod["spec"].pop("ephemeralContainers", None)
-    if wanted:
-        pod["spec"]["ephemeralContainers"] = wanted
+    if ephemeral:
+        pod["spec"]["ephemeralContainers"] = ephemeral
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
 
 
 def delete_grace(pod: Obj, seconds: int | None) -> int:
-    """The seconds that a deleted pod is given; 0: it goes at once.
+    """Return the seconds that a deleted pod gets to end; 0 if it is removed at once (upstream: `CheckGracefulDelete`).
 
-    `seconds` is what the DeleteOptions say. Pods that no node has, or that have ended, need no time.
+    `seconds` is gracePeriodSeconds of the DeleteOptions. Pods without a node, and finished ones, get no time.
     """
     if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
         return 0
-    wanted = at(pod, "spec", "terminationGracePeriodSeconds", default=0) if seconds is None else seconds
-    return 1 if wanted < 0 else int(wanted)
+    grace = at(pod, "spec", "terminationGracePeriodSeconds", default=0) if seconds is None else seconds
+    return 1 if grace < 0 else int(grace)
 
 
 SELECTABLE = {
@@ -145,7 +154,7 @@ EPHEMERAL = Strategy(
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Pod"): Behavior(
             defaults=_defaults,

@@ -36,18 +36,20 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 
 
 def _name_label(namespace: Obj, ctx: Context) -> None:
-    """Every namespace carries its name as a label, however it got the name."""
+    """Set the label with the namespace's name, in place (upstream: `Canonicalize`)."""
     metadata = namespace["metadata"]
     if metadata.get("name"):
         metadata["labels"] = {**(metadata.get("labels") or {}), NAMESPACE_NAME: metadata["name"]}
 
 
 def _default_namespace(namespace: Obj, ctx: Context) -> None:
+    """Set the defaults of a namespace, in place (upstream: `SetDefaults_Namespace`)."""
     _name_label(namespace, ctx)
     namespace.setdefault("status", {}).setdefault("phase", "Active")
 
 
 def _create_namespace(namespace: Obj, ctx: Context) -> None:
+    """Prepare a new namespace: it is active and has the finalizer `kubernetes`."""
     namespace["status"] = {"phase": "Active"}
     spec = namespace.setdefault("spec", {})
     finalizers = spec.get("finalizers") or []
@@ -56,41 +58,45 @@ def _create_namespace(namespace: Obj, ctx: Context) -> None:
 
 
 def _update_namespace(namespace: Obj, old: Obj, ctx: Context) -> None:
+    """Prepare an updated namespace: its status and finalizers stay."""
     restore(namespace, old, "status")
     restore(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
 
 
 def _terminate(namespace: Obj, ctx: Context) -> None:
-    """A deleted namespace stays until its finalizers, too, are gone from its spec."""
+    """Set the phase of a deleted namespace, which stays until the finalizers of its spec are gone."""
     namespace["status"] = {**(namespace.get("status") or {}), "phase": "Terminating"}
 
 
 def _endpoints_cell(obj: Obj) -> str:
+    """Return the first addresses with ports (upstream: `formatEndpoints`)."""
     subsets = obj.get("subsets") or []
     if not subsets:
         return NONE
-    shown: list[str] = []
+    addresses: list[str] = []
     total = 0
     for subset in subsets:
         ips = [a["ip"] for a in subset.get("addresses") or []]
         for port in subset.get("ports") or [None]:
             total += len(ips)
-            shown += ips if port is None else [_host_port(ip, port["port"]) for ip in ips]
-    return shortened(shown, 3, total) if total > 3 else ",".join(shown)
+            addresses += ips if port is None else [_host_port(ip, port["port"]) for ip in ips]
+    return shortened(addresses, 3, total) if total > 3 else ",".join(addresses)
 
 
 def _host_port(ip: str, port: int) -> str:
+    """Return `10.0.0.1:80`, or `[::1]:80` (Go: `net.JoinHostPort`)."""
     return f"[{ip}]:{port}" if ":" in ip else f"{ip}:{port}"
 
 
 def _default_endpoints(obj: Obj, ctx: Context) -> None:
+    """Set the protocol of ports to TCP, in place."""
     for subset in obj.get("subsets") or []:
         for port in subset.get("ports") or []:
             port.setdefault("protocol", "TCP")
 
 
 def _default_secret(secret: Obj, ctx: Context) -> None:
-    """`stringData` can only be written: it becomes a part of `data`."""
+    """Set the type of a secret, and move the write-only `stringData` into `data`, in place."""
     secret.setdefault("type", "Opaque")
     texts = secret.pop("stringData", None)
     if texts:
@@ -99,12 +105,13 @@ def _default_secret(secret: Obj, ctx: Context) -> None:
 
 
 def _only_names_of_secrets(account: Obj, ctx: Context) -> None:
-    """A service account refers to secrets of its own namespace: only their names are kept."""
+    """Keep only the names of a service account's secrets, which are in its own namespace."""
     if account.get("secrets"):
         account["secrets"] = [{"name": ref["name"]} if ref.get("name") else {} for ref in account["secrets"]]
 
 
 def _quota_cells(quota: Obj, now: float) -> list[Any]:
+    """Return the cells of a resource quota (upstream: `printResourceQuota`)."""
     hard, used = at(quota, "status", "hard", default={}), at(quota, "status", "used", default={})
     texts = [(resource, f"{resource}: {used.get(resource, '0')}/{hard[resource]}") for resource in sorted(hard)]
     requests = [text for resource, text in texts if not resource.startswith("limits.")]
@@ -113,6 +120,7 @@ def _quota_cells(quota: Obj, now: float) -> list[Any]:
 
 
 def _component_cells(component: Obj, now: float) -> list[Any]:
+    """Return the cells of a component status."""
     for condition in component.get("conditions") or []:
         if condition["type"] == "Healthy":
             health = "Healthy" if condition["status"] == "True" else "Unhealthy"
@@ -121,26 +129,29 @@ def _component_cells(component: Obj, now: float) -> list[Any]:
 
 
 def _template_cells(template: Obj, now: float) -> list[Any]:
+    """Return the cells of a pod template."""
     inner = template.get("template") or {}
     return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
 
 
 def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of an updated pod template."""
     pod_disabled_fields.drop_spec(at(template, "template", "spec"), at(old, "template", "spec"), ctx.gates)
 
 
 def _validate_template(template: Obj, ctx: Context) -> Errors:
+    """Validate the template of a PodTemplate."""
     return pod_spec.template(template.get("template"), Path("template"), options(ctx.release, ctx.gates))
 
 
 def _name_limits(obj: Obj, ctx: Context) -> None:
-    """Limit ranges may do without a name."""
+    """Give a limit range without a name a random one."""
     if not obj["metadata"].get("name"):
         obj["metadata"]["name"] = str(uuid.uuid4())
 
 
 def _default_limits(obj: Obj, ctx: Context) -> None:
-    """Set limits that are not given to the maximum, and requests to the limits, then to the minimum."""
+    """Set missing limits to the maximum, and missing requests to the limits, then to the minimum, in place."""
     for item in at(obj, "spec", "limits", default=[]):
         if item.get("type") == "Container":
             default = {**(item.get("max") or {}), **(item.get("default") or {})}
@@ -157,7 +168,7 @@ def _default_quota(obj: Obj, ctx: Context) -> None:
     resource_lists.round_up(obj.get("status"), "hard", "used")
 
 
-# PUT of the `finalize` subresource: the spec (its finalizers) changes, the status does not.
+# The strategy of the `finalize` subresource, which changes the spec's finalizers.
 NAMESPACE_FINALIZE = Strategy(
     prepare_for_update=keep("status"),
     validate_update=all_of(CORE.updated, namespaces.finalize),
@@ -270,7 +281,7 @@ POD_TEMPLATES = Behavior(
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "Namespace"): NAMESPACES,
         ("", "ConfigMap"): CONFIG_MAPS,

@@ -1,4 +1,4 @@
-"""Persistent volumes and claims."""
+"""Persistent volumes and claims: defaults, strategies, table cells."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ from understudy.machinery.types import Obj, at, set_absent
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
 
-def _modes(found: list[str]) -> str:
-    return ",".join(short for mode, short in ACCESS_MODES.items() if mode in found)
+def _modes(modes: list[str]) -> str:
+    """Return access modes as a cell: `RWO,ROX`."""
+    return ",".join(short for mode, short in ACCESS_MODES.items() if mode in modes)
 
 
 def _phase(volume: Obj) -> str:
+    """Return the phase of a volume or a claim, Terminating while it is deleted."""
     deleting = at(volume, "metadata", "deletionTimestamp")
     return "Terminating" if deleting else at(volume, "status", "phase", default="")
 
@@ -64,8 +66,9 @@ def _claim_row(claim: Obj, now: float) -> list[Any]:
 
 
 def _default_volume(volume: Obj, ctx: Context) -> None:
-    spec, found = volume.setdefault("spec", {}), volume.setdefault("status", {})
-    found["phase"] = found.get("phase") or "Pending"
+    """Set the defaults of a PersistentVolume, in place."""
+    spec, current_status = volume.setdefault("spec", {}), volume.setdefault("status", {})
+    current_status["phase"] = current_status.get("phase") or "Pending"
     spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
     set_absent(spec, "volumeMode", "Filesystem")
     resource_lists.round_up(spec, "capacity")
@@ -106,32 +109,36 @@ def _drop_volume_fields(volume: Obj, old: Obj | None, ctx: Context) -> None:
     drop_disabled_fields(_VOLUME_GUARDS, volume, old, ctx.gates)
 
 
-def _new_volume(volume: Obj, ctx: Context) -> None:
+def _prepare_new_volume(volume: Obj, ctx: Context) -> None:
+    """Prepare a new volume."""
     volume["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
     _drop_volume_fields(volume, None, ctx)
 
 
-def _new_claim(claim: Obj, ctx: Context) -> None:
+def _prepare_new_claim(claim: Obj, ctx: Context) -> None:
+    """Prepare a new claim."""
     claim["status"] = {"phase": "Pending"}
     _prepare_claim(claim, None, ctx)
 
 
 def _prepare_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields of a claim, and sync its two data sources (upstream: `DropDisabledFields`,
+    `NormalizeDataSources`)."""
     spec, before = claim["spec"], (old or {}).get("spec") or {}
     drop_disabled_fields(_CLAIM_GUARDS, claim, old, ctx.gates)
     source = spec.get("dataSource")
     if source is not None and not before.get("dataSource") and not spec.get("dataSourceRef"):
         if (source.get("apiGroup") or "", source.get("kind")) not in OLD_SOURCES:
             del spec["dataSource"]
-    _one_source(spec)
+    _normalize_data_sources(spec)
 
 
-# What dataSource could always refer to; anything else was ignored, and is.
+# Kinds that dataSource may refer to; a reference to another is dropped.
 OLD_SOURCES = (("", "PersistentVolumeClaim"), ("snapshot.storage.k8s.io", "VolumeSnapshot"))
 
 
-def _one_source(spec: Obj) -> None:
-    """dataSource and the newer dataSourceRef say the same; a reference across namespaces has no old form."""
+def _normalize_data_sources(spec: Obj) -> None:
+    """Set dataSource and the newer dataSourceRef to the same; a reference to another namespace has no old form."""
     old, new = spec.get("dataSource"), spec.get("dataSourceRef")
     if old is not None and new is None:
         spec["dataSourceRef"] = dict(old)
@@ -140,18 +147,19 @@ def _one_source(spec: Obj) -> None:
 
 
 def _drop_claim_status(claim: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of a claim's status that the stored claim does not have."""
     drop_disabled_fields(_CLAIM_STATUS_GUARDS, claim, old, ctx.gates)
 
 
-def _phase_changed(volume: Obj, old: Obj, ctx: Context) -> None:
-    """A new phase has its time, unless the client says one."""
-    found, before = volume.setdefault("status", {}), old.get("status", {})
-    time, then = found.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
-    if found.get("phase") == before.get("phase"):
-        if time is None and then is not None:
-            found["lastPhaseTransitionTime"] = then
-    elif time is None or time == then:
-        found["lastPhaseTransitionTime"] = ctx.now
+def _set_phase_transition_time(volume: Obj, old: Obj, ctx: Context) -> None:
+    """Set the time of a phase transition, unless the client sends one."""
+    current_status, before = volume.setdefault("status", {}), old.get("status", {})
+    time, old_time = current_status.get("lastPhaseTransitionTime"), before.get("lastPhaseTransitionTime")
+    if current_status.get("phase") == before.get("phase"):
+        if time is None and old_time is not None:
+            current_status["lastPhaseTransitionTime"] = old_time
+    elif time is None or time == old_time:
+        current_status["lastPhaseTransitionTime"] = ctx.now
 
 
 _VOLUME = as_on_create(CORE.created, persistent_volumes.volume)
@@ -159,7 +167,7 @@ _CLAIM = as_on_create(CORE.created, persistent_volumes.claim)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """By (group, kind)."""
+    """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "PersistentVolume"): Behavior(
             defaults=_default_volume,
@@ -167,14 +175,14 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 "",
                 "v1",
                 "PersistentVolume",
-                _new_volume,
+                _prepare_new_volume,
                 prepare_update=_drop_volume_fields,
                 validate=persistent_volumes.volume,
                 warn_create=volume_warnings.volume,
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
                 validate_update=all_of(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
             ),
-            status=status(_phase_changed, validate_update=CORE.updated),
+            status=status(_set_phase_transition_time, validate_update=CORE.updated),
             table_row=_volume_row,
             delete_returns_object=True,
         ),
@@ -184,7 +192,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 "",
                 "v1",
                 "PersistentVolumeClaim",
-                _new_claim,
+                _prepare_new_claim,
                 validate=persistent_volumes.claim,
                 warn_create=volume_warnings.claim,
                 warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
