@@ -8,9 +8,9 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.apiserver.kinds.batch import behaviors as batch
-from understudy.apiserver.kinds.core import pod_table
 from understudy.apiserver.kinds.core.nodes import behaviors as nodes
-from understudy.apiserver.kinds.core.pods import delete_grace
+from understudy.apiserver.kinds.core.pods import pod_table
+from understudy.apiserver.kinds.core.pods.pods import delete_grace
 from understudy.apiserver.kinds.printers import human_duration
 
 CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}

@@ -18,14 +18,31 @@ from understudy.apiserver.kinds import (
     storage,
 )
 from understudy.apiserver.kinds.autoscaling import v2
-from understudy.apiserver.kinds.core import events, nodes, pods, services, small_kinds, volumes
+from understudy.apiserver.kinds.core import (
+    component_statuses,
+    config_maps_and_secrets,
+    events,
+    limits_and_quotas,
+    namespaces,
+    nodes,
+    service_accounts,
+    volumes,
+)
+from understudy.apiserver.kinds.core.pods import pod_templates, pods
+from understudy.apiserver.kinds.core.services import endpoints, services
 from understudy.apiserver.kinds.flowcontrol import flowcontrol
 from understudy.apiserver.kinds.resource import resource
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
 
 FAMILIES = (
-    small_kinds,
+    namespaces,
+    config_maps_and_secrets,
+    service_accounts,
+    endpoints,
+    limits_and_quotas,
+    component_statuses,
+    pod_templates,
     pods,
     nodes,
     services,
@@ -49,7 +66,7 @@ FAMILIES = (
 
 @lru_cache
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
-    """Return the behaviour of a release's kinds by (group, kind)."""
+    """Return the behavior of a release's kinds by (group, kind)."""
     out = {("resource.k8s.io", name): rule for name, rule in resource.behaviors(release).items()}
     for family in FAMILIES:
         out |= family.behaviors(release)

@@ -11,8 +11,11 @@ from understudy.admission.validation.apps.workloads import TEMPLATE_GENERATION
 from understudy.admission.validation.core.volumes import volume_warnings
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
-from understudy.apiserver.kinds.core import pod_defaults
-from understudy.apiserver.kinds.core.pod_disabled_fields import drop_template_fields, drop_template_fields_on_create
+from understudy.apiserver.kinds.core.pods import pod_defaults
+from understudy.apiserver.kinds.core.pods.pod_disabled_fields import (
+    drop_template_fields,
+    drop_template_fields_on_create,
+)
 from understudy.apiserver.kinds.core.volumes import default_claim
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, age, containers, labels, name, selector, selector_text

@@ -11,7 +11,7 @@ from understudy.admission.validation.batch import cron_jobs, job_status, jobs
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status, steps, update_steps
-from understudy.apiserver.kinds.core import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import (
     NONE,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
-from understudy.apiserver.kinds.core import pod_disabled_fields
+from understudy.apiserver.kinds.core.pods import pod_disabled_fields
 from understudy.machinery.releases.features import Gates
 
 CLAIM = {"name": "c", "resourceClaimName": "x"}

@@ -9,7 +9,8 @@ from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import main, status
-from understudy.apiserver.kinds.core import pod_defaults, resource_lists
+from understudy.apiserver.kinds.core import resource_lists
+from understudy.apiserver.kinds.core.pods import pod_defaults
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Behavior

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from understudy.apiserver.kinds.common import new_object
-from understudy.apiserver.kinds.core.small_kinds import NAMESPACE_NAME
+from understudy.apiserver.kinds.core.namespaces import NAMESPACE_NAME
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj

@@ -8,13 +8,8 @@ from understudy.admission.context import Context
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
 from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.apiserver.kinds.common import STATUS_RESET, restore
-from understudy.apiserver.kinds.core import (
-    pod_defaults,
-    pod_disabled_fields,
-    pod_preparation,
-    pod_table,
-    resource_lists,
-)
+from understudy.apiserver.kinds.core import resource_lists
+from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields, pod_preparation, pod_table
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features

@@ -10,7 +10,7 @@ from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.apiserver.kinds.common import main, status
-from understudy.apiserver.kinds.core import service_allocation
+from understudy.apiserver.kinds.core.services import service_allocation
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Behavior

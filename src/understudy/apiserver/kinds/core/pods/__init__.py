@@ -1,0 +1,1 @@
+"""Pods and pod templates: defaults, fields behind feature gates, strategies, table cells."""

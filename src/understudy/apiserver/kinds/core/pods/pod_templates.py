@@ -1,0 +1,55 @@
+"""Pod templates: defaults, strategy, table cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.context import Context
+from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.core.pods import pod_spec, pod_warnings
+from understudy.admission.validation.core.pods.pod_options import options
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields
+from understudy.apiserver.kinds.printers import containers, labels, name
+from understudy.apiserver.registry.kind import Behavior, Strategy
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj, at
+from understudy.machinery.validation.field import Errors, Path
+
+
+def _template_cells(template: Obj, now: float) -> list[Any]:
+    """Return the cells of a pod template."""
+    inner = template.get("template") or {}
+    return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
+
+
+def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields of an updated pod template."""
+    pod_disabled_fields.drop_spec(at(template, "template", "spec"), at(old, "template", "spec"), ctx.gates)
+
+
+def _validate_template(template: Obj, ctx: Context) -> Errors:
+    """Validate the template of a PodTemplate."""
+    return pod_spec.template(template.get("template"), Path("template"), options(ctx.release, ctx.gates))
+
+
+POD_TEMPLATES = Behavior(
+    defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
+    strategy=Strategy(
+        prepare_for_create=lambda template, ctx: pod_disabled_fields.drop_spec(
+            at(template, "template", "spec"), None, ctx.gates
+        ),
+        prepare_for_update=_update_template,
+        validate=_validate_template,
+        validate_update=all_of(CORE.updated, as_on_create(_validate_template)),
+        warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
+        generation=True,
+    ),
+    table_row=_template_cells,
+    delete_returns_object=True,
+)
+
+
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+    """Return the behavior of the kind by (group, kind)."""
+    return {("", "PodTemplate"): POD_TEMPLATES}

@@ -1,0 +1,36 @@
+"""Service accounts: strategy, table cells."""
+
+from __future__ import annotations
+
+from understudy.admission.context import Context
+from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.core import namespaces
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.printers import count, row
+from understudy.apiserver.registry.kind import Behavior, Strategy
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import Obj
+
+
+def _only_names_of_secrets(account: Obj, ctx: Context) -> None:
+    """Keep only the names of a service account's secrets, which are in its own namespace."""
+    if account.get("secrets"):
+        account["secrets"] = [{"name": ref["name"]} if ref.get("name") else {} for ref in account["secrets"]]
+
+
+SERVICE_ACCOUNTS = Behavior(
+    strategy=Strategy(
+        prepare_for_create=_only_names_of_secrets,
+        prepare_for_update=lambda account, old, ctx: _only_names_of_secrets(account, ctx),
+        validate_update=all_of(CORE.updated, as_on_create(CORE.created)),
+        warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
+        warn_update=namespaces.warn_account,
+    ),
+    table_row=row(count("secrets")),
+    delete_returns_object=True,
+)
+
+
+def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
+    """Return the behavior of the kind by (group, kind)."""
+    return {("", "ServiceAccount"): SERVICE_ACCOUNTS}

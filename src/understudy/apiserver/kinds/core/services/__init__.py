@@ -1,0 +1,1 @@
+"""Services and endpoints: defaults, allocation of addresses and ports, strategies, table cells."""
