@@ -5,8 +5,6 @@ A stage runs only if the one before reported no errors.
 
 from __future__ import annotations
 
-import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -70,49 +68,6 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
 
     No text makes this raise. It may be called from several threads.
     """
-    try:
-        return _compile(expression, environment)
-    except RecursionError:
-        return _with_deep_stack(lambda: _compile(expression, environment))
-
-
-_DEEP_STACK = 256 * 1024 * 1024  # bytes
-_DEEP_RECURSION = 100_000  # frames
-_deepening = threading.Lock()
-
-
-def _with_deep_stack(work: Callable[[], Compiled]) -> Compiled:
-    """Run `work` in a thread of its own with room for thousands of nested nodes.
-
-    Python has one recursion limit and one stack size for new threads, which all servers of a process share: only one
-    thread at a time changes them, or else it could restore what another one has set.
-    """
-    outcome: list[Compiled] = []
-    failure: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            outcome.append(work())
-        except BaseException as error:  # handed over to the caller's thread
-            failure.append(error)
-
-    with _deepening:
-        limit, size = sys.getrecursionlimit(), threading.stack_size(_DEEP_STACK)
-        try:
-            thread = threading.Thread(target=run)
-            sys.setrecursionlimit(max(limit, _DEEP_RECURSION))
-            thread.start()
-            thread.join()
-        finally:
-            threading.stack_size(size)
-            sys.setrecursionlimit(limit)
-    if failure:
-        raise failure[0]
-    return outcome[0]
-
-
-def _compile(expression: str, environment: Environment) -> Compiled:
-    """Run the stages on an expression."""
     report = Report(expression, environment.empty_column)
     tree = parse(expression, report)
     if tree is not None and not report.errors:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Sequence
 
 from understudy.admission.cel.ast import Node
+from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.errors import NO_LOCATION
 from understudy.admission.cel.parser.atn import EPSILON, ORDER, ATNState, Element, cel_atn
 from understudy.admission.cel.parser.atn_simulator import NoViableAlternativeError, ReturnStates, atn_simulator
@@ -35,12 +36,11 @@ def surely_shallow(tokens: Sequence[Token]) -> bool:
             deepest = max(deepest, depth)
         elif token.text in (")", "]", "}"):
             depth -= 1
-        elif token.text in _DEPTH_OPERATORS:
-            operators += 1
-    return deepest < 40 and operators < 80
+        operators += token.text in _DEPTH_OPERATORS
+    return deepest < 40 and operators < 200
 
 
-_DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "in", "?"])
+_DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==", "!=", "in", "?", ".", "["])
 
 
 def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:
@@ -131,6 +131,7 @@ class _Parser:
 
     # rules and decisions
 
+    @deep_recursion
     def _parse_rule(self, rule: str, precedence: int) -> RuleContext:
         """Return the parse tree of one application of a rule."""
         depth = self._depths.get(rule, 0) + 1

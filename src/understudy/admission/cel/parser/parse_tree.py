@@ -20,6 +20,7 @@ from understudy.admission.cel.ast import (
     StructField,
     Unspecified,
 )
+from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.errors import BEFORE_SOURCE
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.tokens import Token
@@ -28,7 +29,7 @@ MAX_RECURSION_DEPTH = 250
 
 
 class RecursionDepthError(Exception):
-    """The error for operators that are nested deeper than `MAX_RECURSION_DEPTH`, in cel-go's words."""
+    """The error for operators and selections that are nested deeper than `MAX_RECURSION_DEPTH`, in cel-go's words."""
 
     def __init__(self) -> None:
         super().__init__("max recursion depth exceeded")
@@ -93,6 +94,7 @@ class _Visitor:
         self._build = builder
         self._depth = 0
 
+    @deep_recursion
     def node(self, part: RuleContext | TerminalNode | None) -> Node:
         """Return the node of any expression; a gap becomes `Unspecified`."""
         # Rules that only express precedence have one child; the loop descends without a stack frame for each.
@@ -110,7 +112,7 @@ class _Visitor:
         return node
 
     def _increase_depth(self, by: int) -> None:
-        """Count nested operators. Raises `RecursionDepthError` above the limit."""
+        """Count nested operators and selections. Raises `RecursionDepthError` above the limit."""
         self._depth += by
         if self._depth > MAX_RECURSION_DEPTH:
             raise RecursionDepthError
@@ -171,8 +173,11 @@ class _Visitor:
 
     def _member(self, context: RuleContext) -> Node:
         first = context.parts[0] if context.parts else None
+        links = context.alternative_parts()
+        self._increase_depth(len(links))
         node = self.node(first)
-        for number, parts in context.alternative_parts():
+        for number, parts in links:
+            self._depth -= 1
             node = (self._select, self._method, self._index)[number - 1](node, parts)
         return node
 
