@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -14,6 +15,7 @@ from tests.releases import RELEASES
 from understudy import Server
 
 MAPS = "/api/v1/namespaces/default/configmaps"
+END = b"\r\n\r\n"  # of the headers
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
@@ -104,3 +106,91 @@ def test_too_large_body_is_refused_in_the_accepted_form(
     assert (answer.status, answer.headers["Content-Type"]) == (413, content_type)
     assert answer.body.startswith(begin)
     assert b"Request entity too large: limit is 3145728" in answer.body
+
+
+OTHER_METHODS = ("FOO", "get", "PROPFIND", "OPTIONS", "TRACE", "CONNECT", "a!b")
+NOT_ALLOWED = b'"message":"the server does not allow this method on the requested resource","reason":"MethodNotAllowed"'
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *((method, path) for method in ("HEAD", *OTHER_METHODS) for path in (MAPS, f"{MAPS}/big", f"{MAPS}?watch=1")),
+        *((method, path) for method in OTHER_METHODS for path in ("/version", "/api", "/apis/apps/v1")),
+    ],
+)
+def test_other_methods_are_not_allowed(server: Server, method: str, path: str) -> None:
+    """Resources, and most pages of discovery, answer 405 to every method that they do not know."""
+    head, _, body = spoken(server, f"{method} {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").partition(END)
+    assert head.startswith(b"HTTP/1.1 405 Method Not Allowed\r\n")
+    assert b"\r\nContent-Type: application/json\r\n" in head + b"\r\n"
+    assert NOT_ALLOWED in body or method == "HEAD"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/healthz", b"200 OK"), ("/apis", b"200 OK"), ("/metrics", b"200 OK"), ("/x", b"404 Not Found")],
+)
+def test_unknown_method_on_pages(server: Server, path: str, status: bytes) -> None:
+    """Pages that do not look at the method answer an unknown one as GET."""
+    assert spoken(server, f"FOO {path} HTTP/1.1\r\nHost: a\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+
+
+def test_unknown_method_is_answered_in_the_accepted_form(server: Server) -> None:
+    """The 405 for a method that HTTP libraries refuse is in YAML if the client accepts that; the connection closes."""
+    head, _, body = spoken(
+        server, f"FOO {MAPS} HTTP/1.1\r\nhost: a\r\naccept: application/yaml\r\nContent-Length: 2\r\n\r\n{{}}"
+    ).partition(END)
+    assert b"\r\nConnection: close" in head
+    assert body.startswith(b"apiVersion: v1\ncode: 405\n")
+
+
+def test_unknown_method_of_an_unknown_user(tmp_path: Path) -> None:
+    """Credentials are looked at before the method."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("secret,admin,1")
+    with Server(token_auth_file=tokens) as server:
+        refused = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\n\r\n")
+        assert refused.startswith(b"HTTP/1.1 401 ")
+        known = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n")
+        assert known.startswith(b"HTTP/1.1 405 ")
+
+
+def test_unknown_method_on_a_connection_in_use(server: Server) -> None:
+    """An unknown method may follow other requests on a connection."""
+    address = urlsplit(server.url)
+    with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
+        connection.sendall(f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        assert b"".join(iter(lambda: connection.recv(65536), b"")).startswith(b"HTTP/1.1 405 ")
+
+
+def test_options_of_the_server(server: Server) -> None:
+    """`OPTIONS *` has an empty answer."""
+    answer = spoken(server, "OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert answer.endswith(END)
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        ("nonsense\r\n\r\n", "400 Bad Request"),
+        ("FO(O /version HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
+        ("FOO /version HTTP/1.1\r\nAccept: */*\r\n\r\n", "400 Bad Request"),
+        ("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
+        ("GET version HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
+        (
+            f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}FOO / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "400 Bad Request",
+        ),
+        (f"GET /version HTTP/1.1\r\nHost: a\r\nX: {'a' * (1 << 20)}a\r\n\r\n", "431 Request Header Fields Too Large"),
+    ],
+)
+def test_what_is_no_http_is_refused_with_a_page(server: Server, request_text: str, status: str) -> None:
+    """What breaks the rules of HTTP gets a page in plain text, and the connection closes."""
+    head, _, body = spoken(server, request_text).partition(END)
+    assert head.startswith(f"HTTP/1.1 {status}\r\n".encode())
+    assert b"\r\nConnection: close" in head
+    assert body == status.encode()

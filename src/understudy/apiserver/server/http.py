@@ -17,6 +17,7 @@ from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
+from understudy.apiserver.server.protocol import bad_request
 from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
 from understudy.machinery.errors import internal_error, request_too_large
 from understudy.machinery.options import MALFORMED, Query
@@ -37,13 +38,17 @@ def handler(
     """Return aiohttp's handler of one server, for every method and path."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        path, _, query = request.path_qs.partition("?")
+        # aiohttp takes what CONNECT asks for as a host, never as a path.
+        target = request.path_qs if request.method != "CONNECT" else request.raw_path
+        path, _, query = target.partition("?")
+        if path == "*":  # OPTIONS * asks about the server, not about a path; Go's `net/http` answers it as well
+            return Whole()
         body = b""
         if request.body_exists:
             body = await _body(request)
         if "%" in path:
             if MALFORMED.search(path):
-                return Whole(status=400, text="400 Bad Request", headers={"Connection": "close"})
+                return bad_request()
             path = unquote(path, errors="surrogateescape")
         received = Request(request.method, path, request.headers, body, Query(query), release)
         try:

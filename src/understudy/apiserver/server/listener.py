@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+from functools import partial
 
 from aiohttp import web
 
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import handler
+from understudy.apiserver.server.protocol import HTTPProtocol
 from understudy.apiserver.server.watch_stream import Pumps
 
 MAX_HEADER = 1024 * 1024  # bytes of a request's line or header, which label selectors can make long
@@ -23,11 +25,7 @@ class Listener:
         self._pumps = Pumps(director.clock)
         self._server = web.Server(
             handler(director, self._pumps, director.state.release.version),
-            access_log=None,
-            tcp_keepalive=True,
             handler_cancellation=True,
-            max_line_size=MAX_HEADER,
-            max_field_size=MAX_HEADER,
         )
         self._sock = sock
         self._context = context
@@ -36,7 +34,16 @@ class Listener:
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._server, sock=self._sock, ssl=self._context)
+        connect = partial(
+            HTTPProtocol,
+            self._server,
+            loop=loop,
+            access_log=None,
+            tcp_keepalive=True,
+            max_line_size=MAX_HEADER,
+            max_field_size=MAX_HEADER,
+        )
+        self._listener = await loop.create_server(connect, sock=self._sock, ssl=self._context)
 
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""
