@@ -365,3 +365,14 @@ def test_json_is_written_as_by_go() -> None:
     assert encode(["\ud800", 2**70]) == b'["\\ufffd",1180591620717411303424]'
     assert encode(deep) == b"[" * 2001 + b"]" * 2001
     assert orjson.loads(encode({"x": {"y": [1, None, True, 1.5]}})) == {"x": {"y": [1, None, True, 1.5]}}
+
+
+@pytest.mark.parametrize(
+    ("literal", "written"), [("-0", "-0"), ("-0.0", "-0"), ("0", "0"), ("0.0", "0"), ("-1.0", "-1")]
+)
+def test_float_keeps_the_sign_of_zero(literal: str, written: str) -> None:
+    """A float64 is written as Go writes it, and reading what was written gives the same."""
+    body = f'{{"spec":{{"versions":[{{"name":"v1","schema":{{"openAPIV3Schema":{{"minimum":{literal}}}}}}}]}}}}'
+    encoded = encode(decode_json(body.encode(), CRD)[0])
+    assert f'"minimum":{written}}}'.encode() in encoded
+    assert encode(decode_json(encoded, CRD)[0]) == encoded

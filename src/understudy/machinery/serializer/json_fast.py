@@ -69,8 +69,8 @@ def _integer(kind: str) -> Converter:
 
 
 def convert_float(value: Any, source: SourceText | None) -> Any:
-    """Return a float64 as `go_number` has it."""
-    if type(value) is not float and type(value) is not int:
+    """Return a float64 as `go_number` has it. A 0 may have been written `-0`, which the parser does not keep."""
+    if type(value) is not float and (type(value) is not int or value == 0):
         raise NeedsExactDecoder
     return go_number(float(value))
 
