@@ -1,4 +1,4 @@
-"""The chain of admission plugins: what a request is asked before it changes anything.
+"""The chain of admission plugins, which a request passes before it changes anything.
 
 A plugin may edit the object (`admit`), refuse it (`validate`), or both. The chain is resolved once for each kind of
 request and remembered, so that a request that no plugin handles costs one look-up.
@@ -18,7 +18,7 @@ from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
 
 
 class Operation(StrEnum):
-    """What a request does to an object. CONNECT opens a connection to what runs behind it (exec, proxy)."""
+    """What a request does to an object. CONNECT opens a connection to a pod, a service or a node (exec, proxy)."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"
@@ -77,7 +77,7 @@ class Plugin(Protocol):
     name: str
 
     def handles(self, point: Point) -> bool:
-        """Report whether the plugin has anything to do with requests of a kind."""
+        """Report whether the plugin takes part in a kind of request."""
 
 
 @runtime_checkable
@@ -117,7 +117,7 @@ class Admission:
 
 
 class Chain:
-    """Finds the plugins that handle a request. `plugins` are those in force, in the order they are asked."""
+    """Finds the plugins that handle a request. `plugins` are those that are enabled, in the order they are asked."""
 
     def __init__(self, plugins: Iterable[Plugin] = ()) -> None:
         self.plugins: Sequence[Plugin] = tuple(plugins)

@@ -1,4 +1,4 @@
-"""The context of a request, for the rules that decide on it."""
+"""The parts of a request that validation, strategies and admission plugins may know."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from understudy.machinery.types import Obj
 class Context:
     """The parts of a request that rules may know.
 
-    lookup   the object of (group, resource, namespace, name), None where there is none
-    listing  every object of (group, resource, namespace), "" being all namespaces
+    lookup   returns the object of (group, resource, namespace, name), None if there is none
+    listing  returns every object of (group, resource, namespace); "" means all namespaces
 
-    Both answer at once from the store as it is; without a store there is nothing.
+    Both read the store at once, without waiting. Without a store, as in offline validation, nothing exists.
     """
 
     release: Version
@@ -27,9 +27,7 @@ class Context:
     subresource: str = ""
     dry_run: bool = False
     now: str = ""  # RFC 3339, seconds
-    metadata_validated: bool = (
-        False  # the registry has found nothing wrong with it; kinds need not look for the same again
-    )
+    metadata_validated: bool = False  # the registry checked the metadata already, so kinds skip that
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()

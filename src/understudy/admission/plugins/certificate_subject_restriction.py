@@ -1,4 +1,4 @@
-"""CertificateSubjectRestriction: nobody becomes an administrator by a client certificate."""
+"""CertificateSubjectRestriction: refuse client certificates that would make their owner an administrator."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class CertificateSubjectRestriction:
     name = "CertificateSubjectRestriction"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates a certificate signing request."""
         return point[:4] == (Operation.CREATE, *_REQUESTS, "")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""DefaultStorageClass and DefaultIngressClass: what names no class gets the newest of those marked as default."""
+"""DefaultStorageClass and DefaultIngressClass: name the newest default class in objects that name no class."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class DefaultClass:
         self._marks = marks
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates an object that has a class."""
         return point[:4] == (Operation.CREATE, *self._resource, "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
@@ -53,6 +54,7 @@ class DefaultClass:
         return newest and str(newest["name"])
 
     def _is_default(self, class_: Obj) -> bool:
+        """Report whether a class is marked as the default by one of the annotations."""
         annotations = class_["metadata"].get("annotations") or {}
         return any(annotations.get(mark) == "true" for mark in self._marks)
 

@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds: pods outlive five minutes of trouble with their node, unless they say otherwise."""
+"""DefaultTolerationSeconds: let pods stay five minutes on a node that is not ready, unless they say otherwise."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ class DefaultTolerationSeconds:
     name = "DefaultTolerationSeconds"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates or updates a pod."""
         return point[1:4] == ("", "pods", "") and point.operation in (Operation.CREATE, Operation.UPDATE)
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: new objects need a namespace that exists and stays, and some namespaces cannot be deleted."""
+"""NamespaceLifecycle: refuse objects in missing or terminating namespaces, and the deletion of system namespaces."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class NamespaceLifecycle:
     name = "NamespaceLifecycle"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates a namespaced object or deletes a namespace."""
         if (point.group, point.resource) == ("", "namespaces"):
             return point.operation == Operation.DELETE
         is_review = (point.group, point.resource) == _ACCESS_REVIEWS
@@ -38,6 +39,7 @@ class NamespaceLifecycle:
 
 
 def _terminating(attributes: Attributes) -> errors.StatusError:
+    """Return a 403 with the cause NamespaceTerminating."""
     group, resource, name = attributes.point.group, attributes.point.resource, attributes.namespace
     why = f"unable to create new content in namespace {name} because it is being terminated"
     metadata = {"name": attributes.name} if attributes.name else attributes.new["metadata"]

@@ -1,4 +1,4 @@
-"""The admission plugins by name: which there are, in which order they are asked, and which are on by default.
+"""The admission plugins by name: the order in which they are asked, and the chain of those that are enabled.
 
 Source: `AllOrderedPlugins` and `DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options of 1.32.
 """
@@ -88,7 +88,7 @@ def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaSt
 
 
 def check_plugin_names(enable: Collection[str], disable: Collection[str]) -> None:
-    """Raise ValueError in the words of kube-apiserver (`AdmissionOptions.Validate`)."""
+    """Raise ValueError with kube-apiserver's message for unknown or overlapping names (`AdmissionOptions.Validate`)."""
     for flag, names in (("disable", disable), ("enable", enable)):
         for name in names:
             if name not in ALL_ORDERED_PLUGINS:

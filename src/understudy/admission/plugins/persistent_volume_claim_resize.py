@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: a volume claim grows only where its storage class lets it."""
+"""PersistentVolumeClaimResize: let a volume claim grow only if its storage class allows expansion."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class PersistentVolumeClaimResize:
     name = "PersistentVolumeClaimResize"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request updates a volume claim."""
         return point[:4] == (Operation.UPDATE, "", "persistentvolumeclaims", "")
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 403 for a claim that may not grow. Validation sees to it that only bound claims grow."""
+        """Raise 403 for a claim that may not grow. Validation ran before and let only bound claims grow."""
         claim, old = attributes.new, attributes.old
         name = class_of(claim)
         if _size(claim) > _size(old) and (not name or name != class_of(old) or not _expands(name, ctx)):
@@ -35,4 +36,5 @@ def _size(claim: Obj) -> Quantity:
 
 
 def _expands(name: str, ctx: Context) -> bool:
+    """Report whether a storage class exists and allows expansion."""
     return bool((ctx.lookup("storage.k8s.io", "storageclasses", "", name) or {}).get("allowVolumeExpansion"))

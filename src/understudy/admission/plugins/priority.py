@@ -1,4 +1,4 @@
-"""Priority: priority classes become numbers in pods, and only one class is the default of pods that name none."""
+"""Priority: resolve the priority class of pods to a number, and allow only one default class."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class Priority:
     name = "Priority"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates or updates a pod or a priority class."""
         writes = point.operation in (Operation.CREATE, Operation.UPDATE)
         return writes and point[1:4] in (("", "pods", ""), (*_CLASSES, ""))
 
@@ -48,6 +49,7 @@ def _keep(pod: Obj, old: Obj) -> None:
 
 
 def _resolve(pod: Obj, ctx: Context) -> None:
+    """Write the priority and the preemption policy of a pod's class into the pod. Raises 403."""
     spec, metadata = pod["spec"], pod["metadata"]
     value, policy = 0, "PreemptLowerPriority"
     name = spec.get("priorityClassName")
@@ -63,7 +65,7 @@ def _resolve(pod: Obj, ctx: Context) -> None:
 
 
 def _default_class(ctx: Context) -> Obj | None:
-    """Return the class of pods that name none: the one of the lowest value, should there be several defaults."""
+    """Return the priority class of pods that name none; among several defaults, the one with the lowest value."""
     classes = [c for c in ctx.listing(*_CLASSES, "") if c.get("globalDefault")]
     return min(classes, key=lambda c: int(c.get("value", 0)), default=None)
 

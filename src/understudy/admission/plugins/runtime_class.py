@@ -1,4 +1,4 @@
-"""RuntimeClass: pods take over the overhead and the placement of their runtime class."""
+"""RuntimeClass: copy the overhead and the scheduling rules of runtime classes into pods."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ class RuntimeClass:
     name = "RuntimeClass"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates a pod."""
         return point[:4] == (Operation.CREATE, "", "pods", "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Copy what the runtime class says. Raises 403 where the pod contradicts it."""
+        """Copy overhead and scheduling of the runtime class. Raises 403 if the pod contradicts them."""
         spec, metadata = attributes.new["spec"], attributes.new["metadata"]
         name, runtime_class = spec.get("runtimeClassName"), _runtime_class(spec, ctx)
         if name is not None and runtime_class is None:
@@ -44,6 +45,7 @@ def _forbidden(metadata: Obj, why: str) -> errors.StatusError:
 
 
 def _runtime_class(spec: Obj, ctx: Context) -> Obj | None:
+    """Return the runtime class that a pod spec names, None if it names none or the class does not exist."""
     name = spec.get("runtimeClassName")
     return None if name is None else ctx.lookup("node.k8s.io", "runtimeclasses", "", name)
 

@@ -1,4 +1,4 @@
-"""StorageObjectInUseProtection: volumes and claims get a finalizer that keeps them while something uses them."""
+"""StorageObjectInUseProtection: add the finalizer that keeps volumes and claims while something uses them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class StorageObjectInUseProtection:
     name = "StorageObjectInUseProtection"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates a persistent volume or a volume claim."""
         created = point.operation == Operation.CREATE and not point.subresource
         return created and not point.group and point.resource in FINALIZERS
 

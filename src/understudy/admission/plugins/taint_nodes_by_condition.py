@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: a new node takes no pods before a controller has seen that it is ready."""
+"""TaintNodesByCondition: taint new nodes as not ready, until a controller sees that they are."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class TaintNodesByCondition:
     name = "TaintNodesByCondition"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates a node."""
         return point[:4] == (Operation.CREATE, "", "nodes", "")
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:

@@ -1,4 +1,4 @@
-"""What pods may not do at the baseline level: each check finds one kind of violation."""
+"""The checks of the baseline level: each finds one kind of violation in a pod."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from understudy.machinery.types import Obj, at
 
 
 def app_armor(pod: Pod) -> Violation | None:
+    """Refuse AppArmor profiles other than RuntimeDefault and Localhost, in fields and annotations."""
     allowed = ("RuntimeDefault", "Localhost")
     setters = pod.setting(lambda s: at(s, "appArmorProfile") and at(s, "appArmorProfile", "type") not in allowed)
     values = sorted(pod.values("appArmorProfile", "type") - {*allowed})
@@ -51,21 +52,25 @@ _CAPABILITIES = frozenset(
 
 
 def capabilities(pod: Pod) -> Violation | None:
+    """Refuse added capabilities beyond those that container runtimes grant by default."""
     text = added_capabilities(pod, _CAPABILITIES)
     return Violation("non-default capabilities", text) if text else None
 
 
 def host_namespaces(pod: Pod) -> Violation | None:
-    found = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
-    return Violation("host namespaces", ", ".join(found)) if found else None
+    """Refuse the network, the process IDs and the IPC of the host."""
+    fields = [f"{name}=true" for name in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(name)]
+    return Violation("host namespaces", ", ".join(fields)) if fields else None
 
 
 def host_paths(pod: Pod) -> Violation | None:
+    """Refuse hostPath volumes."""
     names = [v.get("name", "") for v in pod.spec.get("volumes") or [] if v.get("hostPath") is not None]
     return Violation("hostPath volumes", named("volume", names)) if names else None
 
 
 def host_ports(pod: Pod) -> Violation | None:
+    """Refuse host ports."""
     used = {
         name: {str(p["hostPort"]) for p in c.get("ports") or [] if p.get("hostPort")} for name, c, _ in pod.containers
     }
@@ -77,27 +82,29 @@ def host_ports(pod: Pod) -> Violation | None:
 
 
 def privileged(pod: Pod) -> Violation | None:
+    """Refuse privileged containers."""
     names = pod.having(lambda s: s.get("privileged"))
     text = f"{named('container', names)} must not set securityContext.privileged=true"
     return Violation("privileged", text) if names else None
 
 
 def proc_mount(pod: Pod) -> Violation | None:
-    found = {name: s["procMount"] for name, _, s in pod.containers if s.get("procMount") not in (None, "Default")}
-    values = quoted(sorted({*found.values()}))
-    text = f"{named('container', found)} must not set securityContext.procMount to {values}"
-    return Violation("procMount", text) if found and not pod.relaxed else None
+    """Refuse a procMount other than Default; pods in a user namespace may have one if the gate allows it."""
+    mounts = {name: s["procMount"] for name, _, s in pod.containers if s.get("procMount") not in (None, "Default")}
+    values = quoted(sorted({*mounts.values()}))
+    text = f"{named('container', mounts)} must not set securityContext.procMount to {values}"
+    return Violation("procMount", text) if mounts and not pod.relaxed else None
 
 
 SE_LINUX = frozenset(("", "container_t", "container_init_t", "container_kvm_t"))
 
 
 def se_linux(types: frozenset[str]) -> Check:
-    """Only certain types, no user and no role."""
+    """Return the check that refuses SELinux users, roles, and types that are not among `types`."""
 
     def bad(security: Obj) -> bool:
-        found = security.get("seLinuxOptions") or {}
-        return found.get("type", "") not in types or bool(found.get("user") or found.get("role"))
+        options = security.get("seLinuxOptions") or {}
+        return options.get("type", "") not in types or bool(options.get("user") or options.get("role"))
 
     def check(pod: Pod) -> Violation | None:
         wrong = sorted(pod.values("seLinuxOptions", "type") - types)
@@ -115,21 +122,23 @@ _SECCOMP_ANNOTATION = "seccomp.security.alpha.kubernetes.io/pod"
 
 
 def seccomp_annotations(pod: Pod) -> Violation | None:
-    """As it was told before there were fields."""
+    """Refuse seccomp profiles in annotations, which were used before there were fields."""
     keys = {
         _SECCOMP_ANNOTATION,
         *(f"container.seccomp.security.alpha.kubernetes.io/{name}" for name, *_ in pod.containers),
     }
-    found = {key: value for key, value in pod.annotations.items() if key in keys and not _seccomp_annotation(value)}
-    shown = sorted(f"{key}={go_quote(value)}" for key, value in found.items())
-    return Violation("seccompProfile", f"forbidden {plural('annotation', shown)} {', '.join(shown)}") if shown else None
+    forbidden = {key: value for key, value in pod.annotations.items() if key in keys and not _is_allowed_seccomp(value)}
+    texts = sorted(f"{key}={go_quote(value)}" for key, value in forbidden.items())
+    return Violation("seccompProfile", f"forbidden {plural('annotation', texts)} {', '.join(texts)}") if texts else None
 
 
-def _seccomp_annotation(value: str) -> bool:
+def _is_allowed_seccomp(value: str) -> bool:
+    """Report whether the baseline level allows a seccomp profile that an annotation names."""
     return value in ("runtime/default", "docker/default") or value.startswith("localhost/")
 
 
 def seccomp(pod: Pod) -> Violation | None:
+    """Refuse seccomp profiles other than RuntimeDefault and Localhost."""
     setters = pod.setting(lambda s: at(s, "seccompProfile") and at(s, "seccompProfile", "type") not in _SECCOMP)
     values = quoted(sorted(pod.values("seccompProfile", "type") - {*_SECCOMP}))
     text = f"{' and '.join(setters)} must not set securityContext.seccompProfile.type to {values}"
@@ -148,10 +157,10 @@ SYSCTLS = frozenset(
 
 
 def sysctls(allowed: frozenset[str]) -> Check:
-    """Only those that are safe."""
+    """Return the check that refuses sysctls that are not among `allowed`."""
 
     def check(pod: Pod) -> Violation | None:
-        names = [found.get("name", "") for found in pod.security.get("sysctls") or []]
+        names = [sysctl.get("name", "") for sysctl in pod.security.get("sysctls") or []]
         forbidden = [name for name in names if name not in allowed]
         return Violation("forbidden sysctls", ", ".join(forbidden)) if forbidden else None
 
@@ -159,6 +168,7 @@ def sysctls(allowed: frozenset[str]) -> Check:
 
 
 def host_process(pod: Pod) -> Violation | None:
+    """Refuse HostProcess containers, which have the rights of the Windows host."""
     setters = pod.setting(lambda s: at(s, "windowsOptions", "hostProcess"))
     text = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
     return Violation("hostProcess", text) if setters else None

@@ -1,4 +1,4 @@
-"""The plugin PodSecurity: refuses pods, warns of what makes pods, checks the labels of namespaces."""
+"""The plugin PodSecurity: refuse pods, warn about pod templates, check the labels of namespaces."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.field import Errors
 
-MOST = 3000  # pods that are looked at when a namespace changes its level
+MOST = 3000  # pods that are checked when a namespace changes its level
 
 
-# Where objects that make pods have the template of those.
+# The paths to the pod templates, by (group, resource).
 _SPEC_TEMPLATE = ("spec", "template")
 TEMPLATES = {
     ("", "podtemplates"): ("template",),
@@ -34,11 +34,12 @@ _PODS, _NAMESPACES = ("", "pods"), ("", "namespaces")
 
 
 class PodSecurity:
-    """Refuses pods that their namespace does not take, and warns of objects that would make such pods."""
+    """Refuses pods that violate the level of their namespace, and warns about templates of such pods."""
 
     name = "PodSecurity"
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request writes a pod, an object with a pod template, or a namespace."""
         if point.operation not in (Operation.CREATE, Operation.UPDATE):
             return False
         resource = (point.group, point.resource)
@@ -47,7 +48,7 @@ class PodSecurity:
         return resource in (_PODS, _NAMESPACES) or resource in TEMPLATES
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Raise 403 for a pod that is refused, 422 for a namespace whose labels name no policy."""
+        """Raise 403 for a pod that violates the enforced level, 422 for a namespace with wrong labels."""
         resource = (attributes.point.group, attributes.point.resource)
         obj, old = attributes.new, attributes.old_object
         if resource == _NAMESPACES:
@@ -62,7 +63,7 @@ class PodSecurity:
 
 
 def _check_pod(pod: Obj, ctx: Context) -> None:
-    """Raise 403 for a pod that violates the enforced level, warn of one that violates the level of warnings."""
+    """Raise 403 for a pod that violates the enforced level; warn if it violates the level of warnings."""
     standards = _policy(pod, ctx)
     if standards == ANYTHING:
         return
@@ -75,11 +76,12 @@ def _check_pod(pod: Obj, ctx: Context) -> None:
 
 
 def _images(pod: Obj) -> list[list[tuple[str, str]]]:
+    """Return (name, image) of all containers by kind: an update that changes none of them is not checked again."""
     return [[(c["name"], c.get("image", "")) for c in pod["spec"].get(kind) or []] for kind in KINDS_OF_CONTAINERS]
 
 
 def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
-    """Warn of pods that would be made from a template and violate the level of warnings."""
+    """Warn if pods from a template would violate the level of warnings."""
     if template is None:
         return
     standard = _policy(obj, ctx).warn
@@ -88,25 +90,26 @@ def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
 
 
 def _policy(obj: Obj, ctx: Context) -> Policy:
-    """Of an object's namespace."""
+    """Return the policy of the namespace that an object is in."""
     namespace = ctx.lookup("", "namespaces", "", obj["metadata"]["namespace"])
     return policy(at(namespace, "metadata", "labels"))[0]
 
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
+    """Return a pod as the checks read it."""
     return Pod(
         metadata, spec, ctx.gates[features.USER_NAMESPACES_POD_SECURITY_STANDARDS] and spec.get("hostUsers") is False
     )
 
 
 def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:
-    found = violations(standard, pod, ctx.release)
-    if found:
-        ctx.warn(f'would violate PodSecurity "{standard}": {_detail(found)}')
+    violated = violations(standard, pod, ctx.release)
+    if violated:
+        ctx.warn(f'would violate PodSecurity "{standard}": {_detail(violated)}')
 
 
-def _detail(found: Iterable[Violation]) -> str:
-    return ", ".join(f"{v.reason} ({v.detail})" if v.detail else v.reason for v in found)
+def _detail(violated: Iterable[Violation]) -> str:
+    return ", ".join(f"{v.reason} ({v.detail})" if v.detail else v.reason for v in violated)
 
 
 # --- namespaces -------------------------------------------------------------------------------------------------------
@@ -114,31 +117,35 @@ def _detail(found: Iterable[Violation]) -> str:
 
 def _check_namespace_update(namespace: Obj, old: Obj, ctx: Context) -> None:
     """Raise 422 for changed labels that name no policy. Warn of the pods that a stricter level would refuse."""
-    labels, before = (of["metadata"].get("labels") for of in (namespace, old))
-    if labels == before:
+    labels, old_labels = (of["metadata"].get("labels") for of in (namespace, old))
+    if labels == old_labels:
         return
-    (found, wrong), (was, was_wrong) = policy(labels), policy(before)
-    if wrong != was_wrong:
-        _refuse(namespace, wrong, ctx)
-    now, then = found.enforce, was.enforce
-    if now.level != PRIVILEGED and (now.minor != then.minor or now.stricter(then)):
-        _warn_of_pods(namespace["metadata"]["name"], now, ctx)
+    (new_policy, new_errors), (old_policy, old_errors) = policy(labels), policy(old_labels)
+    if new_errors != old_errors:
+        _refuse(namespace, new_errors, ctx)
+    new_standard, old_standard = new_policy.enforce, old_policy.enforce
+    if new_standard.level != PRIVILEGED and (
+        new_standard.minor != old_standard.minor or new_standard.stricter(old_standard)
+    ):
+        _warn_of_pods(namespace["metadata"]["name"], new_standard, ctx)
 
 
-def _refuse(namespace: Obj, wrong: Errors, ctx: Context) -> None:
-    if wrong:
-        raise errors.invalid("", "Namespace", namespace["metadata"]["name"], wrong, ctx.release)
+def _refuse(namespace: Obj, label_errors: Errors, ctx: Context) -> None:
+    """Raise 422 if there are errors in the labels of a namespace."""
+    if label_errors:
+        raise errors.invalid("", "Namespace", namespace["metadata"]["name"], label_errors, ctx.release)
 
 
 def _warn_of_pods(namespace: str, standard: Standard, ctx: Context) -> None:
+    """Warn about the stored pods of a namespace that violate a new level, grouped by the reasons."""
     pods = list(ctx.listing("", "pods", namespace))
     if len(pods) > MOST:
         ctx.warn(f"new PodSecurity enforce level only checked against the first {MOST} of {len(pods)} existing pods")
-    names: dict[str, list[str]] = {}  # of the pods, by what they violate
+    names: dict[str, list[str]] = {}  # names of pods by the reasons of their violations
     for pod in pods[:MOST]:
-        found = violations(standard, _checked(pod["metadata"], pod["spec"], ctx), ctx.release)
-        if found:
-            names.setdefault(", ".join(v.reason for v in found), []).append(pod["metadata"]["name"])
+        violated = violations(standard, _checked(pod["metadata"], pod["spec"], ctx), ctx.release)
+        if violated:
+            names.setdefault(", ".join(v.reason for v in violated), []).append(pod["metadata"]["name"])
     if names:
         ctx.warn(f'existing pods in namespace "{namespace}" violate the new PodSecurity enforce level "{standard}"')
     for text in sorted(f"{_first(pods)}: {why}" for why, pods in names.items()):
@@ -146,6 +153,7 @@ def _warn_of_pods(namespace: str, standard: Standard, ctx: Context) -> None:
 
 
 def _first(names: list[str]) -> str:
+    """Return the first name, with the number of the others: "a (and 2 other pods)"."""
     others = len(names) - 1
     rest = f" (and {others} other {'pod' if others == 1 else 'pods'})" if others else ""
     return min(names) + rest

@@ -1,4 +1,4 @@
-"""The labels of namespaces that PodSecurity reads: a level and a version of it for each of three modes."""
+"""The namespace labels that PodSecurity reads: a level and its version for each of three modes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERSION = re.compile(r"v1\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
 
 class Standard(NamedTuple):
-    """A level at a version; `minor` of Kubernetes 1, None for the latest."""
+    """A level at a version: the minor version of Kubernetes 1, None for the latest."""
 
     level: str = PRIVILEGED
     minor: int | None = None
@@ -24,11 +24,12 @@ class Standard(NamedTuple):
         return f"{self.level}:{'latest' if self.minor is None else f'v1.{self.minor}'}"
 
     def stricter(self, other: Standard) -> bool:
+        """Report whether this level allows less than another one."""
         return LEVELS.index(self.level) > LEVELS.index(other.level)
 
 
 class Policy(NamedTuple):
-    """What is refused, told to auditors, warned of. What is not labelled is privileged."""
+    """The standards that are enforced, audited and warned about. Without labels all three are privileged."""
 
     enforce: Standard = Standard()
     audit: Standard = Standard()
@@ -39,35 +40,40 @@ ANYTHING = Policy()
 
 
 def policy(labels: Mapping[str, str] | None) -> tuple[Policy, Errors]:
-    """The policy of a namespace, and what is wrong with its labels: a level that is none is taken for the strictest
-    where it is enforced, and for none elsewhere. What is enforced is warned of, unless another level is."""
+    """Return the policy of a namespace and the errors in its labels (`PolicyToEvaluate`).
+
+    An unknown level counts as restricted if it is to be enforced, else as privileged. Warnings follow the enforced
+    level unless a label sets their own.
+    """
     if not labels or not any(label.startswith(PREFIX) for label in labels):
         return ANYTHING, []
     errors: Errors = []
-    found = Policy(*(_standard(mode, labels, errors) for mode in MODES))
+    result = Policy(*(_standard(mode, labels, errors) for mode in MODES))
     if f"{PREFIX}{WARN}" not in labels and labels.get(f"{PREFIX}{ENFORCE}") in LEVELS:
-        found = found._replace(warn=_as_enforced(found, labels))
-    return found, errors
+        result = result._replace(warn=_as_enforced(result, labels))
+    return result, errors
 
 
 def _standard(mode: str, labels: Mapping[str, str], errors: Errors) -> Standard:
+    """Return the standard of one mode, and append the errors in its labels to `errors`."""
     level = labels.get(f"{PREFIX}{mode}", PRIVILEGED)
     if level not in LEVELS:
-        errors.append(_wrong(mode, level, f"must be one of {', '.join(LEVELS)}"))
+        errors.append(_label_error(mode, level, f"must be one of {', '.join(LEVELS)}"))
         level = RESTRICTED if mode == ENFORCE else PRIVILEGED
     version = labels.get(f"{PREFIX}{mode}-version", "latest")
     match = _VERSION.fullmatch(version)
     if version != "latest" and not match:
-        errors.append(_wrong(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
+        errors.append(_label_error(f"{mode}-version", version, 'must be "latest" or "v1.x"'))
     return Standard(level, int(match[1]) if match else None)
 
 
-def _wrong(name: str, value: str, why: str) -> FieldError:
+def _label_error(name: str, value: str, why: str) -> FieldError:
     return invalid(Path("metadata", "labels").key(f"{PREFIX}{name}"), value, why)
 
 
-def _as_enforced(found: Policy, labels: Mapping[str, str]) -> Standard:
-    if not found.enforce.stricter(found.warn):
-        return found.warn
+def _as_enforced(parsed: Policy, labels: Mapping[str, str]) -> Standard:
+    """Return the standard of warnings if no label sets it: the enforced one, where that is stricter."""
+    if not parsed.enforce.stricter(parsed.warn):
+        return parsed.warn
     versioned = f"{PREFIX}{WARN}-version" in labels
-    return found.enforce._replace(minor=found.warn.minor) if versioned else found.enforce
+    return parsed.enforce._replace(minor=parsed.warn.minor) if versioned else parsed.enforce

@@ -1,4 +1,4 @@
-"""What the checks of pod security look at, and what they answer."""
+"""A pod as the checks of PodSecurity read it, and the violations that they return."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from understudy.machinery.types import Obj, at
 
 
 class Violation(NamedTuple):
-    """`reason` is always told, `detail` for a single object."""
+    """A violation: `reason` is always in the message, `detail` only in messages about a single object."""
 
     reason: str
     detail: str
@@ -20,7 +20,7 @@ class Violation(NamedTuple):
 
 @dataclass
 class Pod:
-    """A pod, or the template of one. `relaxed`: its users are none of the host's, and the gate for that is on."""
+    """A pod, or the template of one. `relaxed`: the pod has a user namespace, and a gate relaxes its checks."""
 
     metadata: Obj
     spec: Obj
@@ -28,56 +28,63 @@ class Pod:
 
     @property
     def security(self) -> Obj:
+        """Return the security context of the pod, {} if it has none."""
         return self.spec.get("securityContext") or {}
 
     @property
     def annotations(self) -> dict[str, str]:
+        """Return the annotations of the pod."""
         return self.metadata.get("annotations") or {}
 
     @cached_property
     def containers(self) -> list[tuple[str, Obj, Obj]]:
-        """(name, container, security context) of each."""
-        found = containers(self.spec, "initContainers", "containers", "ephemeralContainers")
-        return [(c.get("name", ""), c, c.get("securityContext") or {}) for c in found]
+        """Return (name, container, security context) of every container."""
+        every = containers(self.spec, "initContainers", "containers", "ephemeralContainers")
+        return [(c.get("name", ""), c, c.get("securityContext") or {}) for c in every]
 
     @property
     def windows(self) -> bool:
+        """Report whether the pod states that it runs on Windows."""
         return bool(at(self.spec, "os", "name") == "windows")
 
     def having(self, bad: Callable[[Obj], object]) -> list[str]:
-        """The names of the containers whose security context is bad."""
+        """Return the names of the containers whose security context is `bad`."""
         return [name for name, _, security in self.containers if bad(security)]
 
     def setting(self, bad: Callable[[Obj], object]) -> list[str]:
-        """Who has a bad security context: the pod, containers."""
+        """Return who has a `bad` security context, as in messages: ["pod", 'containers "a", "b"']."""
         names = self.having(bad)
         return (["pod"] if bad(self.security) else []) + ([named("container", names)] if names else [])
 
     def values(self, *path: str) -> set[str]:
-        """What the pod and its containers have at a path of their security contexts."""
-        found = (at(security, *path) for security in (self.security, *(s for *_, s in self.containers)))
-        return {value for value in found if value is not None}
+        """Return the values that the pod and its containers have at a path of their security contexts."""
+        values = (at(security, *path) for security in (self.security, *(s for *_, s in self.containers)))
+        return {value for value in values if value is not None}
 
 
 Check = Callable[[Pod], Violation | None]
 
 
 def plural(word: str, of: Collection[object]) -> str:
+    """Return a word with an "s" unless it stands for one item."""
     return word if len(of) == 1 else f"{word}s"
 
 
 def quoted(items: Iterable[str]) -> str:
+    """Return items in quotes, joined by commas."""
     return ", ".join(f'"{item}"' for item in items)
 
 
 def named(word: str, names: Collection[str]) -> str:
-    """container "a", containers "a", "b"."""
+    """Return a word and the names it stands for: 'container "a"', 'containers "a", "b"'."""
     return f"{plural(word, names)} {quoted(names)}"
 
 
 def added_capabilities(pod: Pod, allowed: Collection[str]) -> str:
-    """Which containers add which capabilities; "" for none."""
-    found = {name: set(at(s, "capabilities", "add", default=[])).difference(allowed) for name, _, s in pod.containers}
-    names = [name for name, added in found.items() if added]
-    added = quoted(sorted(set().union(*found.values())))
+    """Return the error message of containers that add capabilities which are not allowed, "" if there are none."""
+    forbidden = {
+        name: set(at(s, "capabilities", "add", default=[])).difference(allowed) for name, _, s in pod.containers
+    }
+    names = [name for name, added in forbidden.items() if added]
+    added = quoted(sorted(set().union(*forbidden.values())))
     return f"{named('container', names)} must not include {added} in securityContext.capabilities.add" if names else ""

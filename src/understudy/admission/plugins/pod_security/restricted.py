@@ -1,4 +1,4 @@
-"""What pods may not do at the restricted level besides, and what they have to say."""
+"""The checks of the restricted level that the baseline level lacks or has in a weaker form."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from understudy.machinery.types import at
 
 
 def escalation(pod: Pod) -> Violation | None:
+    """Require allowPrivilegeEscalation=false of every container."""
     names = pod.having(lambda s: s.get("allowPrivilegeEscalation") is not False)
     text = f"{named('container', names)} must set securityContext.allowPrivilegeEscalation=false"
     return Violation("allowPrivilegeEscalation != false", text) if names else None
 
 
 def no_capabilities(pod: Pod) -> Violation | None:
+    """Require containers to drop all capabilities; they may add NET_BIND_SERVICE."""
     keeping = pod.having(lambda s: "ALL" not in at(s, "capabilities", "drop", default=[]))
     texts = [f'{named("container", keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
     texts += filter(None, [added_capabilities(pod, ("NET_BIND_SERVICE",))])
@@ -30,7 +32,7 @@ _VOLUMES = (
     "projected",
     "secret",
 )
-# Others that have a name in the text, the first that a volume has.
+# The error message names the first of these that a volume has, else "unknown".
 _NAMED_VOLUMES = (
     "hostPath",
     "gcePersistentDisk",
@@ -57,6 +59,7 @@ _NAMED_VOLUMES = (
 
 
 def volumes(pod: Pod) -> Violation | None:
+    """Refuse volumes of other types than those listed in `_VOLUMES`."""
     bad = [v for v in pod.spec.get("volumes") or [] if all(v.get(kind) is None for kind in _VOLUMES)]
     names = [volume.get("name", "") for volume in bad]
     types = sorted({next((t for t in _NAMED_VOLUMES if v.get(t) is not None), "unknown") for v in bad})
@@ -66,6 +69,7 @@ def volumes(pod: Pod) -> Violation | None:
 
 
 def root(pod: Pod) -> Violation | None:
+    """Require runAsNonRoot=true of the pod or of all its containers, unless the pod has a user namespace."""
     if pod.relaxed:
         return None
     reason = "runAsNonRoot != true"
@@ -77,12 +81,14 @@ def root(pod: Pod) -> Violation | None:
 
 
 def root_user(pod: Pod) -> Violation | None:
+    """Refuse runAsUser=0, unless the pod has a user namespace."""
     setters = pod.setting(lambda s: s.get("runAsUser") == 0)
     violation = Violation("runAsUser=0", f"{' and '.join(setters)} must not set runAsUser=0")
     return violation if setters and not pod.relaxed else None
 
 
 def needs_seccomp(pod: Pod) -> Violation | None:
+    """Require a seccomp profile of the pod or of all its containers, and refuse the same profiles as `seccomp`."""
     wrong = seccomp(pod)
     if wrong or at(pod.security, "seccompProfile") is not None:
         return wrong

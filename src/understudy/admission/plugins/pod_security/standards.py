@@ -1,5 +1,7 @@
-"""Which checks a level has, and since when. The restricted level has those of the baseline, too, but for those whose
-place a stricter one takes."""
+"""The checks of each level, and the minor versions since which they hold.
+
+The restricted level has the checks of the baseline, too, except those that a stricter check replaces.
+"""
 
 from __future__ import annotations
 
@@ -20,21 +22,22 @@ _SYSCTLS_29 = _SYSCTLS_27 | {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A check as of each minor version that changed it; `replaces` is what it takes the place of."""
+    """A check by the minor version that introduced or changed it. `replaces` names a weaker check, then left out."""
 
     versions: Mapping[int, Check]
     replaces: str = ""
 
     def at(self, minor: int) -> Check | None:
+        """Return the check as it is at a minor version, None before it was introduced."""
         return next((check for since, check in sorted(self.versions.items(), reverse=True) if since <= minor), None)
 
 
 def _of_linux(since: int, check: Check, replaces: str = "") -> Rule:
-    """Since 1.25 pods of Windows are spared what Windows has not."""
+    """Return a rule that skips Windows pods since 1.25, as its fields mean nothing on Windows."""
     return Rule({since: check, 25: lambda pod: None if pod.windows else check(pod)}, replaces)
 
 
-# By identifier, in the order of which violations are told.
+# By the identifier of the check, in the order in which violations are reported.
 _BASELINE = {
     "appArmorProfile": Rule({0: baseline.app_armor}),
     "capabilities_baseline": Rule({0: baseline.capabilities}),
@@ -68,9 +71,9 @@ _RESTRICTED = {
 
 
 def violations(standard: Standard, pod: Pod, release: Version) -> list[Violation]:
-    """Everything that a pod does against a standard. The latest version is the release's own; there is none later."""
+    """Return all violations of a standard by a pod. Versions newer than the release count as the release's own."""
     minor = release.minor if standard.minor is None else min(standard.minor, release.minor)
-    return [found for check in _checks(standard.level, minor) if (found := check(pod))]
+    return [violation for check in _checks(standard.level, minor) if (violation := check(pod))]
 
 
 @cache
@@ -79,6 +82,7 @@ def _checks(level: str, minor: int) -> tuple[Check, ...]:
 
 
 def _applicable(level: str, minor: int) -> Iterator[Check]:
+    """Yield the checks of a level at a minor version, without those that a stricter check replaces."""
     if level == PRIVILEGED:
         return
     stricter = {} if level == BASELINE else _RESTRICTED

@@ -1,4 +1,4 @@
-"""Amounts of resources in arithmetic: {resource: quantity}, as Kubernetes adds up what containers ask for."""
+"""Arithmetic on {resource: quantity}, and the sum of the requests or limits of a pod."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 Amounts = dict[str, Quantity]
-POD_LEVEL = ("cpu", "memory")  # what can be said of a pod as a whole
+POD_LEVEL = ("cpu", "memory")  # resources that a pod may set as a whole
 
 
 def parsed(amounts: Mapping[str, str] | None) -> Amounts:
+    """Return quantities parsed from their texts; None counts as empty."""
     return {name: parse(text) for name, text in (amounts or {}).items()}
 
 
 def added(amounts: Amounts, more: Amounts) -> Amounts:
-    """The sums; what only one side has stays as it is."""
+    """Return the sums of two sets of amounts (`quota.Add`); a resource of only one side stays as it is."""
     total = dict(amounts)
     for name, amount in more.items():
         total[name] = total[name] + amount if name in total else amount
@@ -27,21 +28,22 @@ def added(amounts: Amounts, more: Amounts) -> Amounts:
 
 
 def greatest(amounts: Amounts, others: Amounts) -> Amounts:
-    """The greater amount of each resource."""
+    """Return the greater amount of each resource (`quota.Max`)."""
     more = {name: amount for name, amount in others.items() if name not in amounts or amount > amounts[name]}
     return {**amounts, **more}
 
 
 def masked(amounts: Amounts, names: Iterable[str]) -> Amounts:
-    """Those of certain names."""
-    wanted = set(names)
-    return {name: amount for name, amount in amounts.items() if name in wanted}
+    """Return the amounts of the named resources (`quota.Mask`)."""
+    kept = set(names)
+    return {name: amount for name, amount in amounts.items() if name in kept}
 
 
 def of_pod(spec: Obj, which: str, gates: Gates) -> Amounts:
-    """The `requests` or `limits` of a pod: of its containers and sidecars together, or of an init container if that
-    needs more while it runs. What the pod states as a whole wins (PodLevelResources).
+    """Return the `requests` or `limits` of a pod (`PodRequests`, `PodLimits`).
 
+    That is the sum over containers and sidecars, or the amount of an init container if that needs more while it runs.
+    Resources that the pod sets as a whole win (PodLevelResources).
     https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
     """
     total: Amounts = {}

@@ -1,7 +1,7 @@
-"""ResourceQuota: whether a namespace's quotas leave room for an object, and what they are charged for it.
+"""Charge an object to resource quotas: check that there is room, and compute the new `status.used`.
 
-The server itself only ever adds to `status.used`. To count afresh and to give back is up to a controller; a quota whose
-status says nothing about a resource limits nothing.
+The server only ever adds to `status.used`. A controller counts afresh and gives back; a quota whose status does not
+mention a resource does not limit it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ZERO = parse("0")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """An object to be charged for; `old` is what it was, None for a new one."""
+    """An object to be charged to quotas; `old` is the stored object, None for a new one."""
 
     group: str
     resource: str
@@ -31,13 +31,14 @@ class Request:
     ctx: Context
 
     def refused(self, why: str) -> errors.StatusError:
+        """Return a 403 for the object."""
         return errors.admission_forbidden(self.group, self.resource, self.obj["metadata"], why)
 
 
 def charges(quotas: Iterable[Obj], request: Request) -> dict[str, Obj]:
-    """What becomes of `status.used`, by the name of the quota; those that stay are left out.
+    """Return the new `status.used` by the name of the quota, for the quotas that change.
 
-    Raises 403, and 500 for a quota whose scopes make no sense.
+    Raises 403, and 500 for a quota with a scope that cannot be evaluated.
     """
     concerned = [quota for quota in quotas if _concerns(quota, request)]
     for quota in concerned:
@@ -56,7 +57,7 @@ def _used(quota: Obj) -> dict[str, str]:
 
 
 def _concerns(quota: Obj, request: Request) -> bool:
-    """Whether it has a resource that counts the kind, and the object is in all of its scopes."""
+    """Report whether a quota limits a resource of the object's kind, and the object is in all of its scopes."""
     spec = quota["spec"]
     scopes = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or []]
     scopes += (spec.get("scopeSelector") or {}).get("matchExpressions") or []
@@ -69,7 +70,7 @@ def _concerns(quota: Obj, request: Request) -> bool:
 
 
 def _check_known(quota: Obj, request: Request) -> None:
-    """Raises 403 for an object that leaves open what it uses, and for a quota of which nobody knows what is used."""
+    """Raise 403 if the object does not state a limited resource, or the quota's status does not say what is used."""
     name, resources = quota["metadata"]["name"], sorted(filter(request.usage.counts, _hard(quota)))
     missing = request.usage.missing(request.obj, resources, request.ctx)
     if missing:
@@ -79,7 +80,7 @@ def _check_known(quota: Obj, request: Request) -> None:
 
 
 def _more(request: Request) -> Amounts:
-    """What the object uses more than before."""
+    """Return the amounts that the object uses beyond those of the stored object (`SubtractWithNonNegativeResult`)."""
     used = request.usage.measure(request.obj, request.ctx)
     if request.old is not None:
         before = request.usage.measure(request.old, request.ctx)
@@ -88,12 +89,13 @@ def _more(request: Request) -> Amounts:
 
 
 def _charged(quota: Obj, more: Amounts, request: Request) -> Obj | None:
+    """Return the new `status.used` of a quota, None if nothing changes. Raises 403 if it would exceed `status.hard`."""
     hard, used = parsed(_hard(quota)), parsed(_used(quota))
     requested = masked(more, hard)
     total = added(used, requested)
     exceeded = sorted(name for name in requested if total[name] > hard[name])
     if exceeded:
-        shown = (",".join(f"{name}={amounts[name]}" for name in exceeded) for amounts in (requested, used, hard))
-        texts = (f"{what}: {text}" for what, text in zip(("requested", "used", "limited"), shown, strict=True))
+        columns = (",".join(f"{name}={amounts[name]}" for name in exceeded) for amounts in (requested, used, hard))
+        texts = (f"{what}: {text}" for what, text in zip(("requested", "used", "limited"), columns, strict=True))
         raise request.refused(f"exceeded quota: {quota['metadata']['name']}, {', '.join(texts)}")
     return {name: canonical_text(str(amount)) for name, amount in sorted(total.items())} if requested else None

@@ -1,4 +1,4 @@
-"""The plugin ResourceQuota: charges the quotas of a namespace for new and growing objects."""
+"""The plugin ResourceQuota: charge the quotas of a namespace for new and growing objects."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.machinery.types import Obj
 
-# Takes the quota as it is stored, returns its new `status.used`; None: nothing changes. May raise StatusError.
+# Takes the stored quota and returns its new `status.used`, None if it stays the same. May raise StatusError.
 Charge = Callable[[Obj], Obj | None]
 
 
@@ -19,11 +19,11 @@ class QuotaStore(Protocol):
     """Writes the status of resource quotas."""
 
     async def update_used(self, namespace: str, name: str, charge: Charge, ctx: Context) -> None:
-        """Store what `charge` makes of a quota's `status.used`, and ask it again if somebody else wrote meanwhile."""
+        """Store the `status.used` that `charge` returns; call it again if the quota changed meanwhile."""
 
 
 class ResourceQuota:
-    """Refuses objects that the quotas of their namespace have no room for."""
+    """Refuses objects that would exceed a quota of their namespace."""
 
     name = "ResourceQuota"
 
@@ -31,6 +31,7 @@ class ResourceQuota:
         self._quotas = quotas
 
     def handles(self, point: Point) -> bool:
+        """Report whether a request creates an object that quotas count, or updates one that may grow."""
         if not point.namespaced or point.subresource:
             return False
         usage = usage_of(point.group, point.resource)
@@ -39,16 +40,16 @@ class ResourceQuota:
         return point.operation == Operation.CREATE or (point.operation == Operation.UPDATE and usage.updates)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
-        """Charge the quotas; a dry run only asks them. Raises 403.
+        """Charge the quotas; a dry run only checks them. Raises 403.
 
-        As in the real server nothing is given back if the object is refused afterwards, for its name is taken.
+        Like kube-apiserver, this does not refund the quota if the create fails later, for example on a name conflict.
         """
         namespace, point = attributes.namespace, attributes.point
         quotas = list(ctx.listing("", "resourcequotas", namespace)) if namespace else []
         if not quotas:
             return
         usage = usage_of(point.group, point.resource)
-        assert usage is not None  # handles() has seen to that
+        assert usage is not None  # handles() is false for kinds without usage
         request = Request(point.group, point.resource, usage, attributes.new, attributes.old_object, ctx)
         for name in charges(quotas, request):
             if not attributes.dry_run:

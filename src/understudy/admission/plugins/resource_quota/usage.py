@@ -1,4 +1,4 @@
-"""What objects use of resource quotas: how each kind is measured, and which quotas it counts against.
+"""The use of quotas by objects: how each kind is measured, and which quotas count it (`quota.Evaluator`).
 
 https://kubernetes.io/docs/concepts/policy/resource-quotas/
 """
@@ -23,13 +23,13 @@ from understudy.machinery.validation.names import label_value_texts
 
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
 _DEVICE_CLASS = ".deviceclass.resource.k8s.io/devices"
-_ALL_DEVICES = 32  # what a request for all devices counts as: more cannot be allocated
-# What may be counted under a name of its own besides "count/RESOURCE".
+_ALL_DEVICES = 32  # the count of a request for all devices: a claim cannot have more
+# Resources that quotas count under their plain name as well as under "count/RESOURCE".
 _ALIASES = ("configmaps", "resourcequotas", "replicationcontrollers", "secrets")
 _UNCOUNTED = {("", "events"), ("events.k8s.io", "events")}
 
 _POD_STORAGE = "ephemeral-storage"
-# Every container has to ask for these where a quota has them.
+# If a quota limits one of these, every container must state it.
 _NEEDED = ("cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
 _OF_PODS = frozenset(
     ("count/pods", "pods", *_NEEDED, _POD_STORAGE, f"requests.{_POD_STORAGE}", f"limits.{_POD_STORAGE}")
@@ -40,28 +40,28 @@ _OF_CLASSES = tuple(f"{_STORAGE_CLASS}{name}" for name in _OF_CLAIMS)
 
 
 def _nowhere(selector: Obj, obj: Obj) -> bool:
-    """Only pods are in scopes."""
+    """Return False: only pods can be in scopes."""
     return False
 
 
 def _nothing(obj: Obj, resources: Iterable[str], ctx: Context) -> str:
-    """Only pods have to ask for anything."""
+    """Return "": only pods must state the resources that they use."""
     return ""
 
 
 class ScopeError(ValueError):
-    """A scope is selected by what cannot be a value: nobody checks that when a quota is written."""
+    """A scope cannot be evaluated, because a value is no label value: writes of quotas do not check that."""
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How a kind is counted.
+    """The functions that count a kind (`quota.Evaluator`).
 
-    counts    whether it is counted by a resource of a quota
-    measure   what an object uses
-    in_scope  whether an object is in a scope: {"scopeName": …, "operator": …, "values": …}; may raise ScopeError
-    missing   what is wrong with an object that does not ask for resources of a quota; "" if nothing is
-    updates   whether an object that changes is measured again
+    counts    reports whether a quota's resource counts the kind
+    measure   returns the amounts that an object uses
+    in_scope  reports whether an object is in a scope {"scopeName": …, "operator": …, "values": …}; may raise ScopeError
+    missing   returns the error message of an object that omits limited resources, "" if it omits none
+    updates   whether an updated object is measured again
     """
 
     counts: Callable[[str], bool]
@@ -73,14 +73,14 @@ class Usage:
 
 @cache
 def usage_of(group: str, resource: str) -> Usage | None:
-    """How a resource is counted; None: not at all."""
+    """Return how a resource is counted, None if it is not."""
     if (group, resource) in _UNCOUNTED:
         return None
     return _MEASURED.get((group, resource)) or _objects(group, resource)
 
 
 def _objects(group: str, resource: str) -> Usage:
-    """Each object counts as one."""
+    """Return the usage of a kind whose objects count as one each."""
     names = {f"count/{resource}.{group}" if group else f"count/{resource}"}
     if not group and resource in _ALIASES:
         names.add(resource)
@@ -95,11 +95,13 @@ def _whole(number: int) -> Quantity:
 
 
 def _counts_pods(name: str) -> bool:
+    """Report whether a quota's resource counts pods."""
     extended = not is_native(name) and name.startswith("requests.")
     return name in _OF_PODS or extended or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
 
 
 def _of_pod(pod: Obj, ctx: Context) -> Amounts:
+    """Return the amounts that a pod uses; its overhead adds to requests, and to the limits that it has."""
     spec = pod["spec"]
     requests, limits = (amounts.of_pod(spec, which, ctx.gates) for which in ("requests", "limits"))
     overhead = amounts.parsed(spec.get("overhead"))
@@ -109,7 +111,7 @@ def _of_pod(pod: Obj, ctx: Context) -> Amounts:
 
 
 def _computed(requests: Amounts, limits: Amounts) -> Amounts:
-    """Requests and limits under the names that quotas have for them."""
+    """Return requests and limits under the names that quotas use for them."""
     used: Amounts = {}
     for name, amount in requests.items():
         plain = name in ("cpu", "memory", _POD_STORAGE) or name.startswith(HUGE_PAGES)
@@ -121,22 +123,24 @@ def _computed(requests: Amounts, limits: Amounts) -> Amounts:
 
 
 def _missing(pod: Obj, resources: Iterable[str], ctx: Context) -> str:
-    wanted = sorted(set(resources).intersection(_NEEDED))
+    """Return the error message of a pod whose containers omit limited resources, "" if they omit none."""
+    needed = sorted(set(resources).intersection(_NEEDED))
     whole = (pod["spec"].get("resources") or {}) if ctx.gates[features.POD_LEVEL_RESOURCES] else {}
-    if not wanted or any(name in (whole.get(which) or {}) for which in whole for name in amounts.POD_LEVEL):
+    if not needed or any(name in (whole.get(which) or {}) for which in whole for name in amounts.POD_LEVEL):
         return ""
     lacking: dict[str, set[str]] = {}
     for container in containers(pod["spec"], "containers", "initContainers"):
-        found = container.get("resources") or {}
-        given = _computed(amounts.parsed(found.get("requests")), amounts.parsed(found.get("limits")))
-        for name in wanted:
-            if name not in given:
+        own = container.get("resources") or {}
+        stated = _computed(amounts.parsed(own.get("requests")), amounts.parsed(own.get("limits")))
+        for name in needed:
+            if name not in stated:
                 lacking.setdefault(name, set()).add(container.get("name", ""))
     texts = [f"{name} for: {','.join(sorted(lacking[name]))}" for name in sorted(lacking)]
     return f"must specify {'; '.join(texts)}" if texts else ""
 
 
 def _pod_in_scope(selector: Obj, pod: Obj) -> bool:
+    """Report whether a pod is in a scope. Raises ScopeError."""
     spec, scope = pod["spec"], selector["scopeName"]
     if scope == "PriorityClass":
         return _of_priority(selector, spec.get("priorityClassName", ""))
@@ -153,6 +157,7 @@ def _pod_in_scope(selector: Obj, pod: Obj) -> bool:
 
 
 def _of_priority(selector: Obj, name: str) -> bool:
+    """Report whether the name of a priority class matches a scope selector. Raises ScopeError."""
     values: list[str] = selector.get("values") or []
     wrong = [
         f"values[{i}][{selector['scopeName']}]: Invalid value: {go_quote(value)}: {text}"
@@ -160,9 +165,9 @@ def _of_priority(selector: Obj, name: str) -> bool:
         for text in label_value_texts(value)
     ]
     if wrong:
-        shown = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
+        selector_text = f"{{{selector['scopeName']} {selector['operator']} [{' '.join(values)}]}}"
         why = f"failed to parse and convert selector: {aggregate(wrong)}"
-        raise ScopeError(f"error on matching scope {shown}: {why}")
+        raise ScopeError(f"error on matching scope {selector_text}: {why}")
     return {
         "Exists": bool(name),
         "DoesNotExist": not name,
@@ -172,7 +177,7 @@ def _of_priority(selector: Obj, name: str) -> bool:
 
 
 def _reaches_out(spec: Obj) -> bool:
-    """Whether the pod looks at pods of other namespaces."""
+    """Report whether an affinity term of the pod selects pods of other namespaces."""
     return any(term.get("namespaces") or term.get("namespaceSelector") is not None for term in affinity_terms(spec))
 
 
@@ -180,7 +185,10 @@ def _reaches_out(spec: Obj) -> bool:
 
 
 def _of_service(service: Obj, ctx: Context) -> Amounts:
-    """A balancer's ports count as node ports before they have any, unless none are to be allocated."""
+    """Return the amounts that a service uses.
+
+    Ports of a load balancer count as node ports before they are allocated, unless the service turns that off.
+    """
     spec = service["spec"]
     ports, kind = spec.get("ports") or [], spec.get("type")
     if kind == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
@@ -199,6 +207,7 @@ def _counts_claims(name: str) -> bool:
 
 
 def _of_claim(claim: Obj, ctx: Context) -> Amounts:
+    """Return the amounts that a volume claim uses, in total and under its storage class."""
     own: Amounts = {"persistentvolumeclaims": _whole(1)}
     size = at(claim, "spec", "resources", "requests", "storage")
     if size is not None:
@@ -209,7 +218,7 @@ def _of_claim(claim: Obj, ctx: Context) -> Amounts:
 
 
 def _allocated(claim: Obj, size: Quantity, ctx: Context) -> Quantity:
-    """What is allocated already counts if it is more than what is asked for."""
+    """Return the size that a claim counts with: the requested or the allocated one, whichever is larger."""
     allocated = at(claim, "status", "allocatedResources", "storage")
     if allocated is None or not ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         return size
@@ -221,6 +230,7 @@ def _counts_device_claims(name: str) -> bool:
 
 
 def _of_device_claim(claim: Obj, ctx: Context) -> Amounts:
+    """Return the number of devices that a resource claim asks for, by device class."""
     used = {"count/resourceclaims.resource.k8s.io": _whole(1)}
     for request in at(claim, "spec", "devices", "requests", default=[]):
         mode, name = request.get("allocationMode"), f"{request.get('deviceClassName', '')}{_DEVICE_CLASS}"
