@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
-"""Make schemas/RELEASE from a running API server of that release, and from its Go types.
+"""Record schemas/RELEASE from two running API servers of that release, and from its Go types.
 
-    scripts/schemas.py --server https://127.0.0.1:6443 --token T --types types.json 1.32
+    scripts/schemas.py --server https://127.0.0.1:6443 --token T --types types.json \\
+        --default-gates https://127.0.0.1:6444 1.32
 
-The server is asked for its OpenAPI v3 documents (descriptions and paths are left out), for its discovery documents and
-for one empty table of each resource (the columns). `types.json` is what `scripts/gotypes` prints, built in a module
-that requires k8s.io/kubernetes of the same release:
+`--server` serves every group-version that is to be served (`--runtime-config`), with the feature gates that these need.
+`--default-gates` was started without feature gates: where no group-version needs one, it may be the same. `--types` is
+what `scripts/gotypes` prints, built in a module that requires k8s.io/kubernetes of the same release:
 
     go run ./scripts/gotypes > types.json
 
-All group-versions that are to be served must be switched on in that server (`--runtime-config`). Written are
+The program writes
 
-    openapi/GROUP-VERSION.json   components.schemas of one group-version
+    openapi/GROUP-VERSION.json   components.schemas of one group-version, without descriptions
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns
+    release.json                 the version document, the specs of the APIServices, the names of the health checks
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
-and, from a server that was started without feature gates (`--default-gates`), the release's part of the table of every
-release's gates, feature_gates.json.
+and the release's part of ../feature_gates.json, the table of every release's gates.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 META = "k8s.io/apimachinery/pkg/apis/meta"
 DESCRIPTIONS = ("description", "x-kubernetes-validations")
 GATES = "feature_gates.json"
+HEALTH = ("healthz", "livez", "readyz")
+
+# The fields of the version document that tell how a server was built, with the values that they are recorded with.
+BUILD = {"gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": ""}
+PLATFORM = {"compiler": "gc", "platform": "linux/amd64"}
+ON_START = "kube-aggregator.kubernetes.io/automanaged=onstart"  # the label of APIServices that the server makes itself
 
 Entry: TypeAlias = tuple[str, str, bool]  # since which release, stage, default
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
@@ -105,6 +112,21 @@ def resources(server: ApiServer) -> list[dict[str, Any]]:
             versions.append({"version": version["version"], "resources": version["resources"]})
         out.append({"group": name, "versions": versions})
     return out
+
+
+def facts(server: ApiServer, with_default_gates: ApiServer) -> dict[str, Any]:
+    """Return the content of release.json."""
+    services = server.get(f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={ON_START}")["items"]
+    return {
+        "version": server.get("/version") | BUILD | PLATFORM,
+        "apiServices": {service["metadata"]["name"]: service["spec"] for service in services},
+        "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
+    }
+
+
+def health_checks(server: ApiServer, name: str) -> list[str]:
+    """Return the names of the checks below `healthz`, `livez` or `readyz`, in the order of their list."""
+    return re.findall(r"^\[[+-]\](\S+)", server.text(f"/{name}?verbose"), re.M)
 
 
 def gates(server: ApiServer) -> dict[str, FeatureSpec]:
@@ -186,20 +208,23 @@ def main() -> int:
     parser.add_argument("--server", required=True)
     parser.add_argument("--token", default="")
     parser.add_argument("--types", type=Path, required=True)
-    parser.add_argument("--default-gates", metavar="URL", help="a server of the release without --feature-gates")
+    parser.add_argument(
+        "--default-gates", metavar="URL", required=True, help="a server of the release without --feature-gates"
+    )
     args = parser.parse_args()
-    server, home = ApiServer(args.server, args.token), SCHEMAS / args.release
+    server, with_default_gates = ApiServer(args.server, args.token), ApiServer(args.default_gates, args.token)
+    home = SCHEMAS / args.release
     groups = resources(server)
     write = {f"openapi/{name}": document for name, document in openapi(server).items()}
     write["resources.json"] = groups
     write["types.json"] = types(json.loads(args.types.read_text()), groups)
-    if args.default_gates:
-        record_gates(args.release, ApiServer(args.default_gates, args.token))
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
-    print(f"{home}: {len(write)} files, {sum(len(g['versions']) for g in groups)} group-versions")
+    (home / "release.json").write_text(json.dumps(facts(server, with_default_gates), indent=1) + "\n")
+    record_gates(args.release, with_default_gates)
+    print(f"{home}: {len(write) + 1} files, {sum(len(g['versions']) for g in groups)} group-versions")
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 from understudy.machinery.releases.features import FeatureSpec
@@ -45,3 +46,32 @@ def test_gates_over_time() -> None:
 def test_releases_are_recorded_in_any_order() -> None:
     """A release that is recorded late, or again, takes its place among the others."""
     assert recorded("1.33", "1.31", "1.32", "1.33", "1.31") == TABLE
+
+
+class RecordedServer(schemas.ApiServer):  # type: ignore[misc, name-defined]
+    """A server with answers of its own."""
+
+    def __init__(self, answers: dict[str, str]) -> None:
+        self.answers = answers
+
+    def text(self, path: str, accept: str = "*/*") -> str:
+        return self.answers[path]
+
+
+def test_facts() -> None:
+    """The facts of a release leave out how the server was built; its checks come from the server with default gates."""
+    check = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/a-b ok\nhealthz check failed\n"
+    version = {"major": "1", "minor": "33", "emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": "go1.24"}
+    service = {"metadata": {"name": "v1.apps"}, "spec": {"group": "apps", "version": "v1"}}
+    selector = "kube-aggregator.kubernetes.io/automanaged=onstart"
+    full = RecordedServer(
+        {
+            "/version": json.dumps(version),
+            f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={selector}": json.dumps({"items": [service]}),
+        }
+    )
+    default = RecordedServer({f"/{name}?verbose": check for name in ("healthz", "livez", "readyz")})
+    facts = schemas.facts(full, default)
+    assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
+    assert facts["apiServices"] == {"v1.apps": {"group": "apps", "version": "v1"}}
+    assert facts["healthChecks"]["livez"] == ["ping", "etcd", "poststarthook/a-b"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.releases import NEWEST
+from tests.releases import NEWEST, every_release
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases, storage_version_hash
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.types import GroupVersionKind
@@ -72,9 +72,27 @@ def test_virtual_resources_are_not_stored() -> None:
     }
 
 
+@every_release
+def test_release_has_recorded_facts(release: Version) -> None:
+    """A release tells its version, its health checks, and an APIService of every group-version but its own."""
+    served = Release.of(release)
+    versions = {(group.name, version) for group in served.groups for version in group.versions}
+    assert served.version_info["gitVersion"].startswith(f"v{release}.")
+    assert {(spec.get("group", ""), spec["version"]) for spec in served.api_services} == versions - {
+        ("apiregistration.k8s.io", "v1")
+    }
+    assert all("ping" in served.health_checks[name] for name in ("healthz", "livez", "readyz"))
+
+
+def test_switched_off_version_has_no_api_service() -> None:
+    """A group-version that is not served has no APIService."""
+    specs = Release.of(NEWEST).served({"api/all": False, "apps/v1": True}).api_services
+    assert [(spec["group"], spec["version"]) for spec in specs] == [("apps", "v1")]
+
+
 def test_release_without_schemas_is_unknown() -> None:
     """A release that has no schemas is an error that names the known ones."""
-    assert releases()[:2] == [V1_31, V1_32]
+    assert releases()[:2] == (V1_31, V1_32)
     with pytest.raises(UnknownReleaseError, match=r"unknown release '1\.7': there are 1\.31"):
         Release.named("1.7")
 

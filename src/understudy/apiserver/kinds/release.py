@@ -1,34 +1,29 @@
-"""A release: its version, and the group-versions and kinds that it serves.
+"""A release: the group-versions and kinds that it serves, and other facts about it.
 
     release = Release.of(V1_32)
     pods = release.resource("", "v1", "pods")           # a Kind, or None
     release.kind("resource.k8s.io", "ResourceClaim")
     release.served({"resource.k8s.io/v1alpha3": False}) # another Release without these kinds
 
-Facts come from `schemas/RELEASE/resources.json`, which is recorded discovery of the real server. The behaviour of kinds
-comes from `kinds` and is imported when it is first needed.
+Facts are recorded from the real server: `schemas/RELEASE/resources.json` is its discovery, `release.json` has the rest.
+The behaviour of kinds comes from `kinds` and is imported when it is first needed.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from importlib import resources
-from typing import Any
+from typing import Any, TypedDict
 
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.schema import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
-
-DEFAULT = "1.32"
-
-# The patch release from which schemas/RELEASE was recorded.
-PATCH = {V1_31: 3, V1_32: 5}
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied
 # (k8s.io/apiserver/pkg/server/resourceconfig).
@@ -42,6 +37,14 @@ MATCHERS = {
 
 class UnknownReleaseError(ValueError):
     """A release without schemas."""
+
+
+class _Facts(TypedDict):
+    """The content of `schemas/RELEASE/release.json`; APIServices by name."""
+
+    version: Obj
+    apiServices: Mapping[str, Obj]
+    healthChecks: Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +69,14 @@ def storage_version_hash(stored: GroupVersionKind) -> str:
     return b64encode(sha256("/".join(stored).encode()).digest()[:8]).decode()
 
 
-def releases() -> list[Version]:
+@cache
+def releases() -> tuple[Version, ...]:
     """Return the releases that have schemas, oldest first."""
     names = (item.name for item in resources.files("understudy.schemas").iterdir())
-    return sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name))
+    return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name)))
+
+
+DEFAULT = str(releases()[-1])
 
 
 class Release:
@@ -132,20 +139,30 @@ class Release:
     def _groups(self) -> dict[str, Group]:
         return {group.name: group for group in self.groups}
 
-    @cached_property
+    @property
     def version_info(self) -> Obj:
         """Return the answer of /version (`version.Info`)."""
-        return {
-            "major": str(self.version.major),
-            "minor": str(self.version.minor),
-            "gitVersion": f"v{self.version}.{PATCH[self.version]}",
-            "gitCommit": "",
-            "gitTreeState": "clean",
-            "buildDate": "1970-01-01T00:00:00Z",
-            "goVersion": "",
-            "compiler": "gc",
-            "platform": "linux/amd64",
-        }
+        return self._facts["version"]
+
+    @property
+    def health_checks(self) -> Mapping[str, Sequence[str]]:
+        """Return the names of the health checks of `healthz`, `livez` and `readyz`, in the order of their list."""
+        return self._facts["healthChecks"]
+
+    @property
+    def api_services(self) -> list[Obj]:
+        """Return the specs of the APIServices of the served group-versions, in the order of discovery.
+
+        The group apiregistration.k8s.io has none.
+        """
+        specs = self._facts["apiServices"]
+        names = (f"{version}.{group.name}" for group in self.groups for version in group.versions)
+        return [specs[name] for name in names if name in specs]
+
+    @cached_property
+    def _facts(self) -> _Facts:
+        facts: _Facts = read_release_file(self.version, "release.json")
+        return facts
 
     def served(self, runtime_config: Mapping[str, bool]) -> Release:
         """Return the release with `--runtime-config` applied.

@@ -59,15 +59,17 @@ class Director:
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)
         render = partial(render_document, schemas=state.schemas)
-        self._discovery = Discovery(state.release, url.partition("//")[2], render, healthz.PATHS)
+        health_paths = healthz.paths(state.release.health_checks)
+        self._discovery = Discovery(state.release, url.partition("//")[2], render, health_paths)
         self._pages = self._page_mux(url, control)
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
         discovery, openid = as_page(self._discovery.answer), as_page(OpenID(self.state.account_tokens, url).answer)
+        checks = self.state.release.health_checks
         exact: dict[str, Page] = {
-            **dict.fromkeys(healthz.PATHS, as_page(healthz.answer)),
+            **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
             "/metrics": as_page(self._metrics_page),
-            "/metrics/slis": as_page(lambda request: Response(200, slis(), PROMETHEUS)),
+            "/metrics/slis": as_page(lambda request: Response(200, slis(checks), PROMETHEUS)),
             "/": discovery,
             "/index.html": discovery,
         }

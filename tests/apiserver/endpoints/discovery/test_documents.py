@@ -20,7 +20,10 @@ from understudy.machinery.releases.version import V1_31, V1_32, Version
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
-PAGES = {release: Discovery(Release.of(release), "<address>", pages=healthz.PATHS) for release in RELEASES}
+PAGES = {
+    release: Discovery(Release.of(release), "<address>", pages=healthz.paths(Release.of(release).health_checks))
+    for release in RELEASES
+}
 
 
 def ask(path: str, release: Version = NEWEST, method: str = "GET", query: str = "", **headers: str) -> Response | None:

@@ -6,13 +6,16 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
 from understudy.apiserver.server.pages.metrics import Metrics, slis
 from understudy.machinery.options import Query
 
+CHECKS = Release.of(NEWEST).health_checks
+
 
 def ask(path: str, query: str = "", failing: tuple[str, ...] = ()) -> Response:
-    return healthz.answer(Request("GET", path, {}, b"", Query(query), NEWEST), failing)
+    return healthz.answer(CHECKS, Request("GET", path, {}, b"", Query(query), NEWEST), failing)
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/healthz/ping", "/readyz/shutdown", "/livez/etcd"])
@@ -25,7 +28,7 @@ def test_healthy_check_is_ok(path: str) -> None:
 @pytest.mark.parametrize("path", ["/healthz/", "/healthz/nosuch", "/livez/shutdown", "/health"])
 def test_unknown_check_is_not_found(path: str) -> None:
     """Only listed checks have a page; /livez has no shutdown check."""
-    assert path not in healthz.PATHS
+    assert path not in healthz.paths(CHECKS)
 
 
 def test_verbose_lists_the_checks() -> None:
@@ -81,4 +84,4 @@ def test_metrics_count_requests() -> None:
 
 def test_slis_have_a_sample_for_each_check() -> None:
     """/metrics/slis has one sample for each check of each path."""
-    assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in slis(("etcd",))
+    assert b'kubernetes_healthcheck{name="etcd",type="readyz"} 0\n' in slis(CHECKS, ("etcd",))

@@ -16,8 +16,7 @@ MANAGER = "kube-apiserver"
 async def fill(state: ServerState, port: int) -> None:
     """Create the initial objects that are not stored yet and whose kinds are served; the server listens at `port`."""
     now = state.timestamp()
-    served = [(group.name, version) for group in state.release.groups for version in group.versions]
-    for obj in initial_objects(state.release.version, now, served, port):
+    for obj in initial_objects(now, state.release.api_services, port):
         group, version = split_api_version(obj["apiVersion"])
         kind = state.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from understudy.apiserver.kinds.common import new_object
 from understudy.apiserver.kinds.core.namespaces import NAMESPACE_NAME
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
-from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
 
 NAMESPACES = ("kube-system", "kube-public", "default", "kube-node-lease")
@@ -30,43 +29,15 @@ PRIORITIES = {
 TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
 
 
-# {group: (groupPriorityMinimum, {version: versionPriority})}; a version that is not named has 15.
-_GROUPS: dict[str, tuple[int, dict[str, int]]] = {
-    "": (18000, {"v1": 1}),
-    "admissionregistration.k8s.io": (16700, {}),
-    "apiextensions.k8s.io": (16700, {}),
-    "apps": (17800, {}),
-    "authentication.k8s.io": (17700, {}),
-    "authorization.k8s.io": (17600, {}),
-    "autoscaling": (17500, {"v2": 30}),
-    "batch": (17400, {}),
-    "certificates.k8s.io": (17300, {}),
-    "coordination.k8s.io": (16500, {}),
-    "discovery.k8s.io": (16200, {}),
-    "events.k8s.io": (17750, {}),
-    "flowcontrol.apiserver.k8s.io": (16100, {"v1": 21, "v1beta3": 18}),
-    "networking.k8s.io": (17200, {}),
-    "node.k8s.io": (16300, {}),
-    "policy": (17100, {}),
-    "rbac.authorization.k8s.io": (17000, {}),
-    "resource.k8s.io": (16200, {"v1alpha3": 1, "v1beta1": 9}),
-    "scheduling.k8s.io": (16600, {}),
-    "storage.k8s.io": (16800, {}),
-}
-_RESOURCE_1_31 = (15900, {"v1alpha3": 9})
-
-
-def initial_objects(
-    release: Version, now: str, group_versions: Iterable[tuple[str, str]] = (), port: int = 443
-) -> list[Obj]:
+def initial_objects(now: str, api_services: Iterable[Obj], port: int) -> list[Obj]:
     """Return the objects in the order in which they are created, with status, without uid and managed fields.
 
-    now             RFC 3339, for what has times in its status
-    group_versions  those served: each has an APIService (but apiregistration.k8s.io itself)
-    port            where the server listens: the target port of the service `kubernetes`
+    now           RFC 3339, for what has times in its status
+    api_services  the specs of the APIServices of what the server serves itself
+    port          where the server listens: the target port of the service `kubernetes`
     """
     return [
-        *(_api_service(release, group, version, now) for group, version in group_versions if group in _GROUPS),
+        *(_api_service(spec, now) for spec in api_services),
         *(_namespace(name) for name in NAMESPACES),
         *priority_levels(),
         *flow_schemas(now),
@@ -103,10 +74,8 @@ def _service(port: int) -> Obj:
     return new_object("v1", "Service", "kubernetes", metadata=metadata, spec=spec, status={"loadBalancer": {}})
 
 
-def _api_service(release: Version, group: str, version: str, now: str) -> Obj:
-    minimum, priorities = _RESOURCE_1_31 if release < V1_32 and group == "resource.k8s.io" else _GROUPS[group]
-    spec: Obj = {"group": group} if group else {}
-    spec |= {"version": version, "groupPriorityMinimum": minimum, "versionPriority": priorities.get(version, 15)}
+def _api_service(spec: Obj, now: str) -> Obj:
+    name = f"{spec['version']}.{spec.get('group', '')}"
     condition = {
         "type": "Available",
         "status": "True",
@@ -117,5 +86,5 @@ def _api_service(release: Version, group: str, version: str, now: str) -> Obj:
     metadata = {"labels": {"kube-aggregator.kubernetes.io/automanaged": "onstart"}}
     status = {"conditions": [condition]}
     return new_object(
-        "apiregistration.k8s.io/v1", "APIService", f"{version}.{group}", metadata=metadata, spec=spec, status=status
+        "apiregistration.k8s.io/v1", "APIService", name, metadata=metadata, spec=dict(spec), status=status
     )

@@ -5,7 +5,8 @@ The checks have the names of the real server's. Nothing stands behind most of th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.machinery.golang.text import go_quote
@@ -13,67 +14,34 @@ from understudy.machinery.golang.text import go_quote
 TEXT = "text/plain; charset=utf-8"
 NO_SNIFF = ("X-Content-Type-Options", "nosniff")
 
-BASIC = ("ping", "log", "etcd")
-READY_ONLY = ("etcd-readiness", "informer-sync")
-HOOKS = (
-    "poststarthook/start-apiserver-admission-initializer",
-    "poststarthook/generic-apiserver-start-informers",
-    "poststarthook/priority-and-fairness-config-consumer",
-    "poststarthook/priority-and-fairness-filter",
-    "poststarthook/storage-object-count-tracker-hook",
-    "poststarthook/start-apiextensions-informers",
-    "poststarthook/start-apiextensions-controllers",
-    "poststarthook/crd-informer-synced",
-    "poststarthook/start-system-namespaces-controller",
-    "poststarthook/start-cluster-authentication-info-controller",
-    "poststarthook/start-kube-apiserver-identity-lease-controller",
-    "poststarthook/start-kube-apiserver-identity-lease-garbage-collector",
-    "poststarthook/start-legacy-token-tracking-controller",
-    "poststarthook/start-service-ip-repair-controllers",
-    "poststarthook/scheduling/bootstrap-system-priority-classes",
-    "poststarthook/priority-and-fairness-config-producer",
-    "poststarthook/bootstrap-controller",
-    "poststarthook/start-kube-aggregator-informers",
-    "poststarthook/apiservice-status-local-available-controller",
-    "poststarthook/apiservice-status-remote-available-controller",
-    "poststarthook/apiservice-registration-controller",
-    "poststarthook/apiservice-discovery-controller",
-    "poststarthook/kube-apiserver-autoregistration",
-    "autoregister-completion",
-    "poststarthook/apiservice-openapi-controller",
-    "poststarthook/apiservice-openapiv3-controller",
-)
-CHECKS: Mapping[str, tuple[str, ...]] = {
-    "healthz": (*BASIC, *HOOKS),
-    "livez": (*BASIC, *HOOKS),
-    "readyz": (*BASIC, *READY_ONLY, *HOOKS, "shutdown"),
-}
+# The names of the checks below each of healthz, livez and readyz, in order (`Release.health_checks`).
+Checks: TypeAlias = Mapping[str, Sequence[str]]
 
 
-PATHS = tuple(
-    path for name, checks in CHECKS.items() for path in (f"/{name}", *(f"/{name}/{check}" for check in checks))
-)
+def paths(checks: Checks) -> list[str]:
+    """Return the paths of the pages: of all checks together, and of each."""
+    return [path for name, below in checks.items() for path in (f"/{name}", *(f"/{name}/{check}" for check in below))]
 
 
-def answer(request: Request, failing: Collection[str] = ()) -> Response:
-    """Answer one of PATHS: a check, or all of them.
+def answer(checks: Checks, request: Request, failing: Collection[str] = ()) -> Response:
+    """Answer a request for one of the `paths`: a check, or all of them.
 
     `failing` names the checks that fail: such as "etcd" while the store does not answer, "shutdown" while the server
     stops.
     """
     name, _, check = request.path[1:].partition("/")
     if not check:
-        return _summary(request, name, failing)
+        return _summary(name, checks[name], request, failing)
     if check in failing:
         return Response(500, b"internal server error: " + check.encode() + b" failed\n", TEXT, [NO_SNIFF])
     return Response(200, b"ok", TEXT)
 
 
-def _summary(request: Request, name: str, failing: Collection[str]) -> Response:
+def _summary(name: str, checks: Sequence[str], request: Request, failing: Collection[str]) -> Response:
     excluded = set(request.query.all("exclude"))
-    failed = [check for check in CHECKS[name] if check in failing and check not in excluded]
-    lines = [_line(check, excluded, failed) for check in CHECKS[name]]
-    unknown = sorted(excluded - set(CHECKS[name]))
+    failed = [check for check in checks if check in failing and check not in excluded]
+    lines = [_line(check, excluded, failed) for check in checks]
+    unknown = sorted(excluded - set(checks))
     if unknown:
         quoted = ", ".join(go_quote(text) for text in unknown)
         lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")

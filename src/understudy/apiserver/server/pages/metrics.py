@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from understudy.apiserver.server.pages.healthz import CHECKS
+from understudy.apiserver.server.pages.healthz import Checks
 from understudy.machinery.golang.text import go_quote
 
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8; escaping=values"
@@ -84,12 +84,12 @@ class Metrics:
             yield _sample(f"{name}_count", pairs, seen)
 
 
-def slis(failing: Collection[str] = ()) -> bytes:
+def slis(checks: Checks, failing: Collection[str] = ()) -> bytes:
     """Return the text of /metrics/slis: the state of every health check."""
     samples = (
         _sample("kubernetes_healthcheck", {"name": check, "type": name}, int(check not in failing))
-        for name, checks in CHECKS.items()
-        for check in sorted(checks)
+        for name, below in checks.items()
+        for check in sorted(below)
     )
     return _family(
         "kubernetes_healthcheck", "gauge", "[STABLE] This metric records the result of a single healthcheck.", samples
