@@ -1,11 +1,11 @@
-"""API versions that go: what their answers warn of (the generated APILifecycle methods of k8s.io/api)."""
+"""Deprecated API versions, and the warnings that their answers carry (`APILifecycle*` methods of k8s.io/api)."""
 
 from __future__ import annotations
 
 from understudy.machinery.types import GroupVersionKind
 
 _FLOW = "flowcontrol.apiserver.k8s.io"
-# {kind: since when, until when, what to use instead}
+# {kind: (deprecated since, removed in, replacement)}
 _LIFE = {
     GroupVersionKind("", "v1", "ComponentStatus"): ("1.19", "", ""),
     **{
@@ -15,14 +15,14 @@ _LIFE = {
 }
 
 
-def _text(kind: GroupVersionKind, since: str, until: str, instead: str) -> str:
+def _text(kind: GroupVersionKind, since: str, removed: str, replacement: str) -> str:
     text = f"{kind.api_version} {kind.kind} is deprecated in v{since}+"
-    return text + (f", unavailable in v{until}+; use {instead}" if until else "")
+    return text + (f", unavailable in v{removed}+; use {replacement}" if removed else "")
 
 
 _WARNINGS = {kind: _text(kind, *life) for kind, life in _LIFE.items()}
 
 
 def warning(kind: GroupVersionKind) -> str:
-    """ "" for a version that stays."""
+    """Return the deprecation warning of a kind's API version, "" if it is not deprecated."""
     return _WARNINGS.get(kind, "")

@@ -1,11 +1,11 @@
-"""Which form the client wants (Accept) and which it sends (Content-Type).
+"""Content negotiation: the form that the client accepts (Accept) and the form of its body (Content-Type).
 
-Two doors stand behind each other in the real server, with texts of their own. The router (go-restful) compares bare
-media types, where `application/*` is no match; then the handler (k8s.io/apiserver/pkg/endpoints/handlers/negotiation)
-reads clauses with their parameters, where it is. Both refuse with 406. Headers repeat, so every answer is cached.
+kube-apiserver checks both twice, with different error messages. The router (go-restful) compares bare media types, and
+`application/*` matches none; then the handler (k8s.io/apiserver/pkg/endpoints/handlers/negotiation) reads clauses with
+their parameters, and `application/*` matches. Both refuse with 406. Headers repeat, so every result is cached.
 
-    wanted = output(accept, OBJECT)             Output("application/json", target="Table", target_version="v1", …)
-    wanted = error_output(accept)               never fails: an error is told in JSON if nothing else fits
+    form = output(accept, OBJECT)               Output("application/json", target="Table", target_version="v1", …)
+    form = error_output(accept)                 never fails: JSON if the client accepts no other form
     media_type = body_type(content_type)        application/json, application/yaml, application/vnd.kubernetes.protobuf
     media_type = patch_type(headers)            application/apply-patch+yaml, …
 """
@@ -41,14 +41,19 @@ DISCOVERY_GROUP, DISCOVERY_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
 DISCOVERY_VERSIONS = ("v2", "v2beta1")
 
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
-TRUE = ("1", "t", "T", "true", "TRUE", "True")  # as strconv.ParseBool has it
+TRUE = ("1", "t", "T", "true", "TRUE", "True")  # the texts that Go's `strconv.ParseBool` reads as true
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # hashed on every request: by identity
 class Endpoint:
-    """What can be asked of a route. `produces` is what its router names (empty: it has no router), `media` what the
-    handler can write, `conversions` whether it makes tables and metadata of objects, `tables` false if only the
-    latter, `aggregates` whether it has aggregated discovery."""
+    """The forms in which a route can answer.
+
+    produces     media types that its router names; empty if it has no router
+    media        media types that its handler can write
+    conversions  whether it can answer with tables and with metadata only
+    tables       False if it answers with metadata only, but not with tables
+    aggregates   whether it can answer with aggregated discovery
+    """
 
     produces: tuple[str, ...] = MEDIA
     media: tuple[str, ...] = MEDIA
@@ -69,8 +74,13 @@ UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """media_type: one of MEDIA. target: "" for the object as it is, or one of CONVERSIONS in `target_version` of
-    meta.k8s.io, or APIGroupDiscoveryList. pretty: JSON indented by two spaces; without it, JSON ends with a newline."""
+    """The form of an answer.
+
+    media_type      one of MEDIA
+    target          "" for the object itself, one of CONVERSIONS, or APIGroupDiscoveryList
+    target_version  version of the target's group (meta.k8s.io, apidiscovery.k8s.io)
+    pretty          JSON indented by two spaces; JSON that is not indented ends with a newline
+    """
 
     media_type: str = JSON
     target: str = ""
@@ -79,11 +89,11 @@ class Output:
 
     @property
     def watch_type(self) -> str:
-        """The Content-Type of a watch."""
+        """Return the Content-Type of a watch in this form."""
         return self.media_type if self.media_type == JSON else f"{self.media_type};stream=watch"
 
     def as_pretty(self) -> Output:
-        """The same for people: indented if it is JSON."""
+        """Return the form with JSON indented; other media types stay the same."""
         return replace(self, pretty=True) if self.media_type == JSON else self
 
 
@@ -97,11 +107,15 @@ class Clause:
     parameters: dict[str, str]
 
     def matches(self, media_type: str) -> bool:
+        """Report whether the clause accepts a media type, by its name or by a wildcard."""
         of_type, _, subtype = media_type.partition("/")
         return (self.type, self.subtype) in ((of_type, subtype), (of_type, "*"), ("*", "*"))
 
     def before(self, other: Clause) -> bool:
-        """goautoneg's order. It is no strict weak order, hence the insertion sort in `clauses`."""
+        """Report whether the clause is preferred to another one, as the Go library goautoneg sorts them.
+
+        This is no strict weak order, so `clauses` inserts clauses one by one instead of sorting them.
+        """
         return (
             self.quality > other.quality
             or (self.type != "*" and other.type == "*")
@@ -110,7 +124,7 @@ class Clause:
 
 
 def clauses(accept: str) -> list[Clause]:
-    """Accept's clauses, the most wanted first; malformed ones are left out."""
+    """Return the clauses of an Accept header, the most preferred first; malformed ones are left out."""
     out: list[Clause] = []
     for part in accept.split(","):
         clause = _clause(part.strip(" "))
@@ -124,6 +138,7 @@ def clauses(accept: str) -> list[Clause]:
 
 
 def _clause(part: str) -> Clause | None:
+    """Return one clause of an Accept header, None if it is malformed."""
     media, *rest = part.split(";")
     of_type, _, subtype = media.partition("/")
     if not subtype:
@@ -153,7 +168,7 @@ def _float(text: str) -> float:
 
 @lru_cache(1024)
 def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
-    """What to answer with. Raises StatusError (406)."""
+    """Return the form to answer in (`NegotiateOutputMediaType`). Raises StatusError (406)."""
     if not accept:
         return Output(endpoint.media[0])
     if endpoint.produces:
@@ -163,7 +178,7 @@ def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
 
 @lru_cache(1024)
 def route(accept: str, produces: tuple[str, ...]) -> None:
-    """The router's door. Raises StatusError (406) unless one of the media types, or `*/*`, is accepted."""
+    """Check Accept as the router does. Raises StatusError (406) unless it names one of the media types or `*/*`."""
     asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
     if not any(media == "*/*" or media in produces for media in asked):
         message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produces)}"
@@ -171,17 +186,18 @@ def route(accept: str, produces: tuple[str, ...]) -> None:
 
 
 def _negotiated(accept: str, endpoint: Endpoint) -> Output:
+    """Return the form of the most preferred clause that the endpoint can answer. Raises StatusError (406)."""
     for clause in clauses(accept):
         for media_type in endpoint.media:
             if clause.matches(media_type):
-                found = _offered(media_type, clause.parameters, endpoint)
-                if found:
-                    return found
+                form = _offered(media_type, clause.parameters, endpoint)
+                if form:
+                    return form
     raise not_acceptable(endpoint.media)
 
 
 def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint) -> Output | None:
-    """The clause's wish in that media type, None if the endpoint does not fulfil it."""
+    """Return the form that a clause asks for in a media type, None if the endpoint does not offer it."""
     if parameters.get("stream", "watch") != "watch" or ("stream" in parameters and media_type == YAML):
         return None
     if "sv" in parameters and not (endpoint.conversions and parameters["sv"] == "v1"):
@@ -196,13 +212,14 @@ def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint)
 
 
 def _converts(media_type: str, kind: str, group: str, version: str, endpoint: Endpoint) -> bool:
+    """Report whether an endpoint can convert objects to a kind of meta.k8s.io in a media type."""
     if not endpoint.conversions or group != "meta.k8s.io" or version not in META_VERSIONS:
         return False
     return kind in CONVERSIONS and not (kind == "Table" and (media_type == PROTOBUF or not endpoint.tables))
 
 
 def _aggregated(accept: str) -> Output | None:
-    """The form that holds every resource, if any clause asks for it, wherever it stands."""
+    """Return the form of aggregated discovery if any clause asks for it, None if none does."""
     for clause in clauses(accept):
         kind, group, version = (clause.parameters.get(key, "") for key in ("as", "g", "v"))
         if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in DISCOVERY_VERSIONS:
@@ -215,16 +232,16 @@ def _aggregated(accept: str) -> Output | None:
 
 @lru_cache(1024)
 def watch_output(accept: str) -> Output:
-    """What a watch is answered with: the list's form, then one that can be streamed. Raises StatusError (406)."""
-    found = output(accept, LIST)
-    if found.media_type == YAML:
+    """Return the form of a watch: that of a list, if it can be streamed. Raises StatusError (406)."""
+    form = output(accept, LIST)
+    if form.media_type == YAML:
         raise not_acceptable(STREAMS)
-    return found
+    return form
 
 
 @lru_cache(1024)
 def error_output(accept: str) -> Output:
-    """How an error is told: never as a table, and in indented JSON to who accepts nothing that we speak."""
+    """Return the form of an error: never a table, and indented JSON for clients that accept none of MEDIA."""
     try:
         return _negotiated(accept, PLAIN) if accept else Output()
     except StatusError:
@@ -232,10 +249,10 @@ def error_output(accept: str) -> Output:
 
 
 def wants_pretty(query: Query, user_agent: str) -> bool:
-    """Whether JSON is indented: `?pretty=` decides, else the program; people read what curl and browsers get."""
-    asked = query.get("pretty")
-    if asked:
-        return asked in TRUE
+    """Report whether to indent JSON: `?pretty=` decides, else the user agent (curl and browsers get indented JSON)."""
+    pretty = query.get("pretty")
+    if pretty:
+        return pretty in TRUE
     return user_agent.startswith(PRETTY_AGENTS)
 
 
@@ -244,8 +261,10 @@ _PARAMETER = re.compile(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-
 
 @lru_cache(256)
 def body_type(content_type: str) -> str:
-    """The media type of a body; none means JSON. Parameters that cannot be parsed spoil it, as in Go's
-    mime.ParseMediaType. Raises StatusError (415)."""
+    """Return the media type of a body; without a Content-Type it is JSON. Raises StatusError (415).
+
+    Parameters that cannot be parsed are an error, as in Go's `mime.ParseMediaType`.
+    """
     if not content_type:
         return JSON
     media = content_type.partition(";")[0]
@@ -257,16 +276,19 @@ def body_type(content_type: str) -> str:
 
 
 def patch_type(headers: Mapping[str, str]) -> str:
-    """The kind of a patch, one of PATCHES. Raises StatusError (415 or 406, from the router)."""
-    found = _patch_type(headers.get("Content-Type", ""))
-    if not found:
+    """Return the media type of a patch, one of PATCHES. Raises StatusError (415, or 406 from the router)."""
+    media_type = _patch_type(headers.get("Content-Type", ""))
+    if not media_type:
         raise _no_patch(headers.get("Content-Length", ""))
-    return found
+    return media_type
 
 
 @lru_cache(256)
 def _patch_type(content_type: str) -> str:
-    """Nothing for a list of types without one that the router knows; the handler takes no lists. Raises 415."""
+    """Return the media type of a patch, "" if the router knows none of the types. Raises 415 if the handler does not.
+
+    The router accepts a list of types, the handler only a single one.
+    """
     if not any(part.partition(";")[0].strip(" ") in PATCHES for part in content_type.split(",")):
         return ""
     media = content_type.partition(";")[0]
@@ -276,7 +298,10 @@ def _patch_type(content_type: str) -> str:
 
 
 def _no_patch(content_length: str) -> StatusError:
-    """Without a body the router looks on, for a type that it could answer with, and finds none."""
+    """Return the router's error for a patch of an unknown type.
+
+    Without a body the router goes on to look for a type that it could answer with, and finds none: another message.
+    """
     if content_length.strip("0"):
         return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     code, reason, text = 415, "UnsupportedMediaType", "Unsupported Media Type"

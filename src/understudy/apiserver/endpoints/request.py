@@ -1,4 +1,4 @@
-"""What passes between the HTTP edge and everything below it."""
+"""Requests and responses, as they pass between the HTTP server and the filters and handlers."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SYSTEM_CLOCK = SystemClock()
 
 @dataclass(slots=True)
 class Request:
-    """A request, as the edge has received it and as the filters have completed it.
+    """A request: the server has received it, and filters complete it.
 
-    headers   looked up in any case
-    release   the one that the server answers like
-    warnings  texts for the headers of the answer
-    user      who asks; set by authentication
+    headers   case-insensitive mapping
+    release   release that the server emulates
+    warnings  texts of Warning headers of the answer
+    user      the client; set by authentication
     info      what is asked for; set by the first filter
-    clock     the server's
+    clock     clock of the server
     """
 
     method: str
@@ -42,7 +42,7 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """An answer. `compressible`: whether a large body is sent compressed to who accepts that."""
+    """An answer. `compressible`: whether a large body may be compressed if the client accepts that."""
 
     status: int
     body: bytes = b""

@@ -1,10 +1,10 @@
-"""What a request is about, read from its method, path and query alone.
+"""What a request asks for, read from its method, path and query alone.
 
-The rules are those of RequestInfoFactory (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go), so that a path which
-no resource answers still says to authorisation what it asked for. Whether the resource exists is not known here.
+The rules are those of RequestInfoFactory (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go), so that authorization
+also learns what a request to an unknown resource asks for. Whether the resource exists is not checked here.
 
     /api/v1/namespaces/NS/pods/NAME/status      /apis/GROUP/VERSION/nodes/NAME      /apis/GROUP (no resource)
-    /api/v1/watch/namespaces/NS/pods            deprecated: a list is watched, or with a name one object
+    /api/v1/watch/namespaces/NS/pods            deprecated: watches a list, or with a name one object
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
 class RequestInfoError(Exception):
-    """A path that says `watch` or `proxy`, but not of what; answered with 500 in plain text."""
+    """A path that contains `watch` or `proxy` but no resource; answered with 500 in plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo(Attributes):
-    """What a request is about: what the authorizer is asked, and what its route is found by.
+    """The parts of a request that the authorizer and the router look at (`RequestInfo`).
 
-    verb        "" for a resource and a method that stands for none
-    namespace   of a namespace, its own name
-    name        of a list or watch, that of its `metadata.name` field selector
+    verb        "" for a resource and a method that has no verb
+    namespace   for a namespace object, its own name
+    name        for a list or watch, that of its `metadata.name` field selector
     prefix      "api" or "apis"
-    parts       the path from the resource on; what follows the subresource is kept here only
+    parts       the path from the resource on; parts after the subresource are kept here only
     watch_path  marks the deprecated /watch/ paths
     """
 
@@ -44,12 +44,15 @@ class RequestInfo(Attributes):
     watch_path: bool = False
 
     def __hash__(self) -> int:
-        """Hash only what tells requests apart: routes are looked up by it on every request."""
+        """Hash only the parts that differ between requests: every request looks up its route by this value."""
         return hash((self.path, self.verb, self.name))
 
 
 def request_info(method: str, path: str, query: Query) -> RequestInfo:
-    """`path` is decoded and without the query. Raises RequestInfoError."""
+    """Return the info of a request (`NewRequestInfo`). Raises RequestInfoError.
+
+    path  unquoted, without the query
+    """
     info = _of_path(method, path)
     if info.verb != "get" or info.name or not info.is_resource:
         return info
@@ -74,12 +77,12 @@ def resource_path(
 
 
 def watches(query: Query) -> bool:
-    """`watch`, `watch=` and `watch=anything` are true; only false and 0 are not."""
+    """Report whether a query asks for a watch: every value of `watch` counts, the empty one too, but false and 0."""
     return "watch" in query and query.get("watch").lower() not in ("false", "0")
 
 
 def selected_name(field_selector: str) -> str:
-    """NAME of a field selector with `metadata.name=NAME`, "" for any other and for what cannot stand in a path."""
+    """Return NAME of a field selector with `metadata.name=NAME`, "" if it has none that can be part of a path."""
     if "metadata.name=" not in field_selector:
         return ""
     for term in field_selector.split(","):
@@ -92,6 +95,7 @@ def selected_name(field_selector: str) -> str:
 
 @lru_cache(4096)
 def _of_path(method: str, path: str) -> RequestInfo:
+    """Return the info of a path, without that of the query. Raises RequestInfoError."""
     other = RequestInfo(path, method.lower())
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis") or path.startswith("//"):
@@ -135,4 +139,5 @@ def _of_path(method: str, path: str) -> RequestInfo:
 
 @lru_cache(1024)
 def _listing(info: RequestInfo) -> RequestInfo:
+    """Return the info of a GET without a name and a query: a list."""
     return replace(info, verb="list")

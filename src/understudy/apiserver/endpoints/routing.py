@@ -1,6 +1,6 @@
-"""From a path to what answers it: the resource that it names, and the function for the verb.
+"""Routing: the resource that a path names, and the handler of the verb.
 
-Nothing here looks at what is stored: a route is found once for a method and a path.
+Stored objects play no part here, so that a route can be cached by method and path.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VERBS: dict[str, Handler] = {
     "delete": delete.delete,
     "deletecollection": delete.delete_collection,
 }
-# Of subresources that are the object itself, such as its status.
+# The handlers of subresources that show the object itself, such as its status.
 PARTS: dict[str, Handler] = {"get": get.get, "update": write.update, "patch": write.patch}
 # Verbs that need no name, and those that work on all namespaces at once.
 ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
@@ -42,7 +42,7 @@ PROXIED = (*METHODS, "HEAD", "OPTIONS")
 
 
 class Route(NamedTuple):
-    """`warning`: what every answer warns of, "" for nothing."""
+    """A handler and its scope. `warning`: the text of a warning that every answer carries, "" for none."""
 
     scope: RequestScope
     handler: Handler
@@ -50,7 +50,7 @@ class Route(NamedTuple):
 
 
 def find(release: Release, method: str, info: RequestInfo) -> Route | None:
-    """The route of a resource's path, None where there is no such group. Raises 404 and 405."""
+    """Return the route of a resource's path, None if the group does not exist. Raises 404 and 405."""
     kind = _kind(release, info)
     if kind is None:
         if release.group(info.group) is None or (info.prefix == "api") != (info.group == ""):
@@ -64,7 +64,7 @@ def find(release: Release, method: str, info: RequestInfo) -> Route | None:
 
 
 def _kind(release: Release, info: RequestInfo) -> Kind | None:
-    """The kind of a path, None where there is none at all."""
+    """Return the kind that a path names, None if there is none."""
     kind = release.resource(info.group, info.version, info.resource)
     if kind is None or (info.namespace and not kind.namespaced and kind.resource != "namespaces"):
         return None
@@ -72,7 +72,7 @@ def _kind(release: Release, info: RequestInfo) -> Kind | None:
 
 
 def _is_route(info: RequestInfo, kind: Kind) -> bool:
-    """Whether the kind has anything at a path, whatever the method."""
+    """Report whether the kind has a route at a path, for any method."""
     length = len(info.parts)
     if info.verb == "proxy" or (info.watch_path and (kind.virtual or length > 2)):
         return False
@@ -84,20 +84,20 @@ def _is_route(info: RequestInfo, kind: Kind) -> bool:
 
 
 def _handler(scope: RequestScope) -> Handler:
-    """Raises 405."""
+    """Return the handler for the verb of a scope. Raises 405."""
     kind, verb = scope.kind, scope.info.verb
     if scope.subresource:
         subresource = kind.subresources[scope.subresource]
         if scope.subresource == "status" or scope.subresource in kind.behavior.subresources:
-            found = PARTS.get(verb) if verb in subresource.verbs else None
+            handler = PARTS.get(verb) if verb in subresource.verbs else None
         else:
-            found = table.handler(kind, subresource, verb)
+            handler = table.handler(kind, subresource, verb)
     elif kind.virtual:
-        found = reviews.HANDLERS.get(kind.resource, {}).get(verb)
+        handler = reviews.HANDLERS.get(kind.resource, {}).get(verb)
     else:
-        found = VERBS.get(verb) if verb in kind.verbs else None
+        handler = VERBS.get(verb) if verb in kind.verbs else None
     named = bool(scope.name) or verb in ON_COLLECTIONS
     everywhere = bool(scope.namespace) or not kind.namespaced or verb in EVERYWHERE
-    if found is None or not named or not everywhere or (verb == "create" and scope.name and not scope.subresource):
+    if handler is None or not named or not everywhere or (verb == "create" and scope.name and not scope.subresource):
         raise errors.method_not_allowed()
-    return found
+    return handler

@@ -1,4 +1,4 @@
-"""What every request handler works with, and what a request is aimed at."""
+"""The scope of a request (its resource and version), and the state of the server that all handlers share."""
 
 from __future__ import annotations
 
@@ -41,14 +41,17 @@ class RequestScope:
 
     @property
     def api_version(self) -> str:
+        """Return the apiVersion of the path, such as "apps/v1"."""
         return self.kind.gvk(self.version).api_version
 
     @property
     def struct(self) -> Struct:
+        """Return the Go type of the resource in the version of the path."""
         return self.kind.struct(self.version)
 
     @property
     def behavior(self) -> Behavior:
+        """Return the strategy of the kind."""
         return self.kind.behavior
 
     @property
@@ -90,9 +93,9 @@ class RequestScope:
 
 @dataclass(slots=True)
 class ServerState:
-    """What every request handler of one server works with.
+    """The parts of a server that every request handler uses.
 
-    tokens  the users of --token-auth-file, by token
+    tokens  users of --token-auth-file by their tokens
     """
 
     release: Release
@@ -114,12 +117,13 @@ class ServerState:
 
     @property
     def schemas(self) -> Schemas:
+        """Return the Go types and schemas of the release."""
         return Schemas.of(self.release.version)
 
     def user_of(self, token: str, audiences: Sequence[str] = (ISSUER,)) -> tuple[User, list[str]]:
-        """Return whose a bearer token is, and for which of the audiences it is.
+        """Return the user of a bearer token, and the audiences that the token is valid for.
 
-        Tokens of --token-auth-file are for this server itself. Raises TokenError.
+        Tokens of --token-auth-file are valid for this server only. Raises TokenError.
         """
         known = self.tokens.get(token)
         if known is None:
@@ -133,6 +137,7 @@ class ServerState:
         return timestamp(self.clock.now())
 
     def context(self, request: Request, scope: RequestScope) -> Context:
+        """Return the context of a request for validation, strategies and admission."""
         return Context(
             release=self.release.version,
             gates=self.gates,
@@ -146,18 +151,18 @@ class ServerState:
             listing=self.registry.listing,
         )
 
-    def convert(self, scope: RequestScope, obj: Obj, source: str, wanted: str) -> Obj | None:
-        """An object of the target's kind in another API version's form, None for a version that is not served."""
-        if source == wanted:
+    def convert(self, scope: RequestScope, obj: Obj, source: str, target: str) -> Obj | None:
+        """Convert an object of the scope's kind between API versions. Returns None if one of them is not served."""
+        if source == target:
             return obj
         versions = self._versions(scope.kind)
-        if source not in versions or wanted not in versions:
+        if source not in versions or target not in versions:
             return None
-        (from_kind, from_version), (to_kind, to_version) = versions[source], versions[wanted]
+        (from_kind, from_version), (to_kind, to_version) = versions[source], versions[target]
         return from_internal(to_kind, to_version, to_internal(from_kind, from_version, obj))
 
     def defaulted(self, scope: RequestScope, obj: Obj, api_version: str, ctx: Context) -> Obj:
-        """An object of the target's kind in some version, with that version's defaults, in the target's version."""
+        """Set the defaults of an object's own API version, and return it in the version of the scope."""
         kind, version = self._versions(scope.kind).get(api_version, (scope.kind, scope.version))
         obj = typed(kind, version, bare(obj))
         kind.behavior.defaults(obj, ctx if version == ctx.version else replace(ctx, version=version))
@@ -166,16 +171,19 @@ class ServerState:
         return from_internal(scope.kind, scope.version, to_internal(kind, version, obj))
 
     def _versions(self, kind: Kind) -> dict[str, tuple[Kind, str]]:
-        """By apiVersion, every form in which what is stored as this kind is served; events are so in two groups."""
-        found = self._forms.get(kind)
-        if found is None:
+        """Return the kinds and versions that serve the objects stored as this kind, by apiVersion.
+
+        Events are served in two groups.
+        """
+        versions = self._forms.get(kind)
+        if versions is None:
             same = [k for k in self.release.kinds if k.stored == kind.stored]
-            found = self._forms[kind] = {k.gvk(v).api_version: (k, v) for k in same for v in k.versions}
-        return found
+            versions = self._forms[kind] = {k.gvk(v).api_version: (k, v) for k in same for v in k.versions}
+        return versions
 
 
 def selector_of(scope: RequestScope, options: ListOptions) -> Selector:
-    """The selector of a list, a watch or a deletion of a collection. Raises 400 for what cannot be selected by."""
+    """Return the selector of a list, a watch or a deletecollection. Raises 400 for fields without a selector."""
     terms = options.fields
     for term in terms:
         _check_label(scope, term)
@@ -188,6 +196,7 @@ def selector_of(scope: RequestScope, options: ListOptions) -> Selector:
 
 
 def _check_label(scope: RequestScope, term: FieldTerm) -> None:
+    """Raise 400 for a field that the kind cannot be selected by."""
     label, selectable = term.label, scope.behavior.selectable
     if label == "metadata.name" or label in selectable:
         return

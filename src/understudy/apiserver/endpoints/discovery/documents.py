@@ -1,9 +1,9 @@
-"""Discovery: which groups, versions and resources there are, as documents that derive from a Release.
+"""Discovery documents: the groups, versions and resources of a Release.
 
     /  /version  /api  /api/v1  /apis  /apis/GROUP  /apis/GROUP/VERSION
 
 /api and /apis also answer with everything at once (`apidiscovery.k8s.io`, v2 and v2beta1), with an ETag. Documents are
-rendered on first use and kept; a Discovery belongs to one Release and forgets nothing.
+rendered on first use and kept for good, as a Discovery belongs to one Release.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OTHER_PATHS = (
     OPENID_KEYS,
     "/version",
 )
-# Those that have a router of their own, besides the groups.
+# The paths below which a router answers with a Status, besides those of the groups.
 ROUTED = ("/api/", "/version/", f"{OPENID_CONFIGURATION}/", f"{OPENID_KEYS}/")
 
 GROUP_LIST: Obj = {"kind": "APIGroupList", "apiVersion": "v1"}
@@ -47,15 +47,19 @@ Render = Callable[[Obj, Output], bytes]
 
 
 def to_json(document: Obj, output: Output) -> bytes:
-    """JSON as the real server writes it; YAML and protobuf need a renderer that knows them."""
+    """Return a document as the real server writes it in JSON; YAML and protobuf need another renderer."""
     if output.pretty:
         return orjson.dumps(document, option=orjson.OPT_INDENT_2)
     return orjson.dumps(document, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Discovery:
-    """The discovery pages of one release. `address` is the server's own, which /api tells; `render` writes a document
-    in the negotiated form; `pages` are the paths of the server that are no resources."""
+    """The discovery pages of one release.
+
+    address  address of the server, which /api publishes
+    render   encodes a document in the negotiated form
+    pages    paths of the server that are no resources
+    """
 
     def __init__(self, release: Release, address: str, render: Render = to_json, pages: Sequence[str] = ()) -> None:
         self.release = release
@@ -66,7 +70,7 @@ class Discovery:
         self._etags: dict[str, str] = {}
 
     def answer(self, request: Request) -> Response | None:
-        """The page at the call's path, None if there is none. Raises StatusError (405, 406)."""
+        """Return the page at the request's path, None if there is none. Raises StatusError (405, 406)."""
         path = request.path
         if path in ("/", "/index.html"):
             return Response(200, self._rendered("/", Output(pretty=True), self._root_paths))
@@ -83,7 +87,7 @@ class Discovery:
         return None
 
     def missing(self, path: str) -> Response:
-        """The answer to a path that nothing serves: a Status below those that have a router, else text."""
+        """Return 404 in plain text for a path that nothing serves; raise a 404 Status below a router's path."""
         parts = path.split("/")[1:]
         known = len(parts) > 2 and parts[0] == "apis" and parts[1] and self.release.group(parts[1])
         if known or path.startswith(ROUTED):
@@ -91,6 +95,7 @@ class Discovery:
         return not_found()
 
     def _core(self, request: Request, bare: str, parts: list[str]) -> Response | None:
+        """Return /api or /api/v1, None if the core group or the version is not served."""
         group = self.release.group("")
         if group is None or (len(parts) == 2 and parts[1] not in group.versions):
             return None
@@ -100,10 +105,11 @@ class Discovery:
         return self._reply(request, bare, negotiation.API, lambda release: api_versions(release, self.address))
 
     def _named(self, request: Request, bare: str, parts: list[str]) -> Response | None:
+        """Return /apis or a page below it, None if the group or the version is not served."""
         if len(parts) == 1:
             if request.path not in (bare, f"{bare}/"):
                 return None
-            # With a slash at its end another handler answers, which does not aggregate.
+            # In kube-apiserver another handler serves the path with a slash at its end, without aggregation.
             endpoint = negotiation.APIS if request.path == bare else negotiation.UNROUTED
             return self._reply(request, bare, endpoint, group_list)
         group = self.release.group(parts[1])
@@ -111,7 +117,7 @@ class Discovery:
             return None
         if len(parts) == 2:
             if request.path not in (bare, f"{bare}/"):
-                get_only(request)  # with more slashes, another handler's
+                get_only(request)  # another handler serves the path with more slashes, GET only
             return self._reply(request, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
         if parts[2] not in group.versions:
             return None
@@ -131,7 +137,7 @@ class Discovery:
         return Response(200, self._rendered(where, output, plain), output.media_type)
 
     def _aggregated(self, request: Request, where: str, output: Output) -> Response:
-        """With an ETag, which is the same for every form; a client that has it gets 304."""
+        """Return aggregated discovery with an ETag, the same for every form, or 304 if the client has it."""
         if where not in self._etags:
             document = aggregated(self.release, core=where == "/api", version="v2")
             self._etags[where] = f'"{sha512(orjson.dumps(document)).hexdigest().upper()}"'
@@ -149,32 +155,33 @@ class Discovery:
         return root_paths(release, self.pages)
 
     def _rendered(self, where: str, output: Output, document: Callable[[Release], Obj]) -> bytes:
-        found = self._bytes.get((where, output))
-        if found is None:
-            found = self._bytes[where, output] = self.render(document(self.release), output)
-        return found
+        """Return a document in the negotiated form, rendered at most once."""
+        body = self._bytes.get((where, output))
+        if body is None:
+            body = self._bytes[where, output] = self.render(document(self.release), output)
+        return body
 
 
 def not_found() -> Response:
-    """What Go's mux says where nothing is."""
+    """Return 404 in plain text, as Go's `http.NotFound` does."""
     return Response(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
 def get_only(request: Request) -> None:
-    """Raises StatusError (405): these pages are routed by method, the others are not."""
+    """Raise StatusError (405) for other methods than GET: kube-apiserver routes some of its pages by method."""
     if request.method != "GET":
         raise errors.method_not_allowed()
 
 
 def root_paths(release: Release, more: Sequence[str]) -> Obj:
-    """List every path that can be asked for but those of resources; `more` are the pages of the server."""
+    """Return the paths that are no resources; `more` are the pages of the server."""
     groups = [f"/apis/{group.name}" for group in release.groups if group.name]
     versions = [group_version_path(group.name, version) for group in release.groups for version in group.versions]
     return {"paths": sorted([*OTHER_PATHS, *groups, *versions, *more])}
 
 
 def api_versions(release: Release, address: str) -> Obj:
-    """The versions of the core group; `address` serves every client."""
+    """Return the versions of the core group; `address` is for clients of every network."""
     group = release.group("")
     return {
         "kind": "APIVersions",
@@ -184,26 +191,27 @@ def api_versions(release: Release, address: str) -> Obj:
 
 
 def group_list(release: Release) -> Obj:
+    """Return an APIGroupList of all groups but the core group."""
     return {**GROUP_LIST, "groups": [api_group(group) for group in release.groups if group.name]}
 
 
 def api_group(group: Group) -> Obj:
-    """An APIGroup without its kind."""
+    """Return an APIGroup without its kind."""
     versions = [{"groupVersion": f"{group.name}/{version}", "version": version} for version in group.versions]
     return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
 
 
 def resource_list(release: Release, group: str, version: str) -> Obj:
-    """The resources of a group-version. The core group's list has never said its apiVersion."""
-    found = release.group(group)
-    kinds = found.versions[version] if found else ()
+    """Return an APIResourceList of a group-version. That of the core group has no apiVersion, as in the real server."""
+    served = release.group(group)
+    kinds = served.versions[version] if served else ()
     head = RESOURCE_LIST if group else {"kind": "APIResourceList"}
     name = f"{group}/{version}" if group else version
     return {**head, "groupVersion": name, "resources": [entry for kind in kinds for entry in _entries(kind)]}
 
 
 def _entries(kind: Kind) -> Iterator[Obj]:
-    """An APIResource of a kind and each of its subresources."""
+    """Yield an APIResource for a kind and for each of its subresources."""
     entry: Obj = {
         "name": kind.resource,
         "singularName": kind.singular,
@@ -230,7 +238,7 @@ def _entries(kind: Kind) -> Iterator[Obj]:
 
 
 def aggregated(release: Release, *, core: bool, version: str) -> Obj:
-    """An APIGroupDiscoveryList of the core group (/api) or of all others (/apis)."""
+    """Return an APIGroupDiscoveryList of the core group (/api) or of all others (/apis)."""
     groups = [group for group in release.groups if (group.name == "") == core]
     return {
         "kind": negotiation.DISCOVERY_KIND,
@@ -241,6 +249,7 @@ def aggregated(release: Release, *, core: bool, version: str) -> Obj:
 
 
 def _group(group: Group) -> Obj:
+    """Return an APIGroupDiscovery."""
     metadata = {"name": group.name, "creationTimestamp": None} if group.name else {"creationTimestamp": None}
     versions = [
         {"version": version, "resources": [_resource(kind) for kind in kinds], "freshness": "Current"}
@@ -250,6 +259,7 @@ def _group(group: Group) -> Obj:
 
 
 def _resource(kind: Kind) -> Obj:
+    """Return an APIResourceDiscovery."""
     resource: Obj = {
         "resource": kind.resource,
         "responseKind": {"group": "", "version": "", "kind": kind.name},
@@ -267,7 +277,7 @@ def _resource(kind: Kind) -> Obj:
 
 
 def _subresource(sub: Subresource) -> Obj:
-    """Its kind says group and version only where they are not those of the resource."""
+    """Return an APISubresourceDiscovery; its kind has group and version only where they differ from the resource's."""
     group, version = (sub.kind.group, sub.kind.version) if sub.foreign else ("", "")
     return {
         "subresource": sub.name,

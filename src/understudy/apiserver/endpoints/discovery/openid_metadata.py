@@ -1,4 +1,4 @@
-"""OpenID Connect discovery: where the keys are that tokens of service accounts can be checked with, and the keys.
+"""OpenID Connect discovery: the public keys that verify tokens of service accounts, and their address.
 
 https://kubernetes.io/docs/tasks/configure-pod-container/configure-service-account/#service-account-issuer-discovery
 """
@@ -18,20 +18,21 @@ CACHED = ("Cache-Control", "public, max-age=3600")
 
 
 class OpenID:
-    """The two pages of a server at `url`."""
+    """The two OpenID Connect pages of a server at `url`."""
 
     def __init__(self, tokens: AccountTokens, url: str) -> None:
         self._tokens = tokens
         self._url = url
 
     def answer(self, request: Request) -> Response | None:
-        """The page at the call's path, None if there is none. Raises StatusError (405, 406)."""
+        """Return the page at the request's path, None if there is none. Raises StatusError (405, 406)."""
         bare = request.path.rstrip("/")
         if bare == OPENID_CONFIGURATION:
             return _page(request, self._configuration(), negotiation.JSON)
         return _page(request, {"keys": [self._tokens.jwk]}, JWKS) if bare == OPENID_KEYS else None
 
     def _configuration(self) -> Obj:
+        """Return the OpenID Connect provider configuration."""
         return {
             "issuer": ISSUER,
             "jwks_uri": self._url + OPENID_KEYS,

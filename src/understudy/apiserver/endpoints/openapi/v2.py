@@ -1,6 +1,6 @@
-"""OpenAPI v2 (Swagger), made of the v3 documents, and its protobuf form.
+"""OpenAPI v2 (Swagger), converted from the v3 documents, and its protobuf form.
 
-The real server converts in the other direction; what comes out is the same: references stand alone, unions of scalars
+The real server converts in the other direction, with the same result: references stand alone, unions of scalars
 become strings, defaults are left out. The protobuf form is the Document of github.com/google/gnostic-models
 (openapiv2/OpenAPIv2.proto); MESSAGES has the field numbers of those parts of it that built-in kinds use.
 """
@@ -19,7 +19,7 @@ METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 
 
 def swagger(version: str, documents: Iterable[Obj]) -> Obj:
-    """One v2 document of many v3 ones."""
+    """Return one v2 document made of many v3 documents."""
     paths: Obj = {}
     definitions: Obj = {}
     for document in documents:
@@ -35,7 +35,7 @@ def swagger(version: str, documents: Iterable[Obj]) -> Obj:
 
 
 def schema(shape: Obj) -> Obj:
-    """A v3 schema as v2 has it."""
+    """Return a v3 schema in the form of v2."""
     out: Obj = {}
     for key, value in shape.items():
         if key == "$ref":
@@ -54,6 +54,7 @@ def schema(shape: Obj) -> Obj:
 
 
 def _path_item(item: Obj) -> Obj:
+    """Return a v3 path item in the form of v2."""
     out: Obj = {}
     for key, value in item.items():
         out[key] = [_parameter(p) for p in value] if key == "parameters" else _operation(value)
@@ -61,10 +62,12 @@ def _path_item(item: Obj) -> Obj:
 
 
 def _parameter(parameter: Obj) -> Obj:
+    """Return a v3 parameter in the form of v2, which has its schema inline."""
     return {**{key: value for key, value in parameter.items() if key != "schema"}, **parameter["schema"]}
 
 
 def _operation(operation: Obj) -> Obj:
+    """Return a v3 operation in the form of v2."""
     out: Obj = {"description": operation["description"]}
     body = operation.get("requestBody")
     answers = operation["responses"]["200"].get("content", {})
@@ -88,6 +91,7 @@ def _operation(operation: Obj) -> Obj:
 
 
 def _response(answer: Obj) -> Obj:
+    """Return a v3 response in the form of v2."""
     content = answer.get("content")
     if not content:
         return answer
@@ -95,7 +99,7 @@ def _response(answer: Obj) -> Obj:
 
 
 def encode(document: Obj) -> bytes:
-    """A v2 document as gnostic's Document."""
+    """Return a v2 document as the protobuf message `Document` of gnostic."""
     return _message("Document", document)
 
 
@@ -209,12 +213,15 @@ def _named(name: str, content: bytes) -> bytes:
 
 
 def _any(value: Any) -> bytes:
-    """Any value, as YAML; JSON is YAML, too."""
+    """Return any value as YAML, of which JSON is a part."""
     return _bytes(2, orjson.dumps(value) + b"\n")
 
 
 def _parameters_item(parameter: Obj) -> bytes:
-    """ParametersItem > Parameter > BodyParameter, or > NonBodyParameter > the one for its place."""
+    """Return a parameter in its nested messages.
+
+    These are ParametersItem > Parameter > BodyParameter, or > NonBodyParameter > QueryParameter or PathParameter.
+    """
     if parameter["in"] == "body":
         return _bytes(1, _bytes(1, _message("BodyParameter", parameter)))
     number, kind = (4, "PathParameter") if parameter["in"] == "path" else (3, "QueryParameter")
@@ -225,8 +232,8 @@ WRITERS: dict[str, Callable[[Any], bytes]] = {
     "Any": _any,
     "Paths": lambda paths: b"".join(_bytes(2, _named(p, _message("PathItem", item))) for p, item in paths.items()),
     "ParametersItem": _parameters_item,
-    "Responses": lambda found: b"".join(
-        _bytes(1, _named(code, _bytes(1, _message("Response", answer)))) for code, answer in found.items()
+    "Responses": lambda responses: b"".join(
+        _bytes(1, _named(code, _bytes(1, _message("Response", answer)))) for code, answer in responses.items()
     ),
     "SchemaItem": lambda shape: _bytes(1, _message("Schema", shape)),
     "AdditionalProperties": lambda shape: _bytes(1, _message("Schema", shape)),

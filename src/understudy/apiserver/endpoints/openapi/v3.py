@@ -1,11 +1,11 @@
-"""/openapi/v3 and /openapi/v2: what kubectl explains, validates and merges by.
+"""The pages /openapi/v3 and /openapi/v2, which kubectl uses to explain, validate and merge objects.
 
-Schemas are those of `schemas/RELEASE/openapi`, recorded from the real server without its prose; paths follow from the
-kinds; descriptions are our own. A document is rendered when it is first asked for. Its hash is one of what it is made
-from, so that the index of all documents costs next to nothing.
+Schemas are those of `schemas/RELEASE/openapi`, recorded from the real server without its descriptions; paths follow
+from the kinds; descriptions are our own. A document is rendered when a client first asks for it. Its hash is one of its
+sources, so that the index of all documents is cheap.
 
-The behaviour is k8s.io/kube-openapi's: the index has no ETag and is served as text; a document asked for with its hash
-may be cached for ever, with another one it redirects; v2 comes as JSON or as gnostic's protobuf.
+The behaviour is that of k8s.io/kube-openapi: the index has no ETag and is served as text; a document requested with its
+hash may be cached for ever, with another hash it redirects; v2 comes as JSON or as gnostic's protobuf.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OpenAPI:
         self._v2: dict[str, bytes] = {}
 
     def answer(self, request: Request) -> Response | None:
-        """The page at the call's path, None for one outside /openapi."""
+        """Return the page at the request's path, None for one outside /openapi."""
         if request.path == ROOT:
             return Response(200, self._index, "text/plain; charset=utf-8")
         if request.path.startswith(f"{ROOT}/"):
@@ -64,36 +64,36 @@ class OpenAPI:
         return self._swagger(request) if request.path == "/openapi/v2" else None
 
     def document(self, name: str) -> Obj:
-        """The v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
+        """Return the v3 document of a group-version (`apis/apps/v1`) or page (`version`). Raises KeyError."""
         if name not in self.hashes:
             raise KeyError(name)
-        found: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": str(self.release.version)}}
+        head: Obj = {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": str(self.release.version)}}
         if name in PAGES:
-            return {**found, "paths": plain_path(*PAGES[name])}
+            return {**head, "paths": plain_path(*PAGES[name])}
         group, version = _split(name)
         if not version:
-            return {**found, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
+            return {**head, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
         served = self.release.group(group)
         kinds = served.versions[version] if served else ()
         schemas = Schemas.of(self.release.version).document(group, version)
         return {
-            **found,
+            **head,
             "paths": paths(kinds, group, version, self._type_name),
-            "components": {"schemas": {key: _told(key, schema) for key, schema in schemas.items()}},
+            "components": {"schemas": {key: _described(key, schema) for key, schema in schemas.items()}},
         }
 
     @cached_property
     def hashes(self) -> dict[str, str]:
-        """{name: hash} of every v3 document, sorted by name."""
-        found = {name: _hash([name.encode()]) for name in PAGES}
+        """Return {name: hash} of every v3 document, sorted by name."""
+        hashes = {name: _hash([name.encode()]) for name in PAGES}
         for group in self.release.groups:
             if group.name:
-                found[f"apis/{group.name}"] = _hash([group.name.encode(), *(v.encode() for v in group.versions)])
+                hashes[f"apis/{group.name}"] = _hash([group.name.encode(), *(v.encode() for v in group.versions)])
             for version, kinds in group.versions.items():
                 name = f"apis/{group.name}/{version}" if group.name else f"api/{version}"
                 served = [f"{kind.resource} {kind.verbs}".encode() for kind in kinds]
-                found[name] = _hash([self._source(name), _described_bytes(), *served])
-        return dict(sorted(found.items()))
+                hashes[name] = _hash([self._source(name), _described_bytes(), *served])
+        return dict(sorted(hashes.items()))
 
     @cached_property
     def _index(self) -> bytes:
@@ -101,10 +101,12 @@ class OpenAPI:
         return orjson.dumps({"paths": where})
 
     def _source(self, name: str) -> bytes:
+        """Return the recorded document that a v3 document is made from."""
         folder = resources.files("understudy.schemas") / str(self.release.version) / "openapi"
         return (folder / f"{name.replace('/', '__')}.json").read_bytes()
 
     def _v3(self, request: Request, name: str) -> Response:
+        """Return a v3 document, or 301, 304, 404 or 406 without a body."""
         vary = ("Vary", "Accept")
         if name not in self.hashes:
             return Response(404, content_type="")
@@ -119,7 +121,7 @@ class OpenAPI:
             expires = formatdate(time() + YEAR, usegmt=True).replace("GMT", "UTC")
             headers += [("Cache-Control", "public, immutable"), ("Expires", expires)]
         response = _conditional(request, etag, headers, JSON, lambda: self._rendered(name))
-        response.compressible = False  # for no reason of the protocol's
+        response.compressible = False  # kube-apiserver does not compress these documents
         return response
 
     def _rendered(self, name: str) -> bytes:
@@ -128,6 +130,7 @@ class OpenAPI:
         return self._documents[name]
 
     def _swagger(self, request: Request) -> Response:
+        """Return the v2 document, or 304 or 406 without a body."""
         headers = [("Vary", "Accept-Encoding"), ("Vary", "Accept")]
         accepted = _negotiated(request, V2_MEDIA)
         if accepted is None:
@@ -139,19 +142,20 @@ class OpenAPI:
 
     def _rendered_v2(self, media_type: str) -> bytes:
         if media_type not in self._v2:
-            from understudy.apiserver.endpoints.openapi import v2  # hardly any client asks for it
+            from understudy.apiserver.endpoints.openapi import v2  # few clients ask for v2
 
             swagger = v2.swagger(str(self.release.version), (self.document(name) for name in self.hashes))
             self._v2[media_type] = orjson.dumps(swagger) if media_type == JSON else v2.encode(swagger)
         return self._v2[media_type]
 
     def _type_name(self, gvk: GroupVersionKind) -> str:
+        """Return the OpenAPI name of a kind's type, "" if it has no recorded type."""
         schemas = Schemas.of(self.release.version)
         return openapi_name(schemas.kind(*gvk).name) if schemas.has_kind(*gvk) else ""
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Group and version: ("", "v1") of api/v1, ("apps", "v1") of apis/apps/v1, ("apps", "") of apis/apps."""
+    """Return the group and version of a document: ("", "v1") for api/v1, ("apps", "") for apis/apps."""
     prefix, *rest = name.split("/")
     if prefix == "api":
         return "", rest[0]
@@ -159,11 +163,12 @@ def _split(name: str) -> tuple[str, str]:
 
 
 def _hash(parts: Iterable[bytes]) -> str:
-    found = sha512(VERSION)
+    """Return the hash of texts, and of VERSION."""
+    digest = sha512(VERSION)
     for part in parts:
-        found.update(part)
-        found.update(b"\0")
-    return found.hexdigest().upper()
+        digest.update(part)
+        digest.update(b"\0")
+    return digest.hexdigest().upper()
 
 
 def _url(name: str, etag: str) -> str:
@@ -171,7 +176,7 @@ def _url(name: str, etag: str) -> str:
 
 
 def _negotiated(request: Request, offers: Iterable[str]) -> str | None:
-    """The first offer that the best clause of Accept names; parameters do not matter here."""
+    """Return the first offer that the most preferred clause of Accept names; parameters are ignored."""
     for clause in _accepted(request.headers.get("Accept") or "*/*"):
         for offer in offers:
             if clause.matches(offer):
@@ -187,7 +192,7 @@ def _accepted(accept: str) -> list[Clause]:
 def _conditional(
     request: Request, etag: str, headers: list[tuple[str, str]], media_type: str, body: Callable[[], bytes]
 ) -> Response:
-    """200, or 304 if the client has it already (RFC 9110, 13.1.2: compared weakly)."""
+    """Return 200 with a body, or 304 if the client has it (RFC 9110, 13.1.2: a weak comparison)."""
     have = [text.strip().removeprefix("W/") for text in (request.headers.get("If-None-Match") or "").split(",")]
     if f'"{etag}"' in have or "*" in have:
         return Response(304, content_type="", headers=headers)
@@ -201,14 +206,16 @@ def _described_bytes() -> bytes:
 
 @lru_cache(1)
 def _descriptions() -> tuple[dict[str, dict[str, str]], dict[str, dict[str, dict[str, str]]]]:
-    """What is true of the fields of every kind and list, then {package without its version: {type: {field: text}}},
-    where the field "" is the type itself."""
-    found = orjson.loads(_described_bytes())
-    return found["kinds"], {openapi_name(package): types for package, types in found["types"].items()}
+    """Return the descriptions of fields: those of every kind and list, then those of types.
+
+    The second is {package without its version: {type: {field: text}}}, where the field "" is the type itself.
+    """
+    texts = orjson.loads(_described_bytes())
+    return texts["kinds"], {openapi_name(package): types for package, types in texts["types"].items()}
 
 
-def _told(name: str, schema: Obj) -> Obj:
-    """A schema with what there is to say of the type and its fields."""
+def _described(name: str, schema: Obj) -> Obj:
+    """Return a schema with the descriptions of its type and fields."""
     kinds, types = _descriptions()
     package, _, plain = name.rpartition(".")
     texts = types.get(package.rpartition(".")[0], {}).get(plain, {})
@@ -217,10 +224,10 @@ def _told(name: str, schema: Obj) -> Obj:
         texts = {**kinds["list" if "items" in properties else "object"], **texts}
     if not texts:
         return schema
-    told: dict[str, Any] = {"description": texts[""], **schema} if "" in texts else {**schema}
+    described: dict[str, Any] = {"description": texts[""], **schema} if "" in texts else {**schema}
     if properties:
-        told["properties"] = {
+        described["properties"] = {
             field: {"description": texts[field], **shape} if field in texts else shape
             for field, shape in properties.items()
         }
-    return told
+    return described

@@ -1,7 +1,7 @@
 """The `paths` of an OpenAPI v3 document, made from the kinds of a group-version.
 
-They hold what clients look for: the operations of each resource with their kind, action, parameters, bodies and
-answers. kubectl finds kinds in them (explain) and whether PATCH knows fieldValidation and dryRun (apply).
+They hold the parts that clients look for: the operations of each resource with their kind, action, parameters, bodies
+and answers. kubectl finds kinds in them (explain), and whether PATCH takes fieldValidation and dryRun (apply).
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ COLLECTION_PARAMETERS = {
 
 
 class Verb(NamedTuple):
-    """How a verb is described. `body`: "" for none, "object", or the name of a type; `answers` likewise."""
+    """The description of a verb. `body`: "" for none, "object", or the name of a type; `answers` likewise."""
 
     method: str
     action: str
-    begins: str  # how the operation's id begins; {} is where group and version go, if not at the end
+    begins: str  # start of the operation's id; group and version replace {}, or follow at the end
     parameters: dict[str, str]
     body: str
     answers: str
@@ -78,23 +78,24 @@ DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
 
 def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]) -> Obj:
-    """{path: path item}, sorted. `type_name` answers the OpenAPI name of a kind's type, "" for one without."""
-    found: Obj = {
+    """Return {path: path item}, sorted. `type_name` returns the OpenAPI name of a kind's type, "" if it has none."""
+    items: Obj = {
         f"{group_version_path(group, version)}/": {
             "get": _described("get available resources", f"{META}.APIResourceList")
         }
     }
     for kind in kinds:
-        found.update(_Resource(kind, version, type_name).items())
-    return dict(sorted(found.items()))
+        items.update(_Resource(kind, version, type_name).items())
+    return dict(sorted(items.items()))
 
 
 def plain_path(path: str, about: str) -> Obj:
-    """{path: path item} of a page that is no resource."""
+    """Return {path: path item} of a page that is no resource."""
     return {path: {"get": _described(about, "")}}
 
 
 def _described(about: str, answers: str) -> Obj:
+    """Return an operation that answers with a type, or with any text for ""."""
     return {"description": about, "responses": {"200": {"description": "OK", **_content(answers)}}}
 
 
@@ -106,7 +107,7 @@ def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
 
 
 class _Resource:
-    """Path items of one kind."""
+    """The path items of one kind."""
 
     def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         self.kind = kind
@@ -118,6 +119,7 @@ class _Resource:
         self.scope = "Namespaced" if kind.namespaced else ""
 
     def items(self) -> Iterator[tuple[str, Obj]]:
+        """Yield (path, path item) of collections, objects and subresources."""
         kind, gvk = self.kind, self.kind.gvk(self.version)
         on_collection = [verb for verb in VERBS if verb in kind.verbs and verb in ON_COLLECTION]
         on_object = [verb for verb in VERBS if verb in kind.verbs and verb not in ON_COLLECTION]
@@ -160,7 +162,7 @@ class _Resource:
             "description": f"{verb.action} {gvk.kind}",
             "operationId": begins + name,
         }
-        if verb.parameters:  # what is empty or false is left out, as kube-openapi's types do
+        if verb.parameters:  # kube-openapi leaves out values that are empty or false
             operation["parameters"] = [_parameter(*parameter) for parameter in sorted(verb.parameters.items())]
         body = own if verb.body == "object" else verb.body
         if body:

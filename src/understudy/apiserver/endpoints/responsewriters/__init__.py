@@ -1,1 +1,1 @@
-"""Objects, lists, tables and errors as answers in the negotiated form."""
+"""Objects, lists, tables and errors as responses in the negotiated form."""

@@ -1,6 +1,6 @@
-"""Objects as tables and as metadata only (meta.k8s.io), which clients ask for with `as=` in Accept.
+"""Tables and metadata-only forms of objects (meta.k8s.io), which clients ask for with `as=` in Accept.
 
-Columns are those of the real server (`schemas/RELEASE/resources.json`); cells come from the `row` of a kind's rules.
+Columns are those of the real server (`schemas/RELEASE/resources.json`); cells come from the `table_row` of a kind.
 https://kubernetes.io/docs/reference/using-api/api-concepts/#receiving-resources-as-tables
 """
 
@@ -23,7 +23,7 @@ from understudy.machinery.types import Obj
 WITH_METADATA, WITH_OBJECT, WITH_NOTHING = "Metadata", "Object", "None"
 PARTIAL, PARTIAL_LIST = "PartialObjectMetadata", "PartialObjectMetadataList"
 
-# Subresources that are objects, but of which no table can be had; kubectl then prints what it finds in them.
+# Subresources that are objects, but that the server does not convert to tables; kubectl then prints their fields.
 UNTABLED_SUBRESOURCES = {
     ("", "pods", "ephemeralcontainers"),
     ("apiextensions.k8s.io", "customresourcedefinitions", "status"),
@@ -33,12 +33,12 @@ UNTABLED_SUBRESOURCES = {
     ("resource.k8s.io", "resourceclaims", "status"),
 }
 
-# As the real server describes the columns of a Scale.
+# The real server's descriptions of the columns of a Scale.
 SCALE_DESIRED = "replicas is the desired number of instances for the scaled object."
 SCALE_AVAILABLE = "replicas is the actual number of observed instances of the scaled object."
 
 CREATED_AT = "Created At"  # the column of kinds without a printer
-# Cells of a kind without a row of its own, by column; other columns stay <none>.
+# The cells of kinds without a `table_row`, by column; other columns stay <none>.
 ANY_KIND: Mapping[str, Callable[[Obj, float], Any]] = {
     "Name": lambda obj, now: printers.name(obj),
     "Age": printers.age,
@@ -57,18 +57,22 @@ def table(
     metadata: Obj | None = None,
     columns: bool = True,
 ) -> Obj:
-    """A Table of `objects`, which are in the internal form; `versioned` are the same in the request's version, with
-    kind and apiVersion. metadata: the list's; without it, that of the one object. columns: a watch sends them with
-    its first event only. Raises StatusError (400) for an unknown includeObject."""
+    """Return a Table of objects. Raises StatusError (400) for an unknown includeObject.
+
+    objects    in the internal form
+    versioned  the same objects in the request's version, with kind and apiVersion
+    metadata   metadata of the list; without it, that of the one object is taken
+    columns    whether to include column definitions; a watch sends them with its first event only
+    """
     include = include_object(request.query)
     definitions = kind.columns.get(version, [])
     row, now = kind.behavior.table_row or _any_row(definitions), request.clock.now()
     if metadata is None:
-        found = objects[0]["metadata"].get("resourceVersion")
-        metadata = {"resourceVersion": found} if found else {}
+        revision = objects[0]["metadata"].get("resourceVersion")
+        metadata = {"resourceVersion": revision} if revision else {}
     rows = [
-        {"cells": row(obj, now), **_conditions(kind, obj), "object": _included(shown, include, form.target_version)}
-        for obj, shown in zip(objects, versioned, strict=True)
+        {"cells": row(obj, now), **_conditions(kind, obj), "object": _included(out, include, form.target_version)}
+        for obj, out in zip(objects, versioned, strict=True)
     ]
     return {
         "kind": "Table",
@@ -80,18 +84,19 @@ def table(
 
 
 def _conditions(kind: Kind, obj: Obj) -> Obj:
-    found = kind.behavior.row_conditions(obj)
-    return {"conditions": found} if found else {}
+    """Return the entry `conditions` of a table row, {} if the object has none."""
+    conditions = kind.behavior.row_conditions(obj)
+    return {"conditions": conditions} if conditions else {}
 
 
 def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form: Output) -> Obj:
-    """A Table of the Scale of an object of `kind`. Name and age are those of the kind's own table."""
+    """Return a Table of the Scale of an object of `kind`. Name and Age are the columns of the kind's own table."""
     own = {column["name"]: column for column in kind.columns[version]}
-    wanted = {"type": "integer", "format": "", "description": SCALE_DESIRED, "priority": 0}
+    count = {"type": "integer", "format": "", "description": SCALE_DESIRED, "priority": 0}
     columns = [
         {**own["Name"], "format": ""},
-        {"name": "Desired", **wanted},
-        {"name": "Available", **wanted, "description": SCALE_AVAILABLE},
+        {"name": "Desired", **count},
+        {"name": "Available", **count, "description": SCALE_AVAILABLE},
         own["Age"],
     ]
     cells = [
@@ -100,11 +105,11 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form:
         scale.get("status", {}).get("replicas", 0),
         printers.age(scale, request.clock.now()),
     ]
-    found = scale["metadata"].get("resourceVersion")
+    revision = scale["metadata"].get("resourceVersion")
     return {
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{form.target_version}",
-        "metadata": {"resourceVersion": found} if found else {},
+        "metadata": {"resourceVersion": revision} if revision else {},
         "columnDefinitions": columns,
         "rows": [{"cells": cells, "object": _included(scale, include_object(request.query), form.target_version)}],
     }
@@ -112,7 +117,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form:
 
 @lru_cache(1024)
 def endpoint(kind: Kind, subresource: str) -> Endpoint:
-    """What can be asked of an object, or of a subresource, in Accept. Reviews and bindings come as they are."""
+    """Return the forms in which an object or a subresource can be read. Reviews and bindings have no tables."""
     if subresource == "log":
         return LOG
     if kind.virtual and "get" not in kind.verbs:
@@ -124,43 +129,46 @@ def endpoint(kind: Kind, subresource: str) -> Endpoint:
 
 
 def include_object(query: Query) -> str:
-    """What rows hold beside their cells: Metadata, Object or None. Raises StatusError (400)."""
-    asked = query.get("includeObject") or WITH_METADATA
-    if asked not in (WITH_METADATA, WITH_OBJECT, WITH_NOTHING):
+    """Return the part of objects that rows include: "Metadata", "Object" or "None". Raises StatusError (400)."""
+    value = query.get("includeObject") or WITH_METADATA
+    if value not in (WITH_METADATA, WITH_OBJECT, WITH_NOTHING):
         raise bad_request(
-            f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(asked)}: "
+            f"Unable to convert to Table as requested: includeObject: Invalid value: {go_quote(value)}: "
             "must be 'Metadata', 'Object', 'None', or empty"
         )
-    return asked
+    return value
 
 
 def _included(obj: Obj, include: str, version: str) -> Obj | None:
+    """Return the part of an object that a row includes."""
     if include == WITH_NOTHING:
         return None
     return obj if include == WITH_OBJECT else partial(obj, version)
 
 
 def _any_row(columns: Sequence[Obj]) -> printers.Row:
+    """Return the function that makes the row of a kind without a `table_row`."""
     cells = [ANY_KIND.get(column["name"], _none) for column in columns]
     return lambda obj, now: [cell(obj, now) for cell in cells]
 
 
 def _no_rows(columns: Sequence[Obj]) -> list[Obj] | None:
-    """Of kinds that have no printer of their own, the real server says null."""
+    """Return the rows of an empty table: null for kinds without a printer of their own, as in the real server."""
     return None if any(column["name"] == CREATED_AT for column in columns) else []
 
 
 def _none(obj: Obj, now: float) -> str:
+    """Return the cell of a column without a value."""
     return printers.NONE
 
 
 def partial(obj: Obj, version: str) -> Obj:
-    """The object's metadata alone."""
+    """Return the PartialObjectMetadata of an object."""
     return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
 
 
 def partial_list(objects: Sequence[Obj], version: str, metadata: Obj) -> Obj:
-    """The metadata of every object; of none, the real server says null."""
+    """Return the PartialObjectMetadataList of objects; without objects its items are null, as in the real server."""
     items = [partial(obj, version) for obj in objects]
     return {
         "kind": PARTIAL_LIST,
@@ -171,8 +179,10 @@ def partial_list(objects: Sequence[Obj], version: str, metadata: Obj) -> Obj:
 
 
 def check_conversion(form: Output, kind: Kind, *, listing: bool) -> None:
-    """Raises StatusError (406) where an object's form is wanted of a list, or a list's of an object. The text names
-    the Go type of the kind's internal form."""
+    """Raise StatusError (406) if a client asks for the list form of one object, or the other way round.
+
+    The message names the Go type of the kind's internal form.
+    """
     if form.target != (PARTIAL if listing else PARTIAL_LIST):
         return
     go_type = f"*{kind.struct(INTERNAL).go}" + ("List" if listing else "")

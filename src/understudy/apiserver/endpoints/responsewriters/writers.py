@@ -1,4 +1,4 @@
-"""Objects, lists and errors as replies, in the form that the client negotiated."""
+"""Responses with objects, lists and errors, in the form that the client negotiated."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ from understudy.machinery.types import Obj, split_api_version
 
 META = "k8s.io/apimachinery/pkg/apis/meta"
 WARNING = "Warning"
-_WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts together, of each if that is too much
+_WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts, and of each if those are too long
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def wanted(request: Request, of: Endpoint = OBJECT) -> Output:
-    """What the client wants. Raises 406."""
-    return output(request.headers.get("Accept", ""), of)
+def wanted(request: Request, offered: Endpoint = OBJECT) -> Output:
+    """Return the form that a client accepts from an endpoint. Raises 406."""
+    return output(request.headers.get("Accept", ""), offered)
 
 
 def form_of(request: Request, scope: RequestScope) -> Output:
-    """What the client wants of an object or a subresource. Raises 406."""
+    """Return the form that a client accepts for an object or a subresource. Raises 406."""
     return output(request.headers.get("Accept", ""), endpoint(scope.kind, scope.subresource))
 
 
 def object_response(
     request: Request, scope: RequestScope, entry: Entry, status: int = 200, form: Output | None = None
 ) -> Response:
-    """One stored object, in the negotiated form."""
+    """Return one stored object in the negotiated form."""
     kind = scope.kind
     form = form or form_of(request, scope)
     if form.media_type == JSON and not form.target and not _pretty(request, form):
@@ -83,7 +83,7 @@ def object_response(
 
 
 def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
-    """A list of stored objects."""
+    """Return a list of stored objects in the negotiated form. Raises 406."""
     kind, version = scope.kind, scope.version
     form = wanted(request, LIST)
     check_conversion(form, kind, listing=True)
@@ -120,18 +120,18 @@ def list_response(request: Request, scope: RequestScope, page: Page) -> Response
 
 
 def value_response(request: Request, scope: RequestScope, body: Obj, status: int = 200) -> Response:
-    """An object that is not stored: a Status, a review."""
+    """Return an object that is not stored, such as a Status or a review."""
     return _reply(request, form_of(request, scope), body, status)
 
 
 def created_response(request: Request, scope: RequestScope) -> Response:
-    """That what was sent, which is not stored as such, was done."""
+    """Return 201 with a Status "Success", as bindings and evictions do."""
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
     return value_response(request, scope, status, 201)
 
 
 def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Response:
-    """A Scale of the target."""
+    """Return the Scale of an object."""
     form = form_of(request, scope)
     if form.target == "Table":
         scale = scale_table(scope.kind, scope.version, scale, request=request, form=form)
@@ -141,7 +141,7 @@ def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Respons
 
 
 def error_response(request: Request, error: StatusError) -> Response:
-    """The one place where an error becomes an answer."""
+    """Return an error as a Status. Every error that is answered passes here."""
     form = error_output(request.headers.get("Accept", ""))
     response = _reply(request, form, error.status(), error.code)
     if error.retry_after is not None:
@@ -150,14 +150,17 @@ def error_response(request: Request, error: StatusError) -> Response:
 
 
 def text_response(status: int, text: str) -> Response:
+    """Return plain text, as kube-apiserver answers outside its API (Go's `http.Error`)."""
     return Response(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
 def _pretty(request: Request, form: Output) -> bool:
+    """Report whether JSON is to be indented."""
     return form.pretty or wants_pretty(request.query, request.headers.get("User-Agent", ""))
 
 
 def _reply(request: Request, form: Output, body: Any, status: int = 200) -> Response:
+    """Return a body encoded in the negotiated media type."""
     if form.media_type == JSON:
         return Response(status, _json(body, _pretty(request, form)), JSON)
     if form.media_type == PROTOBUF:
@@ -166,7 +169,10 @@ def _reply(request: Request, form: Output, body: Any, status: int = 200) -> Resp
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:
-    """The type of an object, or of its metadata alone; of those, only the list's differs between the versions."""
+    """Return the Go type of an object, or of its metadata-only form.
+
+    Only PartialObjectMetadataList differs between the versions of meta.k8s.io.
+    """
     group, version = split_api_version(obj["apiVersion"])
     if group == "meta.k8s.io":
         of_version = version if obj["kind"] == "PartialObjectMetadataList" else "v1"
@@ -175,7 +181,7 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
 
 
 def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
-    """A document of discovery, which is no API object of its own, in the negotiated form."""
+    """Return the bytes of a discovery document in the negotiated form."""
     if form.media_type == YAML:
         return _yaml(body)
     if form.media_type == PROTOBUF:
@@ -196,7 +202,10 @@ def _json(body: Any, pretty: bool) -> bytes:
 
 
 def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
-    """RFC 7234 warnings; each text once, in the order they came. What no header can hold is left out, as in Go."""
+    """Return Warning headers (RFC 7234): each text once, in the order of arrival.
+
+    Texts with control characters are left out, as in Go.
+    """
     texts = [text for text in dict.fromkeys(warnings) if text and not _CONTROL.search(text)]
     if sum(map(len, texts)) > _WARNINGS_LENGTH:
         texts = _shortened(texts)
@@ -205,7 +214,10 @@ def warning_headers(warnings: list[str]) -> list[tuple[str, str]]:
 
 
 def _shortened(texts: list[str]) -> list[str]:
-    """Warnings that are too much together: all up to the first one too many are cut, more are added while they fit."""
+    """Return warnings that together exceed the limit, each cut to `_WARNING_LENGTH`.
+
+    All up to the first one that exceeds the limit are kept; more are added while they fit.
+    """
     total = over = 0
     while total <= _WARNINGS_LENGTH:
         total += len(texts[over])
