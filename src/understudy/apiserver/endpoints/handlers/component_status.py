@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import LIST
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import list_response, object_response, wanted
+from understudy.apiserver.endpoints.responsewriters.writers import list_response, negotiate_output, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
@@ -39,7 +39,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    wanted(request, LIST)
+    negotiate_output(request, LIST)
     selector = selector_of(
         scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     )

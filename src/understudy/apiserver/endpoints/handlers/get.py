@@ -7,7 +7,12 @@ from dataclasses import replace
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
 from understudy.apiserver.endpoints.negotiation import LIST, output, route, watch_output
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, list_response, object_response, wanted
+from understudy.apiserver.endpoints.responsewriters.writers import (
+    form_of,
+    list_response,
+    negotiate_output,
+    object_response,
+)
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.machinery.options import ListOptions, list_options, resource_version
 from understudy.machinery.releases import features
@@ -30,9 +35,9 @@ def _options(state: ServerState, request: Request, *, watch: bool) -> ListOption
     """What is asked for. The router refuses forms before the options are read, the handler after that (1.31: too)."""
     route(request.headers.get("Accept", ""), LIST.produces)
     if state.release.version < V1_32:
-        wanted(request, LIST)
+        negotiate_output(request, LIST)
     options = list_options(request.query, request.release, watch=watch, watch_list=state.gates[features.WATCH_LIST])
-    wanted(request, LIST)
+    negotiate_output(request, LIST)
     return options
 
 

@@ -52,7 +52,7 @@ _WARNINGS_LENGTH, _WARNING_LENGTH = 4096, 256  # characters: of all texts, and o
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-def wanted(request: Request, offered: Endpoint = OBJECT) -> Output:
+def negotiate_output(request: Request, offered: Endpoint = OBJECT) -> Output:
     """Return the form that a client accepts from an endpoint. Raises 406."""
     return output(request.headers.get("Accept", ""), offered)
 
@@ -85,7 +85,7 @@ def object_response(
 def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
     """Return a list of stored objects in the negotiated form. Raises 406."""
     kind, version = scope.kind, scope.version
-    form = wanted(request, LIST)
+    form = negotiate_output(request, LIST)
     check_conversion(form, kind, listing=True)
     metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
     if page.token:
