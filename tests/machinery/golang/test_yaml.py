@@ -127,6 +127,19 @@ def test_excessive_aliases_are_refused() -> None:
         yaml_to_json(f"a0: &a0 x\n{levels}".encode())
 
 
+def test_merge_keys_that_multiply_are_refused() -> None:
+    """Merged mappings count as aliased nodes: a few hundred bytes would be merged for minutes."""
+    levels = "\n".join(f"a{i}: &a{i} {{<<: [{', '.join([f'*a{i - 1}'] * 4)}]}}" for i in range(1, 16))
+    with pytest.raises(DecodeError, match="document contains excessive aliasing"):
+        yaml_to_json(f"a0: &a0 {{a: b}}\n{levels}".encode())
+
+
+def test_mapping_that_merges_itself_is_refused() -> None:
+    """A merge key may not refer to the mapping that it stands in."""
+    with pytest.raises(DecodeError, match="yaml: anchor 'a' value contains itself"):
+        yaml_to_json(b"a: &a {<<: *a}")
+
+
 def test_body_is_its_first_document() -> None:
     """Later documents of a request body are ignored."""
     assert yaml_to_json(b"a: b\n---\nc: d: e")[0] == b'{"a":"b"}'

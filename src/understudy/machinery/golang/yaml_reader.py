@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from understudy.machinery.golang.json_reader import DecodeError
@@ -199,13 +199,14 @@ class _Converter:
 
     def __init__(self) -> None:
         self.duplicates: list[str] = []
-        self._decoded = self._aliased = self._depth = 0
+        self._decoded = 1  # the document itself
+        self._aliased = self._depth = 0
 
     def value(self, node: _Node) -> Any:
         """Return the JSON value of a node. Raises DecodeError."""
         self._count()
         if node.kind == "alias":
-            return self._alias(node)
+            return self._aliased_value(node, self.value)
         if node.kind == "scalar":
             return _scalar(node)
         if node.kind == "sequence":
@@ -216,18 +217,19 @@ class _Converter:
         """Count a node, and refuse a document with too many aliased ones: a few aliases of aliases make a gigabyte."""
         self._decoded += 1
         self._aliased += self._depth > 0
-        if self._decoded > 100 and self._aliased > 1000:
+        if self._decoded > 1000 and self._aliased > 100:
             (low, much), (high, little) = _MAX_ALIAS_RATIO
             share = min(1.0, max(0.0, (self._decoded - low) / (high - low)))
             if self._aliased / self._decoded > much - (much - little) * share:
                 raise DecodeError("yaml: document contains excessive aliasing")
 
-    def _alias(self, node: _Node) -> Any:
+    def _aliased_value(self, node: _Node, convert: Callable[[_Node], Any]) -> Any:
+        """Convert the anchored node of an alias. Raises DecodeError if the alias is inside it."""
         (target,) = node.children
         if target.busy:
             raise DecodeError(f"yaml: anchor '{node.anchor}' value contains itself")
         self._depth += 1
-        value = self.value(target)
+        value = convert(target)
         self._depth -= 1
         return value
 
@@ -239,6 +241,7 @@ class _Converter:
         return value
 
     def _mapping(self, node: _Node, out: dict[str, Any]) -> dict[str, Any]:
+        """Add the members of a mapping to `out`, and return it."""
         pairs = zip(node.children[::2], node.children[1::2], strict=True)
         for key_node, value_node in pairs:
             if key_node.kind == "scalar" and key_node.plain and key_node.text == "<<" and not key_node.tag:
@@ -259,7 +262,15 @@ class _Converter:
             target = each.children[0] if each.kind == "alias" else each
             if target.kind != "mapping":
                 raise DecodeError("yaml: map merge requires map or sequence of maps as the value")
-            self._mapping(target, out)
+            self._merged(each, out)
+
+    def _merged(self, node: _Node, out: dict[str, Any]) -> None:
+        """Merge one mapping, or an alias of one: both count as nodes of the document."""
+        self._count()
+        if node.kind == "alias":
+            self._aliased_value(node, lambda target: self._merged(target, out))
+        else:
+            self._guarded(node, lambda: self._mapping(node, out))
 
 
 def _scalar(node: _Node) -> Any:
