@@ -299,12 +299,12 @@ def parsed() -> argparse.Namespace:
 
 
 def main() -> None:
-    given = parsed()
-    for path in given.scenarios:
-        recorder = Recorder(Server(given.server, given.token, given.ca), f"rec-{path.stem}")
+    arguments = parsed()
+    for path in arguments.scenarios:
+        recorder = Recorder(Server(arguments.server, arguments.token, arguments.ca), f"rec-{path.stem}")
         lines = recorder.record(path.stem, YAML(typ="safe").load(path))
-        given.output.mkdir(parents=True, exist_ok=True)
-        target = given.output / f"{path.stem}.jsonl.xz"
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        target = arguments.output / f"{path.stem}.jsonl.xz"
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)
         target.write_bytes(lzma.compress(text.encode()))
         print(f"{target}: {len(recorder.lines)} steps")

@@ -24,8 +24,8 @@ class Agreement:
         least = self.kept.get(name, [0, 0])[0]
         print(*outcome.differences, sep="\n")
         if outcome.same < least:
-            shown = "\n".join(outcome.differences[:20])
-            pytest.fail(f"{outcome.same} of {outcome.total} agree; it was {least} before:\n{shown}", pytrace=False)
+            report = "\n".join(outcome.differences[:20])
+            pytest.fail(f"{outcome.same} of {outcome.total} agree; it was {least} before:\n{report}", pytrace=False)
         if [outcome.same, outcome.total] != self.kept.get(name):
             self.risen[name] = [outcome.same, outcome.total]
 

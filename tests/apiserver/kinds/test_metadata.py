@@ -35,12 +35,12 @@ FIELDS = {
 
 
 def cases() -> list[Any]:
-    found = []
+    params = []
     for text in (Path(__file__).parent / "recorded" / "metadata.jsonl").read_text().splitlines():
         line = json.loads(text)
         mark = pytest.mark.apiserver(emulated_version=line.get("release", "1.32"))
-        found.append(pytest.param(line, marks=mark, id=f"{line['object']['apiVersion']}-{line['object']['kind']}"))
-    return found
+        params.append(pytest.param(line, marks=mark, id=f"{line['object']['apiVersion']}-{line['object']['kind']}"))
+    return params
 
 
 def letters(answer: Any) -> str:
@@ -53,10 +53,10 @@ def test_bad_metadata_is_reported_as_often_and_in_order(apiserver: Server, line:
     """Bad metadata is reported as often as by kube-apiserver, and in its order, by every request that writes it."""
     path, obj, dry = line["path"], line["object"], "?dryRun=All"
     bad = {**obj, "metadata": {**obj["metadata"], **BAD}}
-    found = {"create": letters(send(apiserver, "POST", path + dry, bad).json())}
+    causes = {"create": letters(send(apiserver, "POST", path + dry, bad).json())}
     assert "uid" in send(apiserver, "POST", path, obj).json()["metadata"]
     for target in line["causes"].keys() - {"create"}:
         where = f"{path}/{obj['metadata']['name']}" + ("" if target == "update" else f"/{target}")
         method, body = ("PUT", bad) if target == "finalize" else ("PATCH", {"metadata": BAD})
-        found[target] = letters(send(apiserver, method, where + dry, body).json())
-    assert found == line["causes"]
+        causes[target] = letters(send(apiserver, method, where + dry, body).json())
+    assert causes == line["causes"]

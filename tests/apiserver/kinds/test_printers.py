@@ -60,7 +60,7 @@ RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
 
 
 @pytest.mark.parametrize(
-    ("shown", "ready", "status"),
+    ("pod", "ready", "status"),
     [
         (pod(phase="Pending"), "0/0", "Pending"),
         (pod(phase="Failed", reason="Evicted"), "0/0", "Evicted"),
@@ -81,9 +81,9 @@ RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
         (pod(container("a", **RUNNING), meta={"deletionTimestamp": "2020-01-01T00:00:00Z"}), "1/1", "Terminating"),
     ],
 )
-def test_pod_status_prefers_its_containers(shown: dict[str, Any], ready: str, status: str) -> None:
+def test_pod_status_prefers_its_containers(pod: dict[str, Any], ready: str, status: str) -> None:
     """READY and STATUS of a pod come from its containers before they come from its phase."""
-    cells = pod_table.row(shown, 0)
+    cells = pod_table.row(pod, 0)
     assert (cells[1], cells[2]) == (ready, status)
 
 

@@ -57,8 +57,8 @@ def spaced(body: Any) -> bytes:
 
 def masked(value: Any) -> Any:
     text = json.dumps(value)
-    for pattern, shown in _UNKNOWN:
-        text = pattern.sub(shown, text)
+    for pattern, replacement in _UNKNOWN:
+        text = pattern.sub(replacement, text)
     return json.loads(text)
 
 

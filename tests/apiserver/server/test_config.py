@@ -48,7 +48,7 @@ def test_flags_set_their_options() -> None:
     add_server_flags(parser)
     argv = ["--port", "7", "--tls", "--load", "a.yaml", "--load", "b", "--controllers", "namespace,x"]
     argv += ["--feature-gates", "A=true,B=false"]
-    given: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "port": 7,
         "tls": True,
         "load": ["a.yaml", "b"],
@@ -56,7 +56,7 @@ def test_flags_set_their_options() -> None:
         "feature_gates": {"A": True, "B": False},
     }
     options = server_options(parser.parse_args(argv))
-    assert {name: options[name] for name in given} == given
+    assert {name: options[name] for name in expected} == expected
     assert set(options) <= set(FLAGS)
 
 

@@ -23,7 +23,7 @@ def paths(value: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("obj", "expected"),
     [
         ({"spec": {}, "metadata": {}, "kind": "Pod"}, ["kind", "metadata", "spec"]),
         ({"spec": {"hostname": "h", "containers": None}}, ["spec", "spec.containers", "spec.hostname"]),
@@ -37,11 +37,11 @@ def paths(value: Any) -> list[str]:
         ),
     ],
 )
-def test_fields_follow_their_type(given: Any, expected: list[str]) -> None:
-    """Fields stand in the order of their type and keys of maps are sorted; the given object is not changed."""
-    before = paths(given)
-    result = in_field_order(given, POD)
-    assert (paths(result), result, paths(given)) == (expected, given, before)
+def test_fields_follow_their_type(obj: Any, expected: list[str]) -> None:
+    """Fields stand in the order of their type and keys of maps are sorted; the object is not changed."""
+    before = paths(obj)
+    result = in_field_order(obj, POD)
+    assert (paths(result), result, paths(obj)) == (expected, obj, before)
 
 
 def test_ordered_object_is_not_copied() -> None:

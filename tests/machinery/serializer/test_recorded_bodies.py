@@ -139,17 +139,17 @@ def test_immutable_values_are_dumped_alike(release: str) -> None:
     for case, struct, body, is_yaml, answer in writes(release):
         details = answer["body"].get("details") or {} if isinstance(answer.get("body"), dict) else {}
         for cause in details.get("causes", ()):
-            shown = re.fullmatch(r"Invalid value: ((resource\.\w+)\{.*\}): field is immutable", cause["message"])
-            if not shown or "AdminAccess:(*bool)" in shown[1]:  # which a feature gate may have dropped
+            match = re.fullmatch(r"Invalid value: ((resource\.\w+)\{.*\}): field is immutable", cause["message"])
+            if not match or "AdminAccess:(*bool)" in match[1]:  # which a feature gate may have dropped
                 continue
             value = defaulted(outcome(struct, body, is_yaml)[0])
             for step in cause["field"].split("."):
                 value = value[step]
-            name = f"k8s.io/kubernetes/pkg/apis/{shown[2]}"
+            name = f"k8s.io/kubernetes/pkg/apis/{match[2]}"
             dumped = POINTER.sub("<pointer>", dump(value, name, Schemas.of(Version.parse(release))))
             checked += 1
-            if dumped != shown[1]:
-                wrong.append(f"{case}: {dumped} instead of {shown[1]}")
+            if dumped != match[1]:
+                wrong.append(f"{case}: {dumped} instead of {match[1]}")
     assert wrong == []
     assert checked > 5
 

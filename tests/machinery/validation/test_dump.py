@@ -84,12 +84,12 @@ def test_values_are_printed_in_go_syntax(name: str, value: Any, expected: str) -
 def test_empty_is_not_printed_as_nil() -> None:
     """A value that the body has and is empty is printed as empty, although the stored object drops it."""
     claim = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
-    shown = []
+    dumps = []
     for body in (b'{"spec":{"devices":{"requests":[],"config":[]}}}', b'{"spec":{"devices":{}}}'):
         obj, _ = decode_json(body, claim)
         assert obj["spec"] == {"devices": {"requests": None}}
-        shown.append(dump(obj["spec"]["devices"], f"{RESOURCE}DeviceClaim", SCHEMAS))
-    assert shown == [
+        dumps.append(dump(obj["spec"]["devices"], f"{RESOURCE}DeviceClaim", SCHEMAS))
+    assert dumps == [
         "resource.DeviceClaim{Requests:[]resource.DeviceRequest{}, Constraints:[]resource.DeviceConstraint(nil), "
         "Config:[]resource.DeviceClaimConfiguration{}}",
         "resource.DeviceClaim{Requests:[]resource.DeviceRequest(nil), Constraints:[]resource.DeviceConstraint(nil), "

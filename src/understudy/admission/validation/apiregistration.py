@@ -20,9 +20,9 @@ def metadata(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
     expected = f"{spec.get('version', '')}.{spec.get('group', '')}"
 
-    def name(given: str, prefix: bool) -> list[str]:
-        other = [] if given == expected else [f'must be `spec.version+"."+spec.group`: {go_quote(expected)}']
-        return path_segment_name(given, prefix=False) or other
+    def name(text: str, prefix: bool) -> list[str]:
+        other = [] if text == expected else [f'must be `spec.version+"."+spec.group`: {go_quote(expected)}']
+        return path_segment_name(text, prefix=False) or other
 
     return Metadata(name, domains=False).created(obj, ctx)
 
@@ -45,18 +45,18 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 
 def _backend(spec: Obj) -> Errors:
-    found, insecure, where = (
+    service, insecure, where = (
         spec.get("service"),
         spec.get("insecureSkipTLSVerify"),
         _SPEC.child("insecureSkipTLSVerify"),
     )
-    if found is None:
+    if service is None:
         bundle, only = len(base64.b64decode(spec.get("caBundle") or "")), "local APIServices may not have"
         errors = [invalid(_SPEC.child("caBundle"), f"{bundle} bytes", f"{only} a caBundle")] if bundle else []
         return [*errors, invalid(where, True, f"{only} insecureSkipTLSVerify")] if insecure else errors
     path = _SPEC.child("service")
-    errors = [required(path.child(name)) for name in ("namespace", "name") if not found.get(name)]
-    errors += service_port(found, path)
+    errors = [required(path.child(name)) for name in ("namespace", "name") if not service.get(name)]
+    errors += service_port(service, path)
     if insecure and spec.get("caBundle"):
         errors.append(invalid(where, True, "may not be true if caBundle is present"))
     return errors

@@ -27,23 +27,23 @@ def validate(review: Obj, kind: str) -> Errors:
 
 
 def drop_selectors(review: Obj) -> None:
-    """Remove the fields that 1.31 ignores, where the gate AuthorizeWithSelectors is off."""
+    """Remove the selectors of a review, as a server does where the gate AuthorizeWithSelectors is off."""
     spec = review.get("spec") or {}
-    if found := spec.get(RESOURCE):
-        kept = {name: value for name, value in found.items() if name not in _SELECTORS}
+    if attributes := spec.get(RESOURCE):
+        kept = {name: value for name, value in attributes.items() if name not in _SELECTORS}
         review["spec"] = {**spec, RESOURCE: kept}
 
 
 def evaluation_error(review: Obj) -> str:
-    """Return why a part of a valid review's selectors is ignored; "" for nothing."""
+    """Return the message about selectors of a valid review that are ignored, "" if none is."""
     resource = (review.get("spec") or {}).get(RESOURCE) or {}
     return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name) for name in _SELECTORS)))
 
 
 def _ignored(selector: Obj, name: str) -> str:
     parse, is_read = _SELECTORS[name]
-    if given := selector.get("requirements"):
-        read = [is_read(item) for item in given]
+    if requirements := selector.get("requirements"):
+        read = [is_read(item) for item in requirements]
         extent = "" if all(read) else "partially ignored" if any(read) else "ignored"
     else:
         extent = "" if _parses(parse, selector.get("rawSelector", "")) else "ignored"
@@ -67,7 +67,7 @@ def _is_operator(item: Obj) -> bool:
     return item.get("operator") in ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-# {selector: (reads one that is a text, whether a requirement is understood)}
+# {selector: (parser of its raw text, predicate of requirements that are understood)}
 _SELECTORS: dict[str, tuple[Callable[[str], object], Callable[[Obj], bool]]] = {
     "fieldSelector": (parse_fields, _is_one_value),
     "labelSelector": (parse_labels, _is_operator),
@@ -78,21 +78,21 @@ def _attributes(spec: Obj) -> Errors:
     resource, path = spec.get(RESOURCE), spec.get(PATH)
     if resource is not None and path is not None:
         text = f"cannot be specified in combination with {RESOURCE}"
-        return [invalid(SPEC.child(PATH), _shown(path), text)]
+        return [invalid(SPEC.child(PATH), _bad_path(path), text)]
     if resource is None and path is None:
         return [invalid(SPEC.child(RESOURCE), None, f"exactly one of {PATH} or {RESOURCE} must be specified")]
     return []
 
 
-def _shown(path: Obj) -> object:
+def _bad_path(path: Obj) -> object:
     return Typed(path, "k8s.io/kubernetes/pkg/apis/authorization.NonResourceAttributes")
 
 
 def _metadata(metadata: Obj, *, local: bool) -> Errors:
-    given = {name for name, value in metadata.items() if value} - {"managedFields", *(("namespace",) if local else ())}
+    fields = {name for name, value in metadata.items() if value} - {"managedFields", *(("namespace",) if local else ())}
     text = "must be empty except for namespace" if local else "must be empty"
-    bad_value = Typed(metadata, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta") if given else None
-    return [invalid(Path("metadata"), bad_value, text)] if given else []
+    bad_value = Typed(metadata, "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta") if fields else None
+    return [invalid(Path("metadata"), bad_value, text)] if fields else []
 
 
 def _local(metadata: Obj, spec: Obj) -> Errors:
@@ -101,7 +101,7 @@ def _local(metadata: Obj, spec: Obj) -> Errors:
     if spec.get(RESOURCE) is not None and namespace != metadata.get("namespace", ""):
         errors.append(invalid(SPEC.child(RESOURCE, "namespace"), namespace, "must match metadata.namespace"))
     if spec.get(PATH) is not None:
-        errors.append(invalid(SPEC.child(PATH), _shown(spec[PATH]), "disallowed on this kind of request"))
+        errors.append(invalid(SPEC.child(PATH), _bad_path(spec[PATH]), "disallowed on this kind of request"))
     return errors
 
 
@@ -115,16 +115,18 @@ def _selectors(resource: Obj) -> Errors:
 def _selector(selector: Obj | None, path: Path, validate_one: Callable[[Obj, Path], Errors]) -> Errors:
     if selector is None:
         return []
-    where, given = path.child("requirements"), selector.get("requirements") or []
-    return _form(selector, path) + [e for i, item in enumerate(given) for e in validate_one(item, where.index(i))]
+    where, requirements = path.child("requirements"), selector.get("requirements") or []
+    return _form(selector, path) + [
+        e for i, item in enumerate(requirements) for e in validate_one(item, where.index(i))
+    ]
 
 
 def _form(selector: Obj, path: Path) -> Errors:
-    raw, given = selector.get("rawSelector", ""), selector.get("requirements")
-    if raw and given:
+    raw, requirements = selector.get("rawSelector", ""), selector.get("requirements")
+    if raw and requirements:
         return [invalid(path.child("rawSelector"), raw, "may not specified at the same time as requirements")]
     text = f"when {path} is specified, requirements or rawSelector is required"
-    return [] if raw or given else [required(path.child("requirements"), text)]
+    return [] if raw or requirements else [required(path.child("requirements"), text)]
 
 
 def _field_requirement(item: Obj, path: Path) -> Errors:

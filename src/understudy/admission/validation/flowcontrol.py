@@ -91,10 +91,10 @@ def _rule(rule: Obj, path: Path) -> Errors:
         errors += _subject(subject, where.index(i))
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         errors.append(required(path, "at least one of resourceRules and nonResourceRules has to be non-empty"))
-    for i, found in enumerate(rule.get("resourceRules") or ()):
-        errors += _resources(found, path.child("resourceRules").index(i))
-    for i, found in enumerate(rule.get("nonResourceRules") or ()):
-        errors += _urls(found, path.child("nonResourceRules").index(i))
+    for i, part in enumerate(rule.get("resourceRules") or ()):
+        errors += _resources(part, path.child("resourceRules").index(i))
+    for i, part in enumerate(rule.get("nonResourceRules") or ()):
+        errors += _urls(part, path.child("nonResourceRules").index(i))
     return errors
 
 

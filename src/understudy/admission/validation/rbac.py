@@ -28,10 +28,10 @@ def role(obj: Obj, ctx: Context) -> Errors:
 
 def cluster_role(obj: Obj, ctx: Context) -> Errors:
     """Check a ClusterRole (upstream: `ValidateClusterRole`)."""
-    errors, found = _rules(obj, ctx, namespaced=False), obj.get("aggregationRule")
-    if found is None:
+    errors, rule = _rules(obj, ctx, namespaced=False), obj.get("aggregationRule")
+    if rule is None:
         return errors
-    path, chosen = Path("aggregationRule", "clusterRoleSelectors"), found.get("clusterRoleSelectors") or []
+    path, chosen = Path("aggregationRule", "clusterRoleSelectors"), rule.get("clusterRoleSelectors") or []
     if not chosen:
         text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
         errors.append(required(path, text))

@@ -19,19 +19,19 @@ _GROUP, _RESOURCE = "scheduling.k8s.io", "priorityclasses"
 def create(obj: Obj, ctx: Context) -> Errors:
     """Check a priority class (upstream: `ValidatePriorityClass`)."""
     name, value = obj["metadata"].get("name", ""), obj.get("value", 0)
-    found: Errors = []
+    errors: Errors = []
     if name.startswith(SYSTEM_PREFIX):
         why = _not_system(name, value, bool(obj.get("globalDefault")))
         if why:
             text = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only. error: {why}"
-            found.append(forbidden(Path("metadata", "name"), text))
+            errors.append(forbidden(Path("metadata", "name"), text))
     elif value > HIGHEST:
         text = f"maximum allowed value of a user defined priority is {HIGHEST}"
-        found.append(forbidden(Path("value"), text))
+        errors.append(forbidden(Path("value"), text))
     policy = obj.get("preemptionPolicy")
     if policy is not None:
-        found += choice(policy, _POLICIES, Path("preemptionPolicy"), needed=True)
-    return found
+        errors += choice(policy, _POLICIES, Path("preemptionPolicy"), needed=True)
+    return errors
 
 
 def _not_system(name: str, value: int, default: bool) -> str:
@@ -44,10 +44,10 @@ def _not_system(name: str, value: int, default: bool) -> str:
 
 def changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that a priority class keeps its value and preemption policy."""
-    found: Errors = []
+    errors: Errors = []
     if obj.get("value", 0) != old.get("value", 0):
-        found.append(forbidden(Path("value"), "may not be changed in an update."))
+        errors.append(forbidden(Path("value"), "may not be changed in an update."))
     policy = obj.get("preemptionPolicy")
     if policy != old.get("preemptionPolicy"):
-        found.append(invalid(Path("preemptionPolicy"), policy, IMMUTABLE))
-    return found
+        errors.append(invalid(Path("preemptionPolicy"), policy, IMMUTABLE))
+    return errors

@@ -65,7 +65,7 @@ def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
     """Keep stored Approved and Denied conditions, if there are as many as before (upstream: `preserveConditions`)."""
     conditions, before = (at(obj, "status", "conditions", default=[]) for obj in (request, old))
     for kind in (APPROVED, DENIED):
-        mine, theirs = ([i for i, c in enumerate(found) if c.get("type") == kind] for found in (conditions, before))
+        mine, theirs = ([i for i, c in enumerate(items) if c.get("type") == kind] for items in (conditions, before))
         if len(mine) == len(theirs):
             for i, j in zip(mine, theirs, strict=True):
                 conditions[i] = dict(before[j])

@@ -51,11 +51,11 @@ def _spellings(struct: Struct) -> dict[str, tuple[str, ...]]:
     """Return {Go name of a field: its JSON names in all API versions}: IntValue of Go is "int" in JSON."""
     package, _, plain = struct.name.rpartition(".")
     versions = f"{package.replace(_INTERNAL, 'k8s.io/api/')}/"  # elsewhere they stand below the internal ones
-    found: dict[str, dict[str, None]] = {}
+    spellings: dict[str, dict[str, None]] = {}
     for name in struct.schemas.structs(versions, plain):
         for field in struct.schemas.struct(name).declared:
-            found.setdefault(field.go_name, {})[field.json] = None
-    return {go_name: tuple(names) for go_name, names in found.items()}
+            spellings.setdefault(field.go_name, {})[field.json] = None
+    return {go_name: tuple(names) for go_name, names in spellings.items()}
 
 
 _EMBEDDED_META = ("ObjectMeta", "ListMeta")
@@ -72,8 +72,8 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
             return value
         if isinstance(obj, WithEmptyFields) and name in obj.empty:
             return [] if isinstance(field.type, List) else {}
-    wanted = field.json.lower()
-    return next((value for name, value in obj.items() if name.lower() == wanted), None)
+    lowered = field.json.lower()
+    return next((value for name, value in obj.items() if name.lower() == lowered), None)
 
 
 def members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
@@ -191,9 +191,9 @@ def _json_struct(value: Any, struct: Struct) -> Obj:
         if not field.json:
             out |= _json(item, field.type)
             continue
-        found = _json(item, field.type, pointer=field.pointer)
+        encoded = _json(item, field.type, pointer=field.pointer)
         structured = not field.pointer and isinstance(field.type, (Struct, Custom))
-        kept = found is not None if field.pointer else bool(found)
+        kept = encoded is not None if field.pointer else bool(encoded)
         if structured or kept or not field.omitempty:
-            out[field.json] = found
+            out[field.json] = encoded
     return out

@@ -25,14 +25,17 @@ class Path:
         self.text = ".".join(names)
 
     def child(self, *names: str) -> Path:
+        """Return the path of a field below this one."""
         path = Path()
         path.text = ".".join((self.text, *names)) if self.text else ".".join(names)
         return path
 
     def index(self, index: int) -> Path:
+        """Return the path of an element of a list."""
         return self.key(str(index))
 
     def key(self, key: str) -> Path:
+        """Return the path of an entry of a map."""
         path = Path()
         path.text = f"{self.text}[{key}]"
         return path

@@ -118,10 +118,10 @@ def qualified_name_texts(value: str) -> list[str]:
         ]
     texts = []
     if slash:
-        found = dns_subdomain_texts(prefix) if prefix else ["must be non-empty"]
-        texts += [f"prefix part {text}" for text in found]
-    found = max_length_texts(name, LABEL_LENGTH) if name else ["must be non-empty"]
-    return texts + [f"name part {text}" for text in found + _qualified.texts(name)]
+        part = dns_subdomain_texts(prefix) if prefix else ["must be non-empty"]
+        texts += [f"prefix part {text}" for text in part]
+    part = max_length_texts(name, LABEL_LENGTH) if name else ["must be non-empty"]
+    return texts + [f"name part {text}" for text in part + _qualified.texts(name)]
 
 
 def label_value_texts(value: str) -> list[str]:

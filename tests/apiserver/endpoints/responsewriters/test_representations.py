@@ -25,18 +25,18 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
 def test_flow_schema_table_is_sorted_by_precedence(server: Server) -> None:
     """The rows of flow schemas stand in the order in which requests are matched; the list itself is sorted by name."""
     table = send(server, "GET", FLOWS, accept=f"application/json;as=Table;v=v1;{META}").json()
-    shown = [row["cells"][0] for row in table["rows"]]
-    assert shown[:5] == [
+    rows = [row["cells"][0] for row in table["rows"]]
+    assert rows[:5] == [
         "exempt",
         "probes",
         "system-leader-election",
         "endpoint-controller",
         "workload-leader-election",
     ]
-    assert shown[-2:] == ["global-default", "catch-all"]
-    assert [row["object"]["metadata"]["name"] for row in table["rows"]] == shown
+    assert rows[-2:] == ["global-default", "catch-all"]
+    assert [row["object"]["metadata"]["name"] for row in table["rows"]] == rows
     names = [item["metadata"]["name"] for item in send(server, "GET", FLOWS).json()["items"]]
-    assert names == sorted(shown)
+    assert names == sorted(rows)
 
 
 @pytest.mark.parametrize(

@@ -298,10 +298,10 @@ NAMES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "agent", "name"), NAMES)
-def test_manager_name_comes_from_the_user_agent(given: str, agent: str, name: str) -> None:
+@pytest.mark.parametrize(("field_manager", "agent", "name"), NAMES)
+def test_manager_name_comes_from_the_user_agent(field_manager: str, agent: str, name: str) -> None:
     """Without fieldManager the manager is the first part of the User-Agent."""
-    assert manager_name(given, agent) == name
+    assert manager_name(field_manager, agent) == name
 
 
 def test_manager_without_a_name_is_unknown(world: Any) -> None:

@@ -29,22 +29,22 @@ class Expressions:
         returns: Sequence[str] = ("bool",),
         *,
         authorizer: bool = True,
-        shown: str | None = None,
+        original: str | None = None,
     ) -> Errors:
-        """Check an expression; the error shows `shown` instead of it, if given."""
+        """Check an expression. The error carries `original`, if any, in the place of the expression."""
         compiled = self._compile(expression, returns, authorizer)
         if compiled.error is None:
             return []
         if compiled.error_kind == "internal":
             return [internal(path, compiled.error)]
-        return [invalid(path, expression if shown is None else shown, compiled.error)]
+        return [invalid(path, expression if original is None else original, compiled.error)]
 
     def with_variable(self, name: str, expression: str) -> Expressions:
         """Return the environment after a variable, whatever its name."""
         from understudy.admission.cel.checker.policy_environments import variable_type
 
-        found = self._compile(expression, (), True).type
-        return replace(self, composed=(*(self.composed or ()), (name, variable_type(found))))
+        value_type = self._compile(expression, (), True).type
+        return replace(self, composed=(*(self.composed or ()), (name, variable_type(value_type))))
 
     def _compile(self, expression: str, returns: Sequence[str], authorizer: bool) -> Compiled:
         from understudy.admission import cel  # here, since most objects have no expressions

@@ -112,17 +112,17 @@ def _decisions(obj: Obj, expressions: Expressions) -> Errors:
 
 
 def _validation(validation: Obj, path: Path, expressions: Expressions) -> Errors:
-    expression, told = (validation.get(name, "") for name in ("expression", "messageExpression"))
+    expression, message_expression = (validation.get(name, "") for name in ("expression", "messageExpression"))
     where = path.child("expression")
     if expression.strip():
         errors = expressions.check(expression, where)
     else:
         errors = [required(where, "expression is not specified")]
     where = path.child("messageExpression")
-    if told.strip():
-        errors += expressions.check(told, where, ("string",), authorizer=False)
-    elif told:
-        errors.append(invalid(where, told, "must be non-empty if specified"))
+    if message_expression.strip():
+        errors += expressions.check(message_expression, where, ("string",), authorizer=False)
+    elif message_expression:
+        errors.append(invalid(where, message_expression, "must be non-empty if specified"))
     errors += message(validation.get("message", ""), path.child("message"))
     reason = validation.get("reason")
     return errors + ([] if reason is None else choice(reason, _REASONS, path.child("reason")))
@@ -139,19 +139,19 @@ def _annotation(annotation: Obj, name: str, path: Path, expressions: Expressions
         return [*errors, required(where, "valueExpression is not specified")]
     if size(trimmed) > ANNOTATION_LENGTH:
         return [*errors, required(where, f"must not exceed {ANNOTATION_LENGTH} bytes in length")]
-    return errors + expressions.check(trimmed, where, ("string", "null_type"), shown=expression)
+    return errors + expressions.check(trimmed, where, ("string", "null_type"), original=expression)
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check the warnings of the type checker, and conditions."""
-    found, path = obj.get("status") or {}, Path("status")
-    warnings = (found.get("typeChecking") or {}).get("expressionWarnings") or ()
+    written, path = obj.get("status") or {}, Path("status")
+    warnings = (written.get("typeChecking") or {}).get("expressionWarnings") or ()
     errors: Errors = []
     for i, warning in enumerate(warnings):
         where = path.child("typeChecking", "expressionWarnings").index(i)
         errors += [] if warning.get("warning") else [required(where.child("warning"))]
         errors += [] if warning.get("fieldRef", "").strip() else [required(where.child("fieldRef"))]
-    return errors + conditions.validate(found.get("conditions") or [], path.child("conditions"))
+    return errors + conditions.validate(written.get("conditions") or [], path.child("conditions"))
 
 
 def binding(obj: Obj, ctx: Context) -> Errors:

@@ -105,8 +105,8 @@ def _url(text: str, path: Path) -> Errors:
 def _service(service: Obj, path: Path) -> Errors:
     """Check a service. Upstream swaps name and namespace in the check: the error is about the other one."""
     errors: Errors = []
-    for given, requirement in (("namespace", "name"), ("name", "namespace")):
-        if not service.get(given):
+    for name, requirement in (("namespace", "name"), ("name", "namespace")):
+        if not service.get(name):
             errors.append(required(path.child(requirement), f"service {requirement} is required"))
     errors += service_port(service, path)
     return errors + _service_path(service.get("path") or "/", path.child("path"))

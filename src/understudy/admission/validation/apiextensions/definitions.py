@@ -46,14 +46,15 @@ def metadata(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
     expected = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
 
-    def name(given: str, prefix: bool) -> list[str]:
-        wrong = ['must be spec.names.plural+"."+spec.group'] if given != expected else []
-        return subdomain_name(given, prefix) + wrong
+    def name(text: str, prefix: bool) -> list[str]:
+        errors = ['must be spec.names.plural+"."+spec.group'] if text != expected else []
+        return subdomain_name(text, prefix) + errors
 
     return Metadata(name, domains=False).created(obj, ctx)
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a new CustomResourceDefinition (upstream: `ValidateCustomResourceDefinition`)."""
     return _whole(obj, None, ctx)
 
 
@@ -65,6 +66,7 @@ UPDATE: Update = all_of(PLAIN.updated, _update)
 
 
 def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check the status of a CustomResourceDefinition: the accepted names."""
     return PLAIN.updated(obj, old, ctx) + _accepted_names(obj)
 
 
@@ -124,11 +126,11 @@ def _spec(spec: Obj, old: Obj | None) -> Errors:
 
 
 def _schemas(spec: Obj) -> list[Obj]:
-    found = [
+    schemas = [
         schema_of(spec, "validation"),
         *(schema_of(version, "schema") for version in spec.get("versions") or ()),
     ]
-    return [schema for schema in found if schema is not None]
+    return [schema for schema in schemas if schema is not None]
 
 
 def _versions(spec: Obj, path: Path) -> Errors:
@@ -158,10 +160,10 @@ def _names(names: Obj, path: Path) -> Errors:
 
 
 def _conversion(spec: Obj, old: Obj | None, path: Path) -> Errors:
-    found = spec.get("conversion")
-    if found is None:
+    conversion = spec.get("conversion")
+    if conversion is None:
         return []
-    strategy, webhook = found.get("strategy", ""), found.get("webhook") or {}
+    strategy, webhook = conversion.get("strategy", ""), conversion.get("webhook") or {}
     errors: Errors = []
     if strategy != "None" and spec.get("preserveUnknownFields"):
         text = "must be None if spec.preserveUnknownFields is true"

@@ -27,15 +27,15 @@ def _typed(
     more: Callable[[Obj, Path], Errors] = lambda schema, path: [],
 ) -> Errors:
     """Check an extension that goes with one type; where the type is right, `more` checks the rest."""
-    found, given = schema.get(name), schema.get("type", "")
-    if found is None:
+    value, actual = schema.get(name), schema.get("type", "")
+    if value is None:
         return []
     where, text = path.child("type"), f"must be {kind} if {name} is specified"
-    if given != kind:
-        errors = [invalid(where, given, text) if given else required(where, text)]
+    if actual != kind:
+        errors = [invalid(where, actual, text) if actual else required(where, text)]
     else:
         errors = more(schema, path)
-    return errors + ([] if found in allowed else [not_supported(path.child(name), found, allowed)])
+    return errors + ([] if value in allowed else [not_supported(path.child(name), value, allowed)])
 
 
 def _set_items(schema: Obj, path: Path) -> Errors:

@@ -30,8 +30,8 @@ def at_path(schema: Obj, path: str, *, brackets: bool) -> Obj:
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise SchemaPathError(f"expected single quoted string but got {quoted}")
             schema = _child(schema, re.sub(r"\\(.)", r"\1", quoted[1:-1]))
-            if (found := _next(tokens)) != "]":
-                raise SchemaPathError(f"expected ] but got {found}")
+            if (bracket := _next(tokens)) != "]":
+                raise SchemaPathError(f"expected ] but got {bracket}")
     return schema
 
 

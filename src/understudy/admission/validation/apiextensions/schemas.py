@@ -69,7 +69,7 @@ def _root(schema: Obj, path: Path) -> Errors:
     if kind and kind != "object" and not early:
         text = 'only "object" is allowed as the type at the root of the schema if the status subresource is enabled'
         return [invalid(path.child("type"), kind, text)]
-    if set(_ROOT) >= {*structural_schemas.said(schema), *getattr(schema, "empty", ())}:
+    if set(_ROOT) >= {*structural_schemas.set_fields(schema), *getattr(schema, "empty", ())}:
         return []
     listed = " ".join(_ROOT.values())
     text = f"only [{listed}] fields are allowed at the root of the schema if the status subresource is enabled"
@@ -96,6 +96,7 @@ def _parts(schema: Obj) -> Iterator[Obj]:
 
 
 def has_defaults(schema: Obj) -> bool:
+    """Report whether a schema or a schema within it has a default."""
     return any(part.get("default") is not None for part in within(schema))
 
 
@@ -194,16 +195,16 @@ def _own(schema: Obj, path: Path, place: _Place) -> Errors:
 
 def _rule(rule: Obj, schema: Obj, path: Path) -> Errors:
     """Check a rule of x-kubernetes-validations apart from its CEL."""
-    text, given, told = (rule.get(name, "") for name in ("rule", "message", "messageExpression"))
+    text, message_text, message_expression = (rule.get(name, "") for name in ("rule", "message", "messageExpression"))
     errors: Errors = []
     if not text.strip():
         errors.append(required(path.child("rule"), "rule is not specified"))
-    elif wrong := message(given, path.child("message")):
+    elif wrong := message(message_text, path.child("message")):
         errors += wrong
-    elif _broken(text.strip()) and not given:
+    elif _broken(text.strip()) and not message_text:
         needed = "message must be specified if rule contains line breaks"
         errors.append(required(path.child("message"), needed))
-    if told and not told.strip():
+    if message_expression and not message_expression.strip():
         needed = "messageExpression must be non-empty if specified"
         errors.append(required(path.child("messageExpression"), needed))
     reason = rule.get("reason")

@@ -10,7 +10,7 @@ from understudy.machinery.validation.field import Errors, Path, forbidden, inval
 
 _ROOT, _ITEM, _FIELD = "at the root", "for specified array items", "for specified object fields"
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
-# In the order in which they are looked for.
+# Unsupported fields of a schema, in the order of the checks, with their Go names.
 _UNSUPPORTED = {
     "id": "id",
     "$schema": "schema",
@@ -20,7 +20,7 @@ _UNSUPPORTED = {
     "additionalItems": "additionalItems",
     "definitions": "definitions",
 }
-# What logic may not say: (field, what it must be).
+# Fields that the schemas in allOf, anyOf, oneOf and not cannot set: (field, its only value in messages).
 _NOT_IN_LOGIC = (
     ("default", "undefined"),
     ("title", "empty"),
@@ -36,7 +36,7 @@ _NOT_IN_LOGIC = (
 )
 _POINTERS = ("default", "x-kubernetes-list-type", "x-kubernetes-map-type")
 _SAME_WHEN_EMPTY = frozenset(("enum", "allOf", "anyOf", "oneOf", "properties"))
-# What metadata at the root may say besides names.
+# Fields that the schema of metadata at the root may set, besides restrictions of names.
 _METADATA = ("type", "default", "example", "externalDocs")
 
 
@@ -110,10 +110,10 @@ def _meta(schema: Obj, level: str, path: Path) -> Errors:
     properties, embedded = schema.get("properties") or {}, bool(schema.get("x-kubernetes-embedded-resource"))
     whole, errors = level == _ROOT or embedded, []
     for name, kind in (("kind", "string"), ("apiVersion", "string"), ("metadata", "object")):
-        given = (properties.get(name) or {}).get("type", "")
-        if whole and name in properties and given != kind:
-            errors.append(invalid(path.child("properties").key(name).child("type"), given, f"must be {kind}"))
-    if level == _ROOT and "metadata" in properties and _says_more(properties["metadata"]):
+        actual = (properties.get(name) or {}).get("type", "")
+        if whole and name in properties and actual != kind:
+            errors.append(invalid(path.child("properties").key(name).child("type"), actual, f"must be {kind}"))
+    if level == _ROOT and "metadata" in properties and _restricts_more(properties["metadata"]):
         text = "must not specify anything other than name and generateName, but metadata is implicitly specified"
         errors.append(forbidden(path.child("properties").key("metadata"), text))
     if embedded and not schema.get("x-kubernetes-preserve-unknown-fields") and not properties:
@@ -124,7 +124,7 @@ def _meta(schema: Obj, level: str, path: Path) -> Errors:
     return errors
 
 
-def said(schema: Obj) -> set[str]:
+def set_fields(schema: Obj) -> set[str]:
     """Return the fields with another value than their zero. An empty schema counts as a value."""
     return {
         name
@@ -133,10 +133,10 @@ def said(schema: Obj) -> set[str]:
     }
 
 
-def _says_more(metadata: Obj) -> bool:
+def _restricts_more(metadata: Obj) -> bool:
     names = set(metadata.get("properties") or {})
-    given = said(metadata) | (set(getattr(metadata, "empty", ())) - _SAME_WHEN_EMPTY)
-    return bool(given - {*_METADATA, *(["properties"] if names <= {"name", "generateName"} else [])})
+    fields = set_fields(metadata) | (set(getattr(metadata, "empty", ())) - _SAME_WHEN_EMPTY)
+    return bool(fields - {*_METADATA, *(["properties"] if names <= {"name", "generateName"} else [])})
 
 
 def _logic(schema: Obj, path: Path, *, outside: bool = False) -> Errors:
@@ -200,6 +200,6 @@ def _complete_clause(logic: Obj, schema: Obj | None, path: Path, where: Path) ->
     if isinstance(logic.get("items"), dict):
         errors += _complete_clause(logic["items"], schema.get("items"), path.child("items"), where.child("items"))
     for name, part in (logic.get("properties") or {}).items():
-        found = (schema.get("properties") or {}).get(name)
-        errors += _complete_clause(part, found, path.child("properties").key(name), where.child("properties").key(name))
+        field = (schema.get("properties") or {}).get(name)
+        errors += _complete_clause(part, field, path.child("properties").key(name), where.child("properties").key(name))
     return errors

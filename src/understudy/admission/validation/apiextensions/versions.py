@@ -28,8 +28,8 @@ _NO_SCHEMA = {
 
 def schema_of(part: Obj, name: str) -> Obj | None:
     """Return the schema of a version (under "schema") or of a spec (under "validation")."""
-    found: Obj | None = (part.get(name) or {}).get("openAPIV3Schema")
-    return found
+    schema: Obj | None = (part.get(name) or {}).get("openAPIV3Schema")
+    return schema
 
 
 def has_status(part: Obj) -> bool:
@@ -95,11 +95,11 @@ def _subresources(subresources: Obj, path: Path) -> Errors:
     )
 
 
-def _under(value: str, roots: tuple[str, ...], told: str, path: Path) -> Errors:
+def _under(value: str, roots: tuple[str, ...], rule: str, path: Path) -> Errors:
     wrong = _simple_path(value, path)
     if wrong or value.startswith(roots):
         return wrong
-    return [invalid(path, value, f"should be a json path {told}")]
+    return [invalid(path, value, f"should be a json path {rule}")]
 
 
 def _simple_path(value: str, path: Path) -> Errors:
@@ -129,13 +129,13 @@ def _selectable(fields: Sequence[Obj], schema: Obj, path: Path) -> Errors:
             errors.append(required(where))
             continue
         try:
-            found = at_path(schema, source, brackets=False)
+            field_schema = at_path(schema, source, brackets=False)
         except SchemaPathError as why:
             errors.append(invalid(where, source, f"is an invalid path: {why}"))
             continue
         if source.startswith(".metadata"):
             errors.append(invalid(where, source, "must not point to fields in metadata"))
-        if found.get("type") not in ("string", "boolean", "integer"):
+        if field_schema.get("type") not in ("string", "boolean", "integer"):
             text = "must point to a field of type string, boolean or integer. "
             errors.append(invalid(where, source, f"{text}Enum string fields and strings with formats are allowed."))
         if source in seen:

@@ -22,7 +22,8 @@ _SELECTOR = "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"
 _INT_OR_STRING = "k8s.io/apimachinery/pkg/util/intstr.IntOrString"
 
 
-def selector_shown(selector: Obj | None) -> Any:
+def selector_value(selector: Obj | None) -> Any:
+    """Return a selector as a bad value in errors, which print it as Go does."""
     return None if selector is None else Typed(selector, _SELECTOR)
 
 
@@ -33,7 +34,7 @@ def selector(value: Obj | None, kind: str) -> Errors:
         return [required(path)]
     errors = label_selectors.validate(value, path)
     if label_selectors.empty(value):
-        errors.append(invalid(path, selector_shown(value), f"empty selector is invalid for {kind}"))
+        errors.append(invalid(path, selector_value(value), f"empty selector is invalid for {kind}"))
     return errors
 
 
@@ -43,10 +44,11 @@ def unreadable(value: Obj | None) -> bool:
 
 
 def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that an update does not change the selector."""
     new = obj["spec"].get("selector")
     if new == old["spec"].get("selector"):
         return []
-    return [invalid(SPEC.child("selector"), selector_shown(new), IMMUTABLE)]
+    return [invalid(SPEC.child("selector"), selector_value(new), IMMUTABLE)]
 
 
 def mismatch(template: Obj | None, path: Path) -> Errors:
@@ -74,11 +76,13 @@ def template(value: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMP
 
 
 def template_of(workload: Obj | None) -> Obj | None:
-    found: Obj | None = at(workload, "spec", "template")
-    return found
+    """Return the pod template of a workload, None if it has none."""
+    pod_template: Obj | None = at(workload, "spec", "template")
+    return pod_template
 
 
 def warn_create(workload: Obj, ctx: Context) -> None:
+    """Warn of mistakes in the pod template of a workload."""
     pod_warnings.template(template_of(workload), TEMPLATE, ctx)
 
 
@@ -89,10 +93,12 @@ def warn_update(workload: Obj, old: Obj, ctx: Context) -> None:
 
 
 def warn_of_hostname(workload: Obj, ctx: Context) -> None:
+    """Warn of a workload's name that is no hostname, as pods are named after it."""
     pod_warnings.hostname(workload, ctx, "this is used in Pod names and hostnames")
 
 
 def int_or_string(value: int | str) -> Any:
+    """Return a count or percentage as a bad value in errors, which print it as Go does."""
     return Typed(value, _INT_OR_STRING)
 
 
@@ -112,6 +118,7 @@ def amount(value: int | str) -> int:
 
 
 def not_more_than_all(value: int | str, path: Path) -> Errors:
+    """Check that a percentage is at most 100 (upstream: `IsNotMoreThan100Percent`)."""
     if isinstance(value, int) or percent_texts(value) or amount(value) <= 100:
         return []
     return [invalid(path, int_or_string(value), "must not be greater than 100%")]
@@ -130,6 +137,7 @@ def at_most(status: Obj, names: Iterable[str], most: str, text: str) -> Errors:
 
 
 def collisions(status: Obj, old: Obj) -> Errors:
+    """Check that an update does not decrease `status.collisionCount`."""
     number, before = status.get("collisionCount"), old.get("collisionCount")
     if before is None or (number or 0) >= before:
         return []

@@ -17,12 +17,12 @@ from understudy.machinery.types import Obj, at
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
-# The annotation that is a field, spec.templateGeneration, inside the real server.
+# The annotation that stands for the internal field spec.templateGeneration.
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 
 _APPS = "k8s.io/kubernetes/pkg/apis/apps"
 _RETENTION = ("Retain", "Delete")
-# What an update of a stateful set can change.
+# The fields of a stateful set's spec that an update can change.
 _STATEFUL_UPDATES = (
     "replicas",
     "ordinals",
@@ -38,49 +38,59 @@ _STATEFUL_FORBIDDEN = (
 
 
 def deployment(obj: Obj, ctx: Context) -> Errors:
+    """Check a new Deployment (upstream: `ValidateDeployment`)."""
     return _deployment(obj["spec"], None, ctx)
 
 
 def deployment_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed Deployment (upstream: `ValidateDeploymentUpdate`)."""
     errors = CORE.updated(obj, old, ctx) + _deployment(obj["spec"], old["spec"], ctx)
     return errors + common.same_selector(obj, old, ctx)
 
 
 def replica_set(obj: Obj, ctx: Context) -> Errors:
+    """Check a new ReplicaSet (upstream: `ValidateReplicaSet`)."""
     return _replica_set(obj["spec"], None, ctx)
 
 
 def replica_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed ReplicaSet (upstream: `ValidateReplicaSetUpdate`)."""
     errors = _replica_set(obj["spec"], old["spec"], ctx)
     return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
 
 
 def controller(obj: Obj, ctx: Context) -> Errors:
+    """Check a new ReplicationController (upstream: `ValidateReplicationController`)."""
     return _controller(obj["spec"], None, ctx)
 
 
 def controller_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed ReplicationController (upstream: `ValidateReplicationControllerUpdate`)."""
     return _twice(_controller(obj["spec"], old["spec"], ctx), obj, old, ctx)
 
 
 def daemon_set(obj: Obj, ctx: Context) -> Errors:
+    """Check a new DaemonSet (upstream: `ValidateDaemonSet`)."""
     return _daemon_set(obj, None, ctx)
 
 
 def daemon_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed DaemonSet (upstream: `ValidateDaemonSetUpdate`)."""
     errors = _daemon_set(obj, old["spec"], ctx)
     return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
 
 
 def stateful_set(obj: Obj, ctx: Context) -> Errors:
+    """Check a new StatefulSet (upstream: `ValidateStatefulSet`)."""
     return _stateful_set(obj["spec"], ctx)
 
 
 def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed StatefulSet (upstream: `ValidateStatefulSetUpdate`)."""
     errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], ctx)
     kept, before = (
-        {k: v for k, v in found["spec"].items() if k not in _STATEFUL_UPDATES and v not in (None, [])}
-        for found in (obj, old)
+        {k: v for k, v in workload["spec"].items() if k not in _STATEFUL_UPDATES and v not in (None, [])}
+        for workload in (obj, old)
     )
     return errors if kept == before else [*errors, forbidden(SPEC, _STATEFUL_FORBIDDEN)]
 
@@ -112,22 +122,22 @@ def _chosen_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     chosen = spec.get("selector")
     errors = common.selector(chosen, "deployment")
     if common.unreadable(chosen):
-        bad_value = common.selector_shown(chosen)
+        bad_value = common.selector_value(chosen)
         return [*errors, invalid(SPEC.child("selector"), bad_value, "invalid label selector")]
     return errors + _template(spec, old, ctx, "ReplicaSet")
 
 
 def _template(spec: Obj, old: Obj | None, ctx: Context, kind: str) -> Errors:
-    found, chosen = spec.get("template"), spec.get("selector")
-    if found is None:
+    template, chosen = spec.get("template"), spec.get("selector")
+    if template is None:
         return [required(TEMPLATE)]
     errors: Errors = []
     # No selector at all selects nothing: the template cannot match it.
-    matching = chosen is not None and label_selectors.matches(chosen, at(found, "metadata", "labels", default={}))
+    matching = chosen is not None and label_selectors.matches(chosen, at(template, "metadata", "labels", default={}))
     if not matching:
-        errors += common.mismatch(found, TEMPLATE)
-    errors += common.template(found, (old or {}).get("template"), ctx)
-    return errors + common.always_restarts(found, TEMPLATE.child("spec"), kind)
+        errors += common.mismatch(template, TEMPLATE)
+    errors += common.template(template, (old or {}).get("template"), ctx)
+    return errors + common.always_restarts(template, TEMPLATE.child("spec"), kind)
 
 
 def _controller(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
@@ -164,15 +174,15 @@ def _rolling_deployment(rolling: Obj, path: Path) -> Errors:
 
 def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = obj["spec"]
-    chosen, found = spec.get("selector"), spec.get("template")
+    chosen, template = spec.get("selector"), spec.get("template")
     errors = label_selectors.validate(chosen, SPEC.child("selector"))
-    if not errors and not label_selectors.matches(chosen, at(found, "metadata", "labels", default={})):
-        errors += common.mismatch(found, TEMPLATE)
+    if not errors and not label_selectors.matches(chosen, at(template, "metadata", "labels", default={})):
+        errors += common.mismatch(template, TEMPLATE)
     if chosen is not None and label_selectors.empty(chosen):
-        bad_value = common.selector_shown(chosen)
+        bad_value = common.selector_value(chosen)
         errors.append(invalid(SPEC.child("selector"), bad_value, "empty selector is invalid for daemonset"))
-    errors += common.template(found, (old or {}).get("template"), ctx)
-    errors += common.always_restarts(found, TEMPLATE.child("spec"), "DaemonSet")
+    errors += common.template(template, (old or {}).get("template"), ctx)
+    errors += common.always_restarts(template, TEMPLATE.child("spec"), "DaemonSet")
     errors += nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
     generation = int(at(obj, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, 0))
     errors += nonnegative(generation, SPEC.child("templateGeneration"))
@@ -251,17 +261,17 @@ def _rolling_stateful(rolling: Obj, path: Path) -> Errors:
 
 def _stateful_template(spec: Obj) -> Errors:
     """Check the template of a stateful set, whose volumes also come from claim templates."""
-    chosen, found = spec.get("selector"), spec.get("template") or {}
+    chosen, template = spec.get("selector"), spec.get("template") or {}
     if common.unreadable(chosen):
-        return [invalid(SPEC.child("selector"), common.selector_shown(chosen), "")]
-    metadata = found.get("metadata") or {}
+        return [invalid(SPEC.child("selector"), common.selector_value(chosen), "")]
+    metadata = template.get("metadata") or {}
     errors: Errors = []
     if not label_selectors.matches(chosen, metadata.get("labels") or {}):
-        errors += common.mismatch(found, TEMPLATE)
+        errors += common.mismatch(template, TEMPLATE)
     errors += objectmeta.label_errors(metadata.get("labels"), TEMPLATE.child("labels"))
     annotations, where = metadata.get("annotations") or {}, TEMPLATE.child("annotations")
     errors += objectmeta.annotation_errors(annotations, where)
-    return errors + pod_annotations.validate(annotations, found.get("spec") or {}, where)
+    return errors + pod_annotations.validate(annotations, template.get("spec") or {}, where)
 
 
 def revision(obj: Obj, ctx: Context) -> Errors:
@@ -273,6 +283,7 @@ def revision(obj: Obj, ctx: Context) -> Errors:
 
 
 def revision_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed ControllerRevision, whose data is immutable (upstream: `ValidateControllerRevisionUpdate`)."""
     errors = CORE.updated(obj, old, ctx) + CORE.created(obj, ctx) + _revision_number(obj)
     if obj.get("data") != old.get("data"):
         bad_value = Typed(obj.get("data"), "k8s.io/apimachinery/pkg/runtime.RawExtension")

@@ -13,6 +13,8 @@ class ScheduleError(ValueError):
 
 
 class Field(NamedTuple):
+    """The range of a field of a schedule, and the names that stand for its numbers."""
+
     low: int
     high: int
     names: tuple[str, ...] = ()  # the first one stands for `low`

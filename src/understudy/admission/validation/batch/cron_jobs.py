@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from understudy.admission.context import Context
-from understudy.admission.validation.apps.common import SPEC, selector_shown
+from understudy.admission.validation.apps.common import SPEC, selector_value
 from understudy.admission.validation.batch import cron, jobs
 from understudy.admission.validation.formats import choice, nonnegative
 from understudy.machinery.types import Obj, at
@@ -17,6 +17,7 @@ _JOB_PATH = SPEC.child("jobTemplate", "spec")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a new CronJob (upstream: `ValidateCronJobCreate`)."""
     errors, name = _validate(obj["spec"], None, ctx), obj["metadata"].get("name", "")
     if len(name) > NAME_LENGTH:
         text = f"must be no more than {NAME_LENGTH} characters"
@@ -25,6 +26,7 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 
 def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed CronJob (upstream: `ValidateCronJobUpdate`)."""
     return _validate(obj["spec"], old["spec"], ctx)
 
 
@@ -38,7 +40,7 @@ def _validate(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     job = at(spec, "jobTemplate", "spec", default={})
     errors += jobs.validate_spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
     if job.get("selector") is not None:
-        bad_value = selector_shown(job["selector"])
+        bad_value = selector_value(job["selector"])
         errors.append(invalid(_JOB_PATH.child("selector"), bad_value, "`selector` will be auto-generated"))
     if job.get("manualSelector"):
         errors.append(not_supported(_JOB_PATH.child("manualSelector"), True, ["nil", "false"]))
@@ -84,10 +86,12 @@ def _zone(name: str | None, path: Path) -> Errors:
 
 
 def warn(obj: Obj, ctx: Context) -> None:
+    """Warn of mistakes in the job template."""
     jobs.warn(at(obj, "spec", "jobTemplate", "spec", default={}), _JOB_PATH, ctx)
 
 
 def warn_of_zone(obj: Obj, ctx: Context) -> None:
+    """Warn of a time zone in the schedule, which has a field of its own."""
     if "TZ" in obj["spec"].get("schedule", ""):
         ctx.warn(
             "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "

@@ -26,10 +26,10 @@ class _Status:
     """A status and its conditions."""
 
     spec: Obj
-    found: Obj
+    status: Obj
 
     def true(self, kind: str) -> bool:
-        conditions = self.found.get("conditions") or ()
+        conditions = self.status.get("conditions") or ()
         return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
 
     @property
@@ -37,7 +37,7 @@ class _Status:
         return self.true("Complete") or self.true("Failed")
 
     def get(self, name: str) -> Any:
-        return self.finished if name == "finished" else self.true(name) if name[0].isupper() else self.found.get(name)
+        return self.finished if name == "finished" else self.true(name) if name[0].isupper() else self.status.get(name)
 
 
 def _of(job: Obj) -> _Status:
@@ -50,9 +50,9 @@ def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
     errors = [
         error
         for name in ("active", "succeeded", "failed", "ready", "terminating")
-        for error in nonnegative(new.found.get(name), STATUS.child(name))
+        for error in nonnegative(new.status.get(name), STATUS.child(name))
     ]
-    errors += _uncounted(new.found.get("uncountedTerminatedPods") or {})
+    errors += _uncounted(new.status.get("uncountedTerminatedPods") or {})
     if ctx.gates[features.JOB_MANAGED_BY]:
         for watched, rule in _RULES:
             if any((new.get(name) or None) != (before.get(name) or None) for name in watched):
@@ -96,20 +96,20 @@ def _time(value: str) -> Printed:
 
 
 def _completion(new: _Status) -> Errors:
-    time, where = new.found.get("completionTime"), STATUS.child("completionTime")
+    time, where = new.status.get("completionTime"), STATUS.child("completionTime")
     if time and not new.true("Complete"):
         return [invalid(where, _time(time), "cannot set completionTime when there is no Complete=True condition")]
     return []
 
 
 def _completion_needed(new: _Status) -> Errors:
-    if new.found.get("completionTime") or not new.true("Complete"):
+    if new.status.get("completionTime") or not new.true("Complete"):
         return []
     return [required(STATUS.child("completionTime"), "completionTime is required for Complete jobs")]
 
 
 def _order(new: _Status) -> Errors:
-    start, end = new.found.get("startTime"), new.found.get("completionTime")
+    start, end = new.status.get("startTime"), new.status.get("completionTime")
     if not start or not end or end >= start:
         return []
     text = "completionTime cannot be set before startTime"
@@ -118,7 +118,7 @@ def _order(new: _Status) -> Errors:
 
 def _finished(name: str) -> Callable[[_Status], Errors]:
     def rule(new: _Status) -> Errors:
-        number = new.found.get(name) or 0
+        number = new.status.get(name) or 0
         if number > 0 and new.finished:
             return [invalid(STATUS.child(name), number, f"{name}>0 is invalid for finished job")]
         return []
@@ -127,13 +127,13 @@ def _finished(name: str) -> Callable[[_Status], Errors]:
 
 
 def _start(new: _Status) -> Errors:
-    if new.found.get("startTime") or not new.finished:
+    if new.status.get("startTime") or not new.finished:
         return []
     return [required(STATUS.child("startTime"), "startTime is required for finished job")]
 
 
 def _all_counted(new: _Status) -> Errors:
-    pods = new.found.get("uncountedTerminatedPods") or {}
+    pods = new.status.get("uncountedTerminatedPods") or {}
     if not new.finished or not (pods.get("failed") or pods.get("succeeded")):
         return []
     text = "uncountedTerminatedPods needs to be empty for finished job"
@@ -143,7 +143,7 @@ def _all_counted(new: _Status) -> Errors:
 
 def _indexes(name: str, *needed: str) -> Callable[[_Status], Errors]:
     def rule(new: _Status) -> Errors:
-        text = new.found.get(name)
+        text = new.status.get(name)
         if text is None or any(new.spec.get(field) is None for field in ("completions", *needed)):
             return []
         try:
@@ -156,7 +156,7 @@ def _indexes(name: str, *needed: str) -> Callable[[_Status], Errors]:
 
 
 def _completed_of_plain(new: _Status) -> Errors:
-    text = new.found.get("completedIndexes")
+    text = new.status.get("completedIndexes")
     if not text or new.spec.get("completionMode") == "Indexed":
         return []
     detail = "cannot set non-empty completedIndexes when non-indexed completion mode"
@@ -164,7 +164,7 @@ def _completed_of_plain(new: _Status) -> Errors:
 
 
 def _failed_without_limit(new: _Status) -> Errors:
-    text = new.found.get("failedIndexes")
+    text = new.status.get("failedIndexes")
     if text is None or new.spec.get("backoffLimitPerIndex") is not None:
         return []
     detail = "cannot set non-null failedIndexes when backoffLimitPerIndex is null"
@@ -172,10 +172,10 @@ def _failed_without_limit(new: _Status) -> Errors:
 
 
 def _overlapping(new: _Status) -> Errors:
-    failed, completions = new.found.get("failedIndexes"), new.spec.get("completions")
+    failed, completions = new.status.get("failedIndexes"), new.spec.get("completions")
     if failed is None or completions is None:
         return []
-    index = overlap(new.found.get("completedIndexes", ""), failed, completions)
+    index = overlap(new.status.get("completedIndexes", ""), failed, completions)
     if index is None:
         return []
     text = f"failedIndexes and completedIndexes overlap at index: {index}"
@@ -183,8 +183,8 @@ def _overlapping(new: _Status) -> Errors:
 
 
 def _more_ready(new: _Status) -> Errors:
-    ready = new.found.get("ready")
-    if ready is None or ready <= (new.found.get("active") or 0):
+    ready = new.status.get("ready")
+    if ready is None or ready <= (new.status.get("active") or 0):
         return []
     return [invalid(STATUS.child("ready"), ready, "cannot set more ready pods than active")]
 
@@ -246,19 +246,19 @@ def _transitions(new: _Status, old: _Status) -> Errors:
     errors += _decreased(new, old, "failed")
     scaled = new.spec.get("completionMode") == "Indexed" and at(new.spec, "completions") == at(new.spec, "parallelism")
     errors += [] if scaled else _decreased(new, old, "succeeded")
-    end, before = new.found.get("completionTime"), old.found.get("completionTime")
+    end, before = new.status.get("completionTime"), old.status.get("completionTime")
     if end and before and end != before:
         errors.append(invalid(STATUS.child("completionTime"), _time(end), "completionTime cannot be mutated"))
-    started = old.found.get("startTime")
-    if started and started != new.found.get("startTime") and not new.spec.get("suspend"):
+    started = old.status.get("startTime")
+    if started and started != new.status.get("startTime") and not new.spec.get("suspend"):
         text = "startTime cannot be removed for unsuspended job"
         errors.append(required(STATUS.child("startTime"), text))
     return errors
 
 
 def _decreased(new: _Status, old: _Status, name: str) -> list[FieldError]:
-    number: int = new.found.get(name) or 0
+    number: int = new.status.get(name) or 0
     where: Path = STATUS.child(name)
     return (
-        [invalid(where, number, f"cannot decrease the {name} counter")] if number < (old.found.get(name) or 0) else []
+        [invalid(where, number, f"cannot decrease the {name} counter")] if number < (old.status.get(name) or 0) else []
     )

@@ -40,6 +40,7 @@ _INDEXED_ONLY = "requires indexed completion mode"
 
 
 def create(job: Obj, ctx: Context) -> Errors:
+    """Check a new Job (upstream: `ValidateJob`)."""
     return _job(job, None, ctx)
 
 
@@ -67,7 +68,7 @@ def _immutable(spec: Obj, old: Obj, name: str, kind: str) -> Errors:
     if value == old.get(name):
         return []
     if name == "selector":
-        value = common.selector_shown(value)
+        value = common.selector_value(value)
     elif kind and value is not None:
         value = Typed(value, f"{_BATCH}.{kind}")
     return [invalid(SPEC.child(name), value, objectmeta.IMMUTABLE)]
@@ -135,7 +136,7 @@ def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
             bad_value = Typed(labels, "map[string]string")
             errors.append(invalid(where, bad_value, f"must be '{value}'"))
     if not common.unreadable(chosen) and not label_selectors.matches(chosen, expected):
-        bad_value = common.selector_shown(chosen)
+        bad_value = common.selector_value(chosen)
         errors.append(invalid(SPEC.child("selector"), bad_value, "`selector` not auto-generated"))
     return errors
 

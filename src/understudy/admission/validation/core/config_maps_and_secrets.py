@@ -88,12 +88,12 @@ def secret(obj: Obj, ctx: Context) -> Errors:
 def _json(text: str, path: Path) -> Errors:
     """Check that the credentials of a registry are a JSON object."""
     try:
-        found = python_value(parse(to_text(_bytes(text))))
+        value = python_value(parse(to_text(_bytes(text))))
     except DecodeError as error:
         return [invalid(path, _REDACTED, str(error))]
-    if isinstance(found, dict) or found is None:
+    if isinstance(value, dict) or value is None:
         return []
-    kind = {str: "string", bool: "bool", list: "array"}.get(type(found), "number")
+    kind = {str: "string", bool: "bool", list: "array"}.get(type(value), "number")
     return [invalid(path, _REDACTED, f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}")]
 
 

@@ -137,8 +137,8 @@ def _slice_address(address: str, kind: str, path: Path) -> Errors:
     version = {"IPv4": 4, "IPv6": 6}.get(kind)
     if version is None:
         return []
-    found, errors = parse_ip(address), []
-    if found is None or found.version != version:
+    ip, errors = parse_ip(address), []
+    if ip is None or ip.version != version:
         errors.append(invalid(path, address, f"must be a valid {kind} address"))
     return errors + special(address, path)
 

@@ -99,10 +99,10 @@ def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
     errors = _any(event, "reportingController") + objectmeta.CORE.updated(event, old, ctx)
     if event.get("series") != old.get("series"):
         errors += _series(event.get("series"))
-    for name, shown, kind in _FIXED:
+    for name, field, kind in _FIXED:
         value, before = event.get(name), old.get(name)
         if (value or before) and value != before:
-            errors.append(invalid(Path(shown), _printed(value, kind), objectmeta.IMMUTABLE))
+            errors.append(invalid(Path(field), _printed(value, kind), objectmeta.IMMUTABLE))
     return errors
 
 

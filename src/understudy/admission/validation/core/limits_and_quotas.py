@@ -65,12 +65,12 @@ _CALLED = {"defaultRequest": "default request"}
 
 
 def _amounts(item: Obj, kind: str, path: Path) -> Errors:
-    found: dict[str, Mapping[str, str]] = {
+    kinds: dict[str, Mapping[str, str]] = {
         name: item.get(name) or {} for name in _KINDS if kind != "Pod" or not name.startswith("default")
     }
     errors: Errors = []
-    for resource in sorted({r for amounts in found.values() for r in amounts}):
-        values = {name: amounts[resource] for name, amounts in found.items() if resource in amounts}
+    for resource in sorted({r for amounts in kinds.values() for r in amounts}):
+        values = {name: amounts[resource] for name, amounts in kinds.items() if resource in amounts}
         errors += _ordered(values, resource, path)
         errors += _ratio(values, path.child("maxLimitRequestRatio").key(resource))
         default, request = values.get("default"), values.get("defaultRequest")

@@ -32,11 +32,15 @@ _NO_ADDRESS = "must be a DNS name, not an IP address"
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a new Ingress (upstream: `ValidateIngressCreate`)."""
     errors = validate(obj, ctx)
-    given, named = (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION), obj["spec"].get("ingressClassName")
-    if given is not None and named is not None and given != named:
+    annotation, field = (
+        (obj["metadata"].get("annotations") or {}).get(CLASS_ANNOTATION),
+        obj["spec"].get("ingressClassName"),
+    )
+    if annotation is not None and field is not None and annotation != field:
         text = "must match `ingressClassName` when both are specified"
-        errors.append(invalid(Path("annotations", CLASS_ANNOTATION), given, text))
+        errors.append(invalid(Path("annotations", CLASS_ANNOTATION), annotation, text))
     return errors
 
 
@@ -125,6 +129,7 @@ def _reference(ref: Obj, path: Path) -> Errors:
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed status of an Ingress (upstream: `ValidateIngressStatusUpdate`)."""
     balancer = (obj.get("status") or {}).get("loadBalancer") or {}
     return indexed(balancer.get("ingress"), Path("status", "loadBalancer", "ingress"), _entry)
 
@@ -137,20 +142,22 @@ def _entry(entry: Obj, path: Path) -> Errors:
 
 
 def warn(obj: Obj, ctx: Context) -> None:
+    """Warn of the deprecated annotation that names the class of an Ingress."""
     annotated = CLASS_ANNOTATION in (obj["metadata"].get("annotations") or {})
     if annotated and obj["spec"].get("ingressClassName") is None:
         ctx.warn(f"annotation \"{CLASS_ANNOTATION}\" is deprecated, please use 'spec.ingressClassName' instead")
 
 
 def ingress_class(obj: Obj, ctx: Context) -> Errors:
+    """Check a new IngressClass (upstream: `ValidateIngressClass`)."""
     spec = obj["spec"]
     controller, where = spec.get("controller", ""), _SPEC.child("controller")
     errors: Errors = []
     if len(controller) > CONTROLLER_LENGTH:
         errors.append(too_long(where, CONTROLLER_LENGTH, in_bytes=True))
     errors += domain_path(controller, where)
-    found, where = spec.get("parameters"), _SPEC.child("parameters")
-    return errors + (_parameters(found, where) if found is not None else [])
+    parameters, where = spec.get("parameters"), _SPEC.child("parameters")
+    return errors + (_parameters(parameters, where) if parameters is not None else [])
 
 
 def _parameters(parameters: Obj, path: Path) -> Errors:
@@ -169,6 +176,7 @@ def _parameters(parameters: Obj, path: Path) -> Errors:
 
 
 def same_controller(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that an update of an IngressClass keeps the controller."""
     controller = obj["spec"].get("controller", "")
     if controller == old["spec"].get("controller", ""):
         return []

@@ -22,6 +22,7 @@ _PROTOCOLS, _TYPES = ("TCP", "UDP", "SCTP"), ("Ingress", "Egress")
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
+    """Check a NetworkPolicy (upstream: `ValidateNetworkPolicy`)."""
     spec = obj.get("spec") or {}
     errors = label_selectors.validate(spec.get("podSelector"), _SPEC.child("podSelector"))
     for kind, peers in (("ingress", "from"), ("egress", "to")):

@@ -29,6 +29,6 @@ def diff(x: Any, y: Any, name: str, schemas: Schemas) -> str:
     Both are JSON of the struct, list or map `name` (its full Go name) and not nil.
     """
     shape = schemas.shape(name)
-    found = compare(value_of(x, shape), value_of(y, shape))
-    node = report(found, Style())
-    return render(node) if found.different and node is not None else ""
+    comparison = compare(value_of(x, shape), value_of(y, shape))
+    node = report(comparison, Style())
+    return render(node) if comparison.different and node is not None else ""

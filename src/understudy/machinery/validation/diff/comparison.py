@@ -28,18 +28,20 @@ class Comparison:
 
     @property
     def kind(self) -> str:
+        """Return the kind of the values."""
         return self.any.kind
 
     @property
     def any(self) -> Value:
         """Return one of the two values, for what both have in common."""
-        found = self.y if self.x is None else self.x
-        if found is None:
+        side = self.y if self.x is None else self.x
+        if side is None:
             raise ValueError("nothing to compare")
-        return found
+        return side
 
     @property
     def is_leaf(self) -> bool:
+        """Report whether the values are compared as a whole."""
         return self.depth == 0
 
     @property

@@ -106,10 +106,10 @@ class _Search:
             self._append(ONLY_Y)
 
     def _step(self, left_of_x: int, left_of_y: int) -> str:
-        found = self.likeness(self.x, self.y)
-        if not found.different:
+        likeness = self.likeness(self.x, self.y)
+        if not likeness.different:
             return SAME
-        if found.same + 1 >= found.different:
+        if likeness.same + 1 >= likeness.different:
             return MODIFIED
         if left_of_x == left_of_y:
             return self.on_tie

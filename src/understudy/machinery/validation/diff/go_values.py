@@ -1,4 +1,4 @@
-"""Go values made of JSON: fields by their Go names, with pointers, and nil and empty told apart."""
+"""Go values made of JSON: fields under their Go names, with pointers, and with nil distinct from empty."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class Value:
 
     @property
     def is_zero(self) -> bool:
+        """Report whether the value is Go's zero value; an empty slice or map is not, as it is not nil."""
         if self.kind == STRUCT:
             return all(field.is_zero for field in self.content.values())
         return self.content is None if self.kind in (SLICE, MAP, POINTER) else not self.content
@@ -45,23 +46,23 @@ class Value:
         return None if method is None else method(self)
 
 
-def value_of(found: Any, shape: Shape, *, pointer: bool = False) -> Value:
+def value_of(value: Any, shape: Shape, *, pointer: bool = False) -> Value:
     """Make a value of JSON of that shape, or a pointer to it; None is nil, or zero where there is no nil."""
     if pointer:
-        content = None if found is None else value_of(found, shape)
+        content = None if value is None else value_of(value, shape)
         return Value(POINTER, f"*{shape.go}", content, same_as=content and _pointed_to(content))
     if isinstance(shape, List):
         element, pointers = shape.element, shape.pointer
-        items = None if found is None else [value_of(item, element, pointer=pointers) for item in found]
+        items = None if value is None else [value_of(item, element, pointer=pointers) for item in value]
         return Value(SLICE, shape.go, items)
     if isinstance(shape, Map):
-        entries = None if found is None else {key: value_of(item, shape.value) for key, item in found.items()}
+        entries = None if value is None else {key: value_of(item, shape.value) for key, item in value.items()}
         return Value(MAP, shape.go, entries, shape.key.go)
     if isinstance(shape, Scalar):
-        return _scalar(found, shape)
+        return _scalar(value, shape)
     if isinstance(shape, Custom):
-        return _CUSTOM.get(shape.name, _raw)(found, shape.go)
-    fields = {field.go_name: value_of(item, field.type, pointer=field.pointer) for field, item in members(found, shape)}
+        return _CUSTOM.get(shape.name, _raw)(value, shape.go)
+    fields = {field.go_name: value_of(item, field.type, pointer=field.pointer) for field, item in members(value, shape)}
     return Value(STRUCT, shape.go, fields)
 
 
@@ -70,12 +71,12 @@ def _pointed_to(content: Value) -> Any:
     return content.content["Time"].content if content.go == "v1.Time" else None
 
 
-def _scalar(found: Any, shape: Scalar) -> Value:
+def _scalar(value: Any, shape: Scalar) -> Value:
     if shape.kind == "bool":
-        return Value(BOOL, shape.go, bool(found))
+        return Value(BOOL, shape.go, bool(value))
     if shape.kind in ("string", "bytes", "interface"):
-        return Value(STRING, shape.go, found or "")
-    return Value(NUMBER, shape.go, found or 0)
+        return Value(STRING, shape.go, value or "")
+    return Value(NUMBER, shape.go, value or 0)
 
 
 def _string(go: str, text: str) -> Value:
@@ -86,8 +87,8 @@ def _number(go: str, number: int) -> Value:
     return Value(NUMBER, go, number)
 
 
-def _quantity(found: Any, go: str) -> Value:
-    amount = quantity.parse(str(found)) if found is not None else quantity.Quantity(0, 0, "")
+def _quantity(value: Any, go: str) -> Value:
+    amount = quantity.parse(str(value)) if value is not None else quantity.Quantity(0, 0, "")
     number, scale = (0, 0) if amount.big else (amount.value, amount.exponent)
     decimal = Value(OPAQUE, "inf.Dec", _decimal(amount)) if amount.big else None
     integer = {"value": _number("int64", number), "scale": _number("resource.Scale", scale)}
@@ -107,25 +108,25 @@ def _decimal(amount: quantity.Quantity) -> str:
     return f"{'-' if billionths < 0 else ''}{whole}.{rest:09}"
 
 
-def _int_or_string(found: Any, go: str) -> Value:
-    is_text = isinstance(found, str)
+def _int_or_string(value: Any, go: str) -> Value:
+    is_text = isinstance(value, str)
     fields = {
         "Type": _number("intstr.Type", int(is_text)),
-        "IntVal": _number("int32", 0 if is_text else found or 0),
-        "StrVal": _string("string", found if is_text else ""),
+        "IntVal": _number("int32", 0 if is_text else value or 0),
+        "StrVal": _string("string", value if is_text else ""),
     }
     return Value(STRUCT, go, fields)
 
 
-def _time(found: Any, go: str) -> Value:
-    at = datetime.fromisoformat(found).astimezone(UTC) if found else None
+def _time(value: Any, go: str) -> Value:
+    at = datetime.fromisoformat(value).astimezone(UTC) if value else None
     text = f"{at:%Y-%m-%d %H:%M:%S} +0000 UTC" if at else ""
     return Value(STRUCT, go, {"Time": Value(OPAQUE, "time.Time", text, same_as=text)})
 
 
-def _raw(found: Any, go: str) -> Value:
+def _raw(value: Any, go: str) -> Value:
     """Make a value of raw JSON."""
-    return _string(go, "" if found is None else encode(found).decode())
+    return _string(go, "" if value is None else encode(value).decode())
 
 
 _CUSTOM: dict[str, Callable[[Any, str], Value]] = {
@@ -170,7 +171,7 @@ def _time_text(time: Value) -> str:
     return time.content["Time"].content or "0001-01-01 00:00:00 +0000 UTC"
 
 
-# Of the types that pods, volumes and claims are made of, those with a String method.
+# The String methods of the types that pods, volumes and claims are made of.
 _STRING_METHODS: dict[str, Callable[[Value], str]] = {
     "core.ResourceName": lambda name: str(name.content),
     "resource.infDecAmount": lambda amount: str(amount.content["Dec"].content.content),

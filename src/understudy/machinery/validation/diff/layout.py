@@ -29,12 +29,14 @@ class Count:
 
     @property
     def changed(self) -> int:
+        """Return the number of things that are not the same on both sides."""
         return self.removed + self.inserted + self.modified
 
     def __bool__(self) -> bool:
         return bool(self.identical or self.changed)
 
     def add(self, other: Count) -> None:
+        """Add the numbers of another count."""
         self.identical += other.identical
         self.removed += other.removed
         self.inserted += other.inserted
@@ -75,6 +77,8 @@ class Row:
 
 @dataclass(slots=True)
 class Rows:
+    """Rows that stand one below the other, or on one line if all of them fit."""
+
     rows: list[Row]
 
     def leave_out(self, count: Count | None = None) -> None:
@@ -89,6 +93,7 @@ Node: TypeAlias = str | Wrap | Rows
 
 
 def braces(rows: Rows) -> Wrap:
+    """Return rows in braces, as Go writes composite values."""
     return Wrap("{", rows, "}")
 
 

@@ -78,36 +78,38 @@ class Style:
         return self.limit(0) >> 1 << 2
 
     def closer(self, times: int) -> Style:
+        """Return the style in more detail; `times` counts the attempts to tell two values apart."""
         return replace(self, detail=max(self.detail, 0) + 2 * times, plain=self.plain or times > 0)
 
     def deeper(self, types: str) -> Style:
+        """Return the style of parts one level below."""
         return replace(self, types=types, detail=self.detail - 1)
 
 
 _KEY = Style(SAME, NEVER, 6)
 
 
-def report(found: Comparison, style: Style) -> Node | None:
+def report(comparison: Comparison, style: Style) -> Node | None:
     """Return the text of a part as a node; None if the part is not on the side that the style shows."""
     if style.mode == SAME:
         style = replace(style, detail=1)
     elif style.detail < _LEAST_DETAIL:
         style = replace(style, detail=_LEAST_DETAIL)
-    if found.is_leaf:
-        return _leaf(found, style)
-    if found.target is not None:
-        return _pointer(report(found.target, style))
-    rows = _one_sided(found, style) if style.mode else _differences(found, style)
-    return _typed(found.any, braces(rows), style)
+    if comparison.is_leaf:
+        return _leaf(comparison, style)
+    if comparison.target is not None:
+        return _pointer(report(comparison.target, style))
+    rows = _one_sided(comparison, style) if style.mode else _differences(comparison, style)
+    return _typed(comparison.any, braces(rows), style)
 
 
 def _pointer(target: Node | None) -> Node | None:
     return None if target is None else Wrap("&", target)
 
 
-def _leaf(found: Comparison, style: Style) -> Node | None:
-    x = _shown(found.x, style) if style.mode != INSERTED else None
-    y = _shown(found.y, style) if style.mode != REMOVED else None
+def _leaf(comparison: Comparison, style: Style) -> Node | None:
+    x = _shown(comparison.x, style) if style.mode != INSERTED else None
+    y = _shown(comparison.y, style) if style.mode != REMOVED else None
     if x is None or y is None:
         return y if x is None else x
     return x if size(one_line(x)) < size(one_line(y)) else y
@@ -120,31 +122,31 @@ def _typed(value: Value, node: Node, style: Style) -> Node:
     return node if style.types == NEVER else Wrap(value.go, node)
 
 
-def _key(found: Value, key: str) -> str:
+def _key(parent: Value, key: str) -> str:
     """Return the start of a part: the name of a field, the key of an entry."""
-    return one_line(_value(Value(STRING, found.keys, key), _KEY)) if found.kind == MAP else key
+    return one_line(_value(Value(STRING, parent.keys, key), _KEY)) if parent.kind == MAP else key
 
 
 # --- the parts of a struct, slice or map
 
 
-def _below(found: Comparison, style: Style) -> Style:
-    return style.deeper(COMPOSITES if found.kind == STRUCT else NEVER)
+def _below(comparison: Comparison, style: Style) -> Style:
+    return style.deeper(COMPOSITES if comparison.kind == STRUCT else NEVER)
 
 
-def _one_sided(found: Comparison, style: Style) -> Rows:
+def _one_sided(comparison: Comparison, style: Style) -> Rows:
     """Show the parts of one side, without fields that are zero."""
     most = style.most if style.mode == SAME else style.limit(1)
-    below = _below(found, style)
+    below = _below(comparison, style)
     out = Rows([])
-    for key, part in found.parts:
+    for key, part in comparison.parts:
         if len(out.rows) == most:
             out.leave_out()
             break
-        if found.kind == STRUCT and _is_zero(part, style.mode):
+        if comparison.kind == STRUCT and _is_zero(part, style.mode):
             continue
         if (node := report(part, below)) is not None:
-            out.rows.append(Row(node, _key(found.any, key)))
+            out.rows.append(Row(node, _key(comparison.any, key)))
     return out
 
 
@@ -153,11 +155,11 @@ def _is_zero(part: Comparison, mode: str) -> bool:
     return any(side is not None and side.is_zero for side in sides)
 
 
-def _differences(found: Comparison, style: Style) -> Rows:
+def _differences(comparison: Comparison, style: Style) -> Rows:
     """Show the parts that changed, some of those around them, and how many others there are."""
-    below = _below(found, style)
-    what = _PARTS[found.kind]
-    groups = [list(group) for _, group in groupby(found.parts, key=lambda part: part[1].different > 0)]
+    below = _below(comparison, style)
+    what = _PARTS[comparison.kind]
+    groups = [list(group) for _, group in groupby(comparison.parts, key=lambda part: part[1].different > 0)]
     out, rest, changes = Rows([]), Count(what), 0
     for i, group in enumerate(groups):
         count = _count(what, group)
@@ -165,10 +167,10 @@ def _differences(found: Comparison, style: Style) -> Rows:
             rest.add(count)
         elif count.changed:
             for key, part in group:
-                out.rows += _changed(part, _key(found.any, key), below)
+                out.rows += _changed(part, _key(comparison.any, key), below)
             changes += count.changed
         else:
-            _unchanged(out, found, group, below, first=i == 0, last=i == len(groups) - 1)
+            _unchanged(out, comparison, group, below, first=i == 0, last=i == len(groups) - 1)
     if rest:
         out.leave_out(rest)
     return out
@@ -189,7 +191,7 @@ def _count(what: str, group: list[tuple[str, Comparison]]) -> Count:
 
 
 def _unchanged(
-    out: Rows, found: Comparison, group: list[tuple[str, Comparison]], below: Style, *, first: bool, last: bool
+    out: Rows, comparison: Comparison, group: list[tuple[str, Comparison]], below: Style, *, first: bool, last: bool
 ) -> None:
     head = 0 if first else min(_CONTEXT, len(group))
     tail = 0 if last else min(_CONTEXT, len(group) - head)
@@ -200,9 +202,9 @@ def _unchanged(
         if i < head or i >= head + omitted:
             node = report(part, replace(below, mode=SAME))
             if node is not None:
-                out.rows.append(Row(node, _key(found.any, key)))
+                out.rows.append(Row(node, _key(comparison.any, key)))
         elif i == head:
-            out.leave_out(Count(_PARTS[found.kind], omitted))
+            out.leave_out(Count(_PARTS[comparison.kind], omitted))
 
 
 def _changed(part: Comparison, key: str, style: Style) -> Iterator[Row]:
@@ -309,10 +311,10 @@ def _stands_alone(line: str, prefix: str, longest: int) -> bool:
 
 def _triple_quoted(lines: list[str], style: Style, prefix: str) -> Node:
     most = style.limit(2)
-    shown = lines if len(lines) <= most else lines[: most - 1]
-    rows = [Row(line, sign=style.mode, comma=False) for line in shown]
-    if len(shown) < len(lines):
-        comment = f"{len(lines) - len(shown)} elided lines"
+    kept = lines if len(lines) <= most else lines[: most - 1]
+    rows = [Row(line, sign=style.mode, comma=False) for line in kept]
+    if len(kept) < len(lines):
+        comment = f"{len(lines) - len(kept)} elided lines"
         rows.append(Row(ELLIPSIS, sign=style.mode, comma=False, comment=comment))
     mark = Row(f'{prefix}"""', sign=style.mode, comma=False)
     return Wrap("(", Rows([mark, *rows, mark]), ")")

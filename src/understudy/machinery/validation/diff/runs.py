@@ -67,8 +67,8 @@ def _text_row(part: bytes, sign: str) -> Row:
 
 
 def _binary_row(part: bytes, sign: str) -> Row:
-    shown = "".join(chr(byte) if 0x20 <= byte <= 0x7E else "." for byte in part)
-    return Row(", ".join(f"0x{byte:02x}" for byte in part), sign=sign, comment=f"{sign}|{shown}|")
+    text = "".join(chr(byte) if 0x20 <= byte <= 0x7E else "." for byte in part)
+    return Row(", ".join(f"0x{byte:02x}" for byte in part), sign=sign, comment=f"{sign}|{text}|")
 
 
 def _joined(rows: Rows, separator: str) -> Node:

@@ -81,9 +81,9 @@ def _all(spec: Obj, metadata: Obj, path: Path, release: Version, *, is_template:
         if key in annotations:
             yield f"{path.child('metadata', 'annotations').key(key)}: {text}"
     for i, volume in enumerate(spec.get("volumes") or ()):
-        for source, (shown, text) in VOLUMES.items():
+        for source, (field, text) in VOLUMES.items():
             if volume.get(source) is not None:
-                yield f"{path.child('spec', 'volumes').index(i).child(shown)}: {text}"
+                yield f"{path.child('spec', 'volumes').index(i).child(field)}: {text}"
     if release >= V1_32:
         yield from overlapping(spec.get("volumes") or ())
     yield from _names(spec, path.child("spec"))

@@ -211,7 +211,7 @@ def host_process(spec: Obj, path: Path) -> Errors:
     """Check host processes of Windows: all containers of a pod or none, and in the host's network."""
     of_pod = _host_process(spec)
     errors: Errors = []
-    found: list[bool] = []
+    flags: list[bool] = []
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
             own = _host_process(container)
@@ -219,9 +219,9 @@ def host_process(spec: Obj, path: Path) -> Errors:
                 text = f"pod hostProcess value must be identical if both are specified, was {str(of_pod).lower()}"
                 here = path.child(kind).index(i).child("securityContext", "windowsOptions", "hostProcess")
                 errors.append(invalid(here, own, text))
-            found.append(bool(of_pod if own is None else own))
-    if any(found):
-        if not all(found):
+            flags.append(bool(of_pod if own is None else own))
+    if any(flags):
+        if not all(flags):
             text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
             errors.append(invalid(path, "", text))
         if not spec.get("hostNetwork"):
@@ -286,12 +286,12 @@ def operating_system(spec: Obj, path: Path) -> Errors:
     errors = [forbidden(path.child(*names), text) for names in of_pod if _is_set(spec, names)]
     for kind in ("initContainers", "containers", "ephemeralContainers"):
         for i, container in enumerate(spec.get(kind) or ()):
-            found, where = container.get("securityContext") or {}, path.child(kind).index(i).child("securityContext")
-            errors += [forbidden(where.child(n), text) for n in of_containers if found.get(n) is not None]
+            context, where = container.get("securityContext") or {}, path.child(kind).index(i).child("securityContext")
+            errors += [forbidden(where.child(n), text) for n in of_containers if context.get(n) is not None]
     return errors
 
 
 def _is_set(spec: Obj, names: tuple[str, ...]) -> bool:
-    found = spec if len(names) == 1 else spec.get(names[0]) or {}
-    value = found.get(names[-1])
+    parent = spec if len(names) == 1 else spec.get(names[0]) or {}
+    value = parent.get(names[-1])
     return bool(value) if names[-1] in (*_OF_HOST, "sysctls") else value is not None

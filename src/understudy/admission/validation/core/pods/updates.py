@@ -42,8 +42,8 @@ _UPDATABLE = ",".join(
 
 
 def _annotations(pod: Obj) -> dict[str, str]:
-    found: dict[str, str] = pod["metadata"].get("annotations") or {}
-    return found
+    annotations: dict[str, str] = pod["metadata"].get("annotations") or {}
+    return annotations
 
 
 def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
@@ -195,9 +195,9 @@ def _narrowed(munged: Obj, before: Obj) -> Errors:
     return errors
 
 
-def _affinity(found: Obj | None, stored: Obj | None, path: Path) -> Errors:
-    old_terms = ((stored or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    new_terms = ((found or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
+def _affinity(new_affinity: Obj | None, old_affinity: Obj | None, path: Path) -> Errors:
+    old_terms = ((old_affinity or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
+    new_terms = ((new_affinity or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
     here = path.child(_REQUIRED, "nodeSelectorTerms")
     if old_terms and len(old_terms) != len(new_terms or []):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"

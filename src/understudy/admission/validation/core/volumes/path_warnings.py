@@ -27,22 +27,22 @@ class File(NamedTuple):
 def overlapping(volumes: Iterable[Obj]) -> Iterator[str]:
     """Warn of every two files that overlap in a volume, and of empty projected sources."""
     for volume in volumes:
-        shown = f"volume {go_quote(volume.get('name', ''))}"
-        for kind, found in _kinds(volume):
-            yield from (f"{shown} ({kind}): overlapping paths: {text}" for text in _overlaps(found))
+        title = f"volume {go_quote(volume.get('name', ''))}"
+        for kind, files in _kinds(volume):
+            yield from (f"{title} ({kind}): overlapping paths: {text}" for text in _overlaps(files))
         if (projected := volume.get("projected")) is not None:
             sources = projected.get("sources") or ()
-            yield from (f"{shown} (Projected) has no sources provided" for source in sources if not source)
-            yield from (f"{shown} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources)))
+            yield from (f"{title} (Projected) has no sources provided" for source in sources if not source)
+            yield from (f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources)))
 
 
 def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
-    if found := volume.get("configMap"):
-        yield f"ConfigMap {go_quote(found.get('name', ''))}", _files(found)
-    if found := volume.get("secret"):
-        yield f"Secret {go_quote(found.get('secretName', ''))}", _files(found)
-    if found := volume.get("downwardAPI"):
-        yield "DownwardAPI", _files(found)
+    if source := volume.get("configMap"):
+        yield f"ConfigMap {go_quote(source.get('name', ''))}", _files(source)
+    if source := volume.get("secret"):
+        yield f"Secret {go_quote(source.get('secretName', ''))}", _files(source)
+    if source := volume.get("downwardAPI"):
+        yield "DownwardAPI", _files(source)
 
 
 def _projected(sources: Iterable[Obj]) -> Iterator[File]:
@@ -57,13 +57,13 @@ def _of_source(source: Obj) -> list[File]:
     for kind in ("configMap", "secret"):
         if (source.get(kind) or {}).get("items"):
             return _files(source[kind], f"{kind[:1].upper()}{kind[1:]} {go_quote(source[kind].get('name', ''))}")
-    if (found := source.get("downwardAPI")) and found.get("items"):
-        return _files(found, "DownwardAPI")
-    if (found := source.get("serviceAccountToken")) is not None:
-        return [File(found.get("path", ""), "ServiceAccountToken")]
-    if (found := source.get("clusterTrustBundle")) is not None:
-        name = found["name"] if found.get("name") is not None else found.get("signerName", "")
-        return [File(found.get("path", ""), f"ClusterTrustBundle {go_quote(name)}")]
+    if (projection := source.get("downwardAPI")) and projection.get("items"):
+        return _files(projection, "DownwardAPI")
+    if (projection := source.get("serviceAccountToken")) is not None:
+        return [File(projection.get("path", ""), "ServiceAccountToken")]
+    if (projection := source.get("clusterTrustBundle")) is not None:
+        name = projection["name"] if projection.get("name") is not None else projection.get("signerName", "")
+        return [File(projection.get("path", ""), f"ClusterTrustBundle {go_quote(name)}")]
     return []
 
 

@@ -185,10 +185,10 @@ def _projected_files(source: Obj, path: Path, volume: Path, seen: set[str]) -> E
     return errors
 
 
-def _path_once(where: str, shown: str, volume: Path, seen: set[str]) -> Errors:
-    if where and where in seen:
-        return [invalid(volume, shown, _CONFLICT)]
-    seen.add(where)
+def _path_once(key: str, bad_path: str, volume: Path, seen: set[str]) -> Errors:
+    if key and key in seen:
+        return [invalid(volume, bad_path, _CONFLICT)]
+    seen.add(key)
     return []
 
 

@@ -38,8 +38,8 @@ def _of_volume(obj: Obj) -> Iterator[str]:
         yield from node_term(term, path.index(i))
     for source in _SOURCES:
         if spec.get(source) is not None:
-            shown, text = VOLUMES[source]
-            yield f"spec.{shown}: {text}"
+            field, text = VOLUMES[source]
+            yield f"spec.{field}: {text}"
 
 
 def claim(obj: Obj, ctx: Context) -> None:
