@@ -28,10 +28,11 @@ import re
 import ssl
 import sys
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from understudy.apiserver.kinds.release import releases
 from understudy.machinery.releases.features import REMOVED, FeatureSpec
 from understudy.machinery.releases.version import ByRelease, Version
 
@@ -137,14 +138,19 @@ def gates(server: ApiServer) -> dict[str, FeatureSpec]:
 
 def record_gates(release: str, server: ApiServer) -> None:
     """Write the gates of a server into the table of every release's gates, one gate a line."""
-    table = gates_over_time(json.loads((SCHEMAS / GATES).read_text()), Version.parse(release), gates(server))
+    table: Table = json.loads((SCHEMAS / GATES).read_text())
+    table = gates_over_time(table, releases(), Version.parse(release), gates(server))
     lines = (f"{json.dumps(name)}: {json.dumps(history)}" for name, history in table.items())
     (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
-def gates_over_time(table: Table, release: Version, recorded: Mapping[str, FeatureSpec]) -> Table:
-    """Return the table with the gates that one release was recorded to have, in the place of what it said of it."""
-    known = {Version.parse(since) for history in table.values() for since, _, _ in history}
+def gates_over_time(
+    table: Table, known: Collection[Version], release: Version, recorded: Mapping[str, FeatureSpec]
+) -> Table:
+    """Return the table with the recorded gates of one release.
+
+    `known` are the releases that the table has: one that changed no gate has no entry, and keeps the gates that it has.
+    """
     out: Table = {}
     for name in sorted(table.keys() | recorded.keys()):
         history = ByRelease({Version.parse(since): FeatureSpec(stage, on) for since, stage, on in table.get(name, ())})

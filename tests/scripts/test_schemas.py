@@ -33,8 +33,10 @@ TABLE = {
 
 def recorded(*releases: str) -> dict[str, list[tuple[str, str, bool]]]:
     table: dict[str, list[tuple[str, str, bool]]] = {}
+    known: set[Version] = set()
     for release in releases:
-        table = schemas.gates_over_time(table, Version.parse(release), RECORDED[release])
+        known.add(Version.parse(release))
+        table = schemas.gates_over_time(table, known, Version.parse(release), RECORDED[release])
     return table
 
 
@@ -46,6 +48,13 @@ def test_gates_over_time() -> None:
 def test_releases_are_recorded_in_any_order() -> None:
     """A release that is recorded late, or again, takes its place among the others."""
     assert recorded("1.33", "1.31", "1.32", "1.33", "1.31") == TABLE
+
+
+def test_release_may_change_no_gate() -> None:
+    """A release that has the gates of the one before keeps them when that one is recorded anew."""
+    before, after = Version.parse("1.32"), Version.parse("1.33")
+    table = schemas.gates_over_time({"Kept": [("1.32", "BETA", True)]}, {before, after}, before, {"Kept": ALPHA})
+    assert table == {"Kept": [("1.32", "ALPHA", False), ("1.33", "BETA", True)]}
 
 
 class RecordedServer(schemas.ApiServer):  # type: ignore[misc, name-defined]
