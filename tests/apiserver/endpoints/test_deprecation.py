@@ -6,6 +6,9 @@ import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.apiserver.endpoints.deprecation import warning
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import GroupVersionKind
 
 FLOWS = "/apis/flowcontrol.apiserver.k8s.io"
 TEXT = (
@@ -29,3 +32,9 @@ def test_deprecated_versions_warn(apiserver: Server, path: str, warnings: list[s
     """Every answer of a deprecated version warns, errors included; other versions do not."""
     for _ in range(2):
         assert send(apiserver, "GET", path).warnings == warnings
+
+
+def test_version_warns_from_its_deprecation_on() -> None:
+    """A version is not deprecated in releases before that of its deprecation."""
+    kind = GroupVersionKind("flowcontrol.apiserver.k8s.io", "v1beta3", "FlowSchema")
+    assert [warning(kind, Version(1, minor)) for minor in (28, 29, 31)] == ["", TEXT, TEXT]

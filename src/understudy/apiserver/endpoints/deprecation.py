@@ -1,28 +1,44 @@
-"""Deprecated API versions, and the warnings that their answers carry (`APILifecycle*` methods of k8s.io/api)."""
+"""Deprecated API versions, and the warnings that their answers carry. A server tells them nowhere else."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind
 
+
+class Lifecycle(NamedTuple):
+    """The releases that deprecated and removed a kind's version (`APILifecycleDeprecated`, `APILifecycleRemoved`).
+
+    `removed` is None if no release is announced. `replacement` is the kind to use instead, None if there is none.
+    """
+
+    deprecated: Version
+    removed: Version | None = None
+    replacement: GroupVersionKind | None = None
+
+
 _FLOW = "flowcontrol.apiserver.k8s.io"
-# {kind: (deprecated since, removed in, replacement)}
-_LIFE = {
-    GroupVersionKind("", "v1", "ComponentStatus"): ("1.19", "", ""),
+_LIFECYCLES = {
+    GroupVersionKind("", "v1", "ComponentStatus"): Lifecycle(Version(1, 19)),
     **{
-        GroupVersionKind(_FLOW, "v1beta3", kind): ("1.29", "1.32", f"{_FLOW}/v1 {kind}")
+        GroupVersionKind(_FLOW, "v1beta3", kind): Lifecycle(
+            Version(1, 29), Version(1, 32), GroupVersionKind(_FLOW, "v1", kind)
+        )
         for kind in ("FlowSchema", "PriorityLevelConfiguration")
     },
 }
 
 
-def _text(kind: GroupVersionKind, since: str, removed: str, replacement: str) -> str:
-    text = f"{kind.api_version} {kind.kind} is deprecated in v{since}+"
-    return text + (f", unavailable in v{removed}+; use {replacement}" if removed else "")
-
-
-_WARNINGS = {kind: _text(kind, *life) for kind, life in _LIFE.items()}
-
-
-def warning(kind: GroupVersionKind) -> str:
-    """Return the deprecation warning of a kind's API version, "" if it is not deprecated."""
-    return _WARNINGS.get(kind, "")
+def warning(kind: GroupVersionKind, release: Version) -> str:
+    """Return the warning of a kind's version that is deprecated in a release, "" for any other (`WarningMessage`)."""
+    lifecycle = _LIFECYCLES.get(kind)
+    if lifecycle is None or release < lifecycle.deprecated:
+        return ""
+    text = f"{kind.api_version} {kind.kind} is deprecated in v{lifecycle.deprecated}+"
+    if lifecycle.removed:
+        text += f", unavailable in v{lifecycle.removed}+"
+    if lifecycle.replacement:
+        text += f"; use {lifecycle.replacement.api_version} {lifecycle.replacement.kind}"
+    return text
