@@ -10,7 +10,7 @@ from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.printers import age, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
 from understudy.machinery.types import Obj, set_absent
 
 
@@ -28,8 +28,12 @@ def _row(priority: Obj, now: float) -> list[Any]:
     return [name(priority), value, default, age(priority, now), priority.get("preemptionPolicy", "")]
 
 
-def _short_row(priority: Obj, now: float) -> list[Any]:
+def _row_without_preemption_policy(priority: Obj, now: float) -> list[Any]:
+    """Return the cells of a priority class but the last."""
     return _row(priority, now)[:-1]
+
+
+_ROWS = ByRelease({V1_31: _row_without_preemption_policy, V1_32: _row})
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
@@ -39,10 +43,9 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         validate=scheduling.create,
         validate_update=all_of(CORE.updated, scheduling.changes),
     )
-    row = _short_row if release < V1_32 else _row
     protected = dict.fromkeys(scheduling.SYSTEM, "this is a system priority class and cannot be deleted")
     return {
         ("scheduling.k8s.io", "PriorityClass"): Behavior(
-            defaults=_defaults, strategy=strategy, table_row=row, protected=protected
+            defaults=_defaults, strategy=strategy, table_row=_ROWS[release], protected=protected
         )
     }

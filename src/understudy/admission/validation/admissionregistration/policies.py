@@ -10,7 +10,7 @@ from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, invalid_text, invalid_texts, kind, message, qualified
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -34,6 +34,7 @@ _RESERVED = re.compile(
     "true|false|null|in|as|break|const|continue|else|for|function|if|import|let|loop|package|namespace|return|var|void|"
     "while"
 )
+_MATCH_RESOURCES = ByRelease({V1_31: "matchResouces", V1_32: "matchResources"})  # misspelt at first, as upstream
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
@@ -161,9 +162,7 @@ def binding(obj: Obj, ctx: Context) -> Errors:
     errors = invalid_texts(subdomain_name(name, False), name, path) if name else [required(path)]
     if spec.get("paramRef") is not None:
         errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
-    misspelt = ctx.release < V1_32  # so it stands in the release
-    where = _SPEC.child("matchResouces" if misspelt else "matchResources")
-    errors += matching.resources(spec.get("matchResources"), where)
+    errors += matching.resources(spec.get("matchResources"), _SPEC.child(_MATCH_RESOURCES[ctx.release]))
     return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"))
 
 
