@@ -4,8 +4,8 @@ Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`;
 `kinds/` has for it; `kinds.release` joins the two. A kind without a behavior is decoded, given metadata, stored and
 served like any other.
 
-Rules work on the internal form: JSON as in the version `Behavior.internal` (or what the conversions make of it). Every
-object handed to a rule as `obj` belongs to the request and may be edited in place; `old` is stored and never is.
+Rules work on the internal form: JSON as in every version that has no conversion (`Behavior.conversions`). Every object
+handed to a rule as `obj` belongs to the request and may be edited in place; `old` is stored and never is.
 """
 
 from __future__ import annotations
@@ -77,7 +77,6 @@ class Conversion:
 class Behavior:
     """What a kind does differently from any other: its strategies, its table, its deletion.
 
-    internal     the version whose form is the internal one; "" for the preferred version
     conversions  by version, for those whose form differs from the internal one
     defaults     fills in a decoded object of any version, in place and in that version's form
     strategy     of the resource; `status` of its status subresource (None: the generic one)
@@ -98,7 +97,6 @@ class Behavior:
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     """
 
-    internal: str = ""
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
     defaults: Callable[[Obj, Context], None] = _nothing
     strategy: Strategy = field(default_factory=Strategy)

@@ -108,7 +108,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     conversion = Conversion(v1.to_internal, v1.from_internal)
     return {
         ("autoscaling", "HorizontalPodAutoscaler"): Behavior(
-            internal="v2",
             conversions={"v1": conversion},
             defaults=_defaults,
             strategy=main(

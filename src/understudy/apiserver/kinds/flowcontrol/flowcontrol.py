@@ -138,7 +138,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             row_order=_precedence,
         ),
         (GROUP, "PriorityLevelConfiguration"): Behavior(
-            internal="v1",
             conversions={"v1beta3": OLD_LEVEL},
             defaults=_default_level,
             strategy=_strategy("PriorityLevelConfiguration", level),

@@ -10,7 +10,7 @@ On update the real server validates most of an object two or three times, and cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -38,9 +38,6 @@ from understudy.machinery.validation.field import Errors, Path
 
 SPEC, STATUS = Path("spec"), Path("status")
 
-# (the version whose form is the internal one, whether v1alpha3 differs from it)
-_VERSIONS = ByRelease({V1_31: ("v1alpha3", False), V1_32: ("v1beta1", True)})
-
 ValidateSpec = Callable[[Obj, Path, ReleaseRules], Errors]
 
 
@@ -52,17 +49,15 @@ class ValidateFixedSpec(Protocol):
 
 def behaviors(release: Version) -> dict[str, Behavior]:
     """Return the behaviour of the kinds that a release has, by name."""
-    internal, alpha_differs = _VERSIONS[release]
-    slices = {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)} if alpha_differs else {}
     kinds = {
         "ResourceClaim": replace(_CLAIM, table_row=_claim_row(ReleaseRules.of(release))),
         "ResourceClaimTemplate": _TEMPLATE,
         "DeviceClass": _CLASS,
-        "ResourceSlice": replace(_SLICE, conversions=slices),
+        "ResourceSlice": replace(_SLICE, conversions=_SLICE_CONVERSIONS[release]),
     }
     if release < V1_32:
         kinds["PodSchedulingContext"] = _SCHEDULING
-    return {name: replace(kind, internal=internal) for name, kind in kinds.items()}
+    return kinds
 
 
 # --- shared by the kinds ----------------------------------------------------------------------------------------------
@@ -231,6 +226,9 @@ def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
 
 _capacity_values = _with_capacities(lambda quantity: {"value": quantity})
 _capacity_quantities = _with_capacities(lambda capacity: capacity["value"])
+_SLICE_CONVERSIONS: ByRelease[Mapping[str, Conversion]] = ByRelease(
+    {V1_31: {}, V1_32: {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)}}
+)
 
 # Capacities as amounts, to compare them: 1000m equals 1.
 _capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isinstance(value, dict) else value))
