@@ -36,7 +36,7 @@ import uvloop
 
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 P = TypeVar("P", bound=asyncio.Protocol)
 CONNECTIONS = 4

@@ -12,7 +12,7 @@ from tests.releases import NEWEST
 from understudy.machinery.golang.yaml_reader import load_yaml
 from understudy.machinery.golang.yaml_writer import dump_yaml
 from understudy.machinery.serializer.json import DecodeError, decode_yaml, encode, yaml_to_json
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 CONFIG_MAP = Schemas.of(NEWEST).kind("", "v1", "ConfigMap")
 

@@ -17,7 +17,7 @@ from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
 from understudy.machinery.serializer.json import decode_value
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
 SCHEMAS = Schemas.of(NEWEST)

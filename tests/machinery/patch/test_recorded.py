@@ -13,7 +13,7 @@ from understudy.machinery.patch import json_patch, merge_patch, strategic
 from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
 NOW = "2024-01-02T03:04:05Z"

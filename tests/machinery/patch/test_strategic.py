@@ -14,7 +14,7 @@ from tests.releases import NEWEST
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import strategic
 from understudy.machinery.serializer.json import decode_json
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 SCHEMAS = Schemas.of(NEWEST)
 POD = SCHEMAS.kind("", "v1", "Pod")

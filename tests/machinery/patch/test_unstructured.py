@@ -9,7 +9,7 @@ import pytest
 from tests.releases import NEWEST
 from understudy.machinery.patch.unstructured import from_unstructured
 from understudy.machinery.serializer.json import DecodeError
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 SCHEMAS = Schemas.of(NEWEST)
 CONTROLLER = SCHEMAS.kind("", "v1", "ReplicationController")

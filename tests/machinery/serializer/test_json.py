@@ -17,7 +17,7 @@ from understudy.machinery.serializer.json import (
     parse_json,
     read_type_meta,
 )
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 
 SCHEMAS = Schemas.of(NEWEST)
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")

@@ -22,7 +22,7 @@ from understudy.machinery.serializer.json import (
     read_type_meta,
 )
 from understudy.machinery.serializer.protobuf_wire import MAGIC, make_envelope
-from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Schemas, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Schemas, Shape, Struct
 
 SCHEMAS = Schemas.of(NEWEST)
 KINDS = {

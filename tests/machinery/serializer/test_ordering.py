@@ -10,7 +10,7 @@ from tests.http import send
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.machinery.serializer.ordering import in_field_order
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 
 POD = Schemas.of(NEWEST).kind("", "v1", "Pod")
 

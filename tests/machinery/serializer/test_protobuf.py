@@ -23,7 +23,7 @@ from understudy.machinery.serializer.protobuf_wire import (
     read_watch_frames,
     watch_frame,
 )
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 MODULES = {"1.31": "v0.31.3", "1.32": "v0.32.5"}
 SCHEMAS = Schemas.of(NEWEST)

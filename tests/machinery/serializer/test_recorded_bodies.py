@@ -23,7 +23,7 @@ from understudy.machinery.serializer.json import (
     read_type_meta,
     yaml_to_json,
 )
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.validation.dump import dump
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.diff import diff
 
 SCHEMAS = Schemas.of(NEWEST)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.releases import NEWEST
 from understudy.machinery.serializer.json import decode_json
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.dump import dump, dump_json
 
 SCHEMAS = Schemas.of(NEWEST)

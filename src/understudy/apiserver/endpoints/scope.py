@@ -23,7 +23,7 @@ from understudy.machinery.errors import bad_request
 from understudy.machinery.options import ListOptions
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.selectors import FieldTerm, Selector
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
 

@@ -13,7 +13,7 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.apiserver.registry.kind import Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.schema import Custom, Schemas, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
 Create = Callable[[Obj, Context], None]

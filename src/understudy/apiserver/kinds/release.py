@@ -22,7 +22,7 @@ from typing import Any, TypedDict
 
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.schema import read_release_file
+from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
 
 # Keys of --runtime-config that stand for many group-versions, in the order in which they are applied

@@ -12,7 +12,7 @@ from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
 
 METADATA, ITEMS = b"\x0a", b"\x12"  # the tags of every list's fields 1 and 2

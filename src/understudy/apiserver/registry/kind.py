@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
 from understudy.machinery.releases.version import Version
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Errors
 

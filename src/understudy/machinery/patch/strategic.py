@@ -27,7 +27,7 @@ from understudy.machinery.patch.strategic_lists import (
     partition,
     validate_patch_with_order,
 )
-from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 PATCH = "$patch"

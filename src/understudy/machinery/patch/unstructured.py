@@ -16,7 +16,7 @@ from understudy.machinery.golang.json_scalars import base64_error_offset
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.serializer.json import decode_value, decode_value_fast
 from understudy.machinery.serializer.json_exact import Decoder
-from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 _BITS = {"int": 64, "int32": 32, "int64": 64, "uint8": 8, "uint32": 32, "uint64": 64}

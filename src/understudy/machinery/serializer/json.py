@@ -21,7 +21,7 @@ from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.serializer.json_exact import Decoder
 from understudy.machinery.serializer.json_fast import struct_converter
 from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
-from understudy.machinery.typeinfo.schema import Struct
+from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj
 
 __all__ = [

@@ -17,7 +17,7 @@ from understudy.machinery.golang.json_scalars import base64_error_offset, interf
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
-from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 
 MAX_STRICT_ERRORS = 100
 

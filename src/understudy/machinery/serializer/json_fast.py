@@ -16,7 +16,7 @@ from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import Raw, encode, go_interface, go_number, with_source
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
 from understudy.machinery.serializer.json_raw import NeedsExactDecoder, SourceText
-from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 

@@ -11,7 +11,7 @@ from operator import is_
 from typing import Any
 
 from understudy.machinery.serializer.json_fast import keep_empty_fields
-from understudy.machinery.typeinfo.schema import List, Map, Shape, Struct
+from understudy.machinery.typeinfo.go_types import List, Map, Shape, Struct
 from understudy.machinery.types import Obj
 
 Order = Callable[[Any], Any]

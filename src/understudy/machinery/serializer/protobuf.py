@@ -28,7 +28,7 @@ from understudy.machinery.serializer.protobuf_wire import (
     read_fields,
     read_varint,
 )
-from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Shape, Struct
 from understudy.machinery.types import Obj
 
 __all__ = ["decode", "encode", "read_protobuf_type_meta"]

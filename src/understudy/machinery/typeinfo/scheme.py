@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.typeinfo.schema import INTERNAL, Schemas, Struct
+from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _MAIN = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"

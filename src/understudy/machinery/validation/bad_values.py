@@ -46,7 +46,7 @@ class Typed(Worded):
 
     def text(self, release: Version) -> str:
         """Print the value in Go syntax or, from 1.34 on, as JSON."""
-        from understudy.machinery.typeinfo.schema import Schemas
+        from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.dump import dump  # here, since only errors need it
 
         return dump(self.value, self.go_type, Schemas.of(release))
@@ -122,7 +122,7 @@ class Difference(Worded):
     def text(self, release: Version) -> str:
         """Return the detail and the difference below it."""
         from understudy.machinery.golang.json_writer import encode
-        from understudy.machinery.typeinfo.schema import Schemas
+        from understudy.machinery.typeinfo.go_types import Schemas
         from understudy.machinery.validation.diff import diff  # here, since only errors need it
 
         stored = json.loads(encode(self.before))  # a stored list that is empty is nil in Go

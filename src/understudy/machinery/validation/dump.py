@@ -23,7 +23,7 @@ from understudy.machinery.golang.json_writer import Raw, encode
 from understudy.machinery.golang.text import go_float, go_quote
 from understudy.machinery.releases.version import V1_34
 from understudy.machinery.serializer.json_fast import WithEmptyFields, zero_value_of
-from understudy.machinery.typeinfo.schema import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
+from understudy.machinery.typeinfo.go_types import Custom, Field, List, Map, Scalar, Schemas, Shape, Struct
 from understudy.machinery.types import Obj
 
 _ADDRESS = "0xc000a1e5d0"  # any will do: clients cannot rely on it

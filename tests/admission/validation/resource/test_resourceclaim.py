@@ -12,7 +12,7 @@ from understudy.apiserver.kinds.resource import resource
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.serializer.json import decode_json, encode
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 
 from .objects import ALLOCATION, DEVICES, STATUS, metadata
 

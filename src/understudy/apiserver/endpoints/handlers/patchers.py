@@ -22,7 +22,7 @@ from understudy.machinery.patch import merge_patch as merge
 from understudy.machinery.patch import strategic, unstructured
 from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
 from understudy.machinery.typeinfo import scheme
-from understudy.machinery.typeinfo.schema import INTERNAL, Schemas, Struct
+from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Path, invalid
 

@@ -20,7 +20,7 @@ from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import decode_registered, gvk_with_defaults
 from understudy.machinery.types import GroupVersionKind, Obj
 

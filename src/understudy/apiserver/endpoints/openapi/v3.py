@@ -24,7 +24,7 @@ from understudy.apiserver.endpoints.negotiation import Clause, clauses
 from understudy.apiserver.endpoints.openapi.v3_paths import paths, plain_path
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.kinds.release import Release
-from understudy.machinery.typeinfo.schema import Schemas, openapi_name
+from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj
 
 ROOT = "/openapi/v3"

@@ -17,7 +17,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
-from understudy.machinery.typeinfo.schema import INTERNAL
+from understudy.machinery.typeinfo.go_types import INTERNAL
 from understudy.machinery.types import Obj
 
 WITH_METADATA, WITH_OBJECT, WITH_NOTHING = "Metadata", "Object", "None"

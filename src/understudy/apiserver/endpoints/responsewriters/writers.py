@@ -43,7 +43,7 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.json_writer import indent
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
-from understudy.machinery.typeinfo.schema import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
 META = "k8s.io/apimachinery/pkg/apis/meta"

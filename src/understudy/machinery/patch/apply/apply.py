@@ -36,7 +36,7 @@ from understudy.machinery.patch.structured_merge_diff.to_field_set import to_fie
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals, type_of
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
-from understudy.machinery.typeinfo.schema import List, Struct
+from understudy.machinery.typeinfo.go_types import List, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
 from understudy.machinery.quantity import RewrittenQuantity
 from understudy.machinery.serializer.json_fast import WithEmptyFields
-from understudy.machinery.typeinfo.schema import Field, List, Map, Scalar, Struct
+from understudy.machinery.typeinfo.go_types import Field, List, Map, Scalar, Struct
 
 
 class _ComparedField(NamedTuple):

@@ -32,7 +32,7 @@ from understudy.machinery.patch.structured_merge_diff.reconcile import reconcile
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals, type_of
 from understudy.machinery.serializer.json import DecodeError, decode_value
 from understudy.machinery.serializer.json_fast import keep_empty_fields, struct_converter
-from understudy.machinery.typeinfo.schema import Struct
+from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj, split_api_version
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))

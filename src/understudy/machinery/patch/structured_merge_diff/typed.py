@@ -2,9 +2,9 @@
 `typed.Compare`).
 
 A `Type` says what counts as one field: whether a value is atomic, and by which keys the elements of a list are
-identified. Types of built-in kinds are made from the shapes in `typeinfo.schema`, lazily, once per type. The rules are
-those of sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: lists without a list type are atomic;
-maps are granular; null and empty values are owned as a whole.
+identified. Types of built-in kinds are made from the shapes in `typeinfo.go_types`, lazily, once per type. The rules
+are those of sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: lists without a list type are
+atomic; maps are granular; null and empty values are owned as a whole.
 
 `added_fields` returns the fields of a value that was not there before, `compare` those that differ between two values.
 Every write calls both, so they descend only where values differ.
@@ -17,7 +17,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Any
 
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
-from understudy.machinery.typeinfo.schema import List, Map, Scalar, Shape, Struct
+from understudy.machinery.typeinfo.go_types import List, Map, Scalar, Shape, Struct
 
 Node = Set | None  # a node of a field set; None: not in the set
 _ABSENT: Any = object()

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.machinery.typeinfo.schema import Schemas
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.diff.comparison import compare
 from understudy.machinery.validation.diff.go_values import value_of
 from understudy.machinery.validation.diff.layout import render

@@ -9,7 +9,7 @@ from typing import Any
 
 from understudy.machinery import quantity
 from understudy.machinery.golang.json_writer import encode
-from understudy.machinery.typeinfo.schema import Custom, List, Map, Scalar, Shape
+from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape
 from understudy.machinery.validation.dump import members
 
 STRUCT, SLICE, MAP, POINTER, STRING, NUMBER, BOOL = "struct", "slice", "map", "pointer", "string", "number", "bool"
