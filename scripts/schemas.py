@@ -13,7 +13,8 @@ what `scripts/gotypes` prints, built in a module that requires k8s.io/kubernetes
 The program writes
 
     openapi/GROUP-VERSION.json   components.schemas of one group-version, without descriptions
-    resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns
+    resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns,
+                                 and the kind that is stored for each
     release.json                 the version document, the specs of the APIServices, the names of the health checks
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
@@ -32,9 +33,10 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from understudy.apiserver.kinds.release import releases
+from understudy.apiserver.kinds.release import releases, storage_version_hash
 from understudy.machinery.releases.features import REMOVED, FeatureSpec
 from understudy.machinery.releases.version import ByRelease, Version
+from understudy.machinery.types import GroupVersionKind
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "src/understudy/schemas"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
@@ -96,6 +98,7 @@ def openapi(server: ApiServer) -> dict[str, Any]:
 def resources(server: ApiServer) -> list[dict[str, Any]]:
     """Return every group with its versions, and their resources with the columns of tables, in order."""
     groups = [g for path in ("/api", "/apis") for g in server.get(path, AGGREGATED)["items"]]
+    group_versions = [(g["metadata"].get("name", ""), v["version"]) for g in groups for v in g["versions"]]
     out = []
     for group in groups:
         name = group["metadata"].get("name", "")
@@ -109,10 +112,23 @@ def resources(server: ApiServer) -> list[dict[str, Any]]:
                     table = server.get(f"{where}/{resource['resource']}?limit=1", TABLE)
                     resource["columns"] = table["columnDefinitions"]
                 if resource["resource"] in hashes:
-                    resource["storageVersionHash"] = hashes[resource["resource"]]
+                    kind = GroupVersionKind(name, version["version"], resource["responseKind"]["kind"])
+                    resource["stored"] = stored(kind, hashes[resource["resource"]], group_versions)
             versions.append({"version": version["version"], "resources": version["resources"]})
         out.append({"group": name, "versions": versions})
     return out
+
+
+def stored(kind: GroupVersionKind, storage_hash: str, group_versions: list[tuple[str, str]]) -> GroupVersionKind:
+    """Return the kind that is stored for a kind, found by the hash that discovery shows of it.
+
+    It may be that of another version or group, or of v1beta1, which need not be served any more. Raises LookupError.
+    """
+    others = [*group_versions, (kind.group, "v1beta1")]
+    for candidate in [kind, *(GroupVersionKind(*group_version, kind.kind) for group_version in others)]:
+        if storage_version_hash(candidate) == storage_hash:
+            return candidate
+    raise LookupError(f"no group-version has the storage hash {storage_hash} of {kind}")
 
 
 def facts(server: ApiServer, with_default_gates: ApiServer) -> dict[str, Any]:

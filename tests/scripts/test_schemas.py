@@ -6,8 +6,12 @@ import importlib.util
 import json
 from pathlib import Path
 
+import pytest
+
+from understudy.apiserver.kinds.release import storage_version_hash
 from understudy.machinery.releases.features import FeatureSpec
 from understudy.machinery.releases.version import Version
+from understudy.machinery.types import GroupVersionKind
 
 SCRIPT = Path(__file__).parents[2] / "scripts" / "schemas.py"
 _spec = importlib.util.spec_from_file_location("schemas", SCRIPT)
@@ -55,6 +59,27 @@ def test_release_may_change_no_gate() -> None:
     before, after = Version.parse("1.32"), Version.parse("1.33")
     table = schemas.gates_over_time({"Kept": [("1.32", "BETA", True)]}, {before, after}, before, {"Kept": ALPHA})
     assert table == {"Kept": [("1.32", "ALPHA", False), ("1.33", "BETA", True)]}
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        GroupVersionKind("apps", "v1", "Scale"),
+        GroupVersionKind("", "v1", "Scale"),
+        GroupVersionKind("apps", "v1beta1", "Scale"),
+    ],
+    ids=str,
+)
+def test_stored_kind_is_found_by_its_hash(expected: GroupVersionKind) -> None:
+    """A kind is stored as itself, in another group-version, or as the v1beta1 that is not served any more."""
+    kind, group_versions = GroupVersionKind("apps", "v1", "Scale"), [("", "v1"), ("apps", "v1")]
+    assert schemas.stored(kind, storage_version_hash(expected), group_versions) == expected
+
+
+def test_unknown_storage_hash_is_an_error() -> None:
+    """A hash of no known group-version stops the recording."""
+    with pytest.raises(LookupError, match="AAAA"):
+        schemas.stored(GroupVersionKind("apps", "v1", "Scale"), "AAAA", [("", "v1")])
 
 
 class RecordedServer(schemas.ApiServer):  # type: ignore[misc, name-defined]

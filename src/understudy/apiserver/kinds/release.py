@@ -236,15 +236,12 @@ def _narrowed(group: Group) -> Group:
 def _groups(release: Version) -> Iterator[Group]:
     """Yield the API groups that were recorded of a release."""
     recorded = read_release_file(release, "resources.json")
-    group_versions = [(group["group"], version["version"]) for group in recorded for version in group["versions"]]
     for group in recorded:
         facts: dict[str, dict[str, Any]] = {}  # by kind, then version
         for version in group["versions"]:
             for resource in version["resources"]:
                 facts.setdefault(resource["responseKind"]["kind"], {})[version["version"]] = resource
-        kinds = {
-            name: _kind(release, group["group"], name, versions, group_versions) for name, versions in facts.items()
-        }
+        kinds = {name: _kind(release, group["group"], name, versions) for name, versions in facts.items()}
         yield Group(
             group["group"],
             {
@@ -254,9 +251,7 @@ def _groups(release: Version) -> Iterator[Group]:
         )
 
 
-def _kind(
-    release: Version, group: str, name: str, facts: dict[str, Any], group_versions: list[tuple[str, str]]
-) -> Kind:
+def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kind:
     """Return a kind with the facts that were recorded of its versions, preferred first."""
     preferred, first = next(iter(facts.items()))
     return Kind(
@@ -268,7 +263,7 @@ def _kind(
         namespaced=first["scope"] == "Namespaced",
         verbs=tuple(first["verbs"]),
         versions=tuple(facts),
-        stored=_stored(first, group_versions, GroupVersionKind(group, preferred, name)),
+        stored=GroupVersionKind(*first.get("stored", (group, preferred, name))),
         short_names=tuple(first.get("shortNames", ())),
         categories=tuple(first.get("categories", ())),
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
@@ -284,18 +279,6 @@ def _subresource(fact: Obj, group: str, version: str) -> Subresource:
     own_group, own_version = (kind["group"], kind["version"]) if foreign else (group, version)
     gvk = GroupVersionKind(own_group, own_version, kind["kind"])
     return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
-
-
-def _stored(fact: Obj, group_versions: list[tuple[str, str]], own: GroupVersionKind) -> GroupVersionKind:
-    """Return the kind that is stored, found by the recorded hash.
-
-    Mostly it is the kind itself in its preferred version, but it may be that of another group, or an old version that
-    is not served any more.
-    """
-    recorded = fact.get("storageVersionHash")
-    others = [*group_versions, (own.group, "v1beta1")]
-    candidates = [own, *(GroupVersionKind(*group_version, own.kind) for group_version in others)]
-    return next((gvk for gvk in candidates if storage_version_hash(gvk) == recorded), own)
 
 
 def _rules_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
