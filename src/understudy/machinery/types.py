@@ -37,22 +37,24 @@ def split_api_version(api_version: str) -> tuple[str, str]:
     return (group, version) if slash else ("", group)
 
 
-def set_empty(obj: Obj, defaults: dict[str, Any]) -> None:
-    """Set each field of `defaults` in `obj`, in place, if it is absent, null, "" or zero there. False is a value and
-    stays."""
+def default_if_zero(obj: Obj, defaults: dict[str, Any]) -> None:
+    """Set each field of `defaults` in `obj`, in place, if it is absent, null, "" or 0 there; False stays."""
     for key, value in defaults.items():
         if obj.get(key) in (None, "", 0) and obj.get(key) is not False:
             obj[key] = value
 
 
-def set_absent(obj: Obj, key: str, value: Any) -> None:
+def default_if_nil(obj: Obj, key: str, value: Any) -> None:
     """Set a field of `obj`, in place, if it is absent or null there; an empty value that was sent stays."""
     if obj.get(key) is None:
         obj[key] = value
 
 
-def at(obj: Any, *path: str, default: Any = None) -> Any:
-    """Return the value at `path` in an object, or `default` if a field on the way (or the value) is absent or null."""
+def nested_field(obj: Any, *path: str, default: Any = None) -> Any:
+    """Return the value at `path` in an object, or `default` if it or a field on the way is absent or null.
+
+    Upstream: `unstructured.NestedFieldNoCopy`. The value is not copied: do not edit it.
+    """
     for key in path:
         if not isinstance(obj, dict):
             return default

@@ -7,7 +7,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.core.volumes.persistent_volumes import class_of
 from understudy.machinery import errors
 from understudy.machinery.quantity import Quantity, parse
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 _FIXED = (
     "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"
@@ -32,7 +32,7 @@ class PersistentVolumeClaimResize:
 
 
 def _size(claim: Obj) -> Quantity:
-    return parse(at(claim, "spec", "resources", "requests", "storage", default="0"))
+    return parse(nested_field(claim, "spec", "resources", "requests", "storage", default="0"))
 
 
 def _expands(name: str, ctx: Context) -> bool:

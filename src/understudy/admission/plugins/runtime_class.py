@@ -7,7 +7,7 @@ from understudy.admission.context import Context
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import round_up_milli
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 class RuntimeClass:
@@ -25,17 +25,17 @@ class RuntimeClass:
         name, runtime_class = spec.get("runtimeClassName"), _runtime_class(spec, ctx)
         if name is not None and runtime_class is None:
             raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(name)} not found")
-        overhead = at(runtime_class, "overhead", "podFixed")
+        overhead = nested_field(runtime_class, "overhead", "podFixed")
         if overhead is not None:
             if spec.get("overhead") and spec["overhead"] != overhead:
                 raise _forbidden(metadata, "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
             spec["overhead"] = {name: round_up_milli(amount) for name, amount in overhead.items()}
-        _place(spec, metadata, at(runtime_class, "scheduling", default={}))
+        _place(spec, metadata, nested_field(runtime_class, "scheduling", default={}))
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise 403 for a pod with an overhead that its runtime class does not define."""
         spec = attributes.new["spec"]
-        if spec.get("overhead") and at(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
+        if spec.get("overhead") and nested_field(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             raise _forbidden(attributes.new["metadata"], why)
 

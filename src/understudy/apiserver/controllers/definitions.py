@@ -13,7 +13,7 @@ from understudy.apiserver.controllers.controller import APISERVER_AGENT, Control
 from understudy.apiserver.registry.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
-from understudy.machinery.types import Obj, at, with_condition
+from understudy.machinery.types import Obj, nested_field, with_condition
 
 PREFIX = "/registry/apiextensions.k8s.io/customresourcedefinitions/"
 GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
@@ -35,8 +35,11 @@ def _all(names: Obj, fields: Iterable[str]) -> set[str]:
 
 def _accepted(definition: Obj, others: list[Obj]) -> tuple[Obj, Obj]:
     """Return the accepted names and the condition NamesAccepted. Upstream: `calculateNamesAndConditions`."""
-    requested, have = definition["spec"].get("names") or {}, at(definition, "status", "acceptedNames", default={})
-    taken = [at(other, "status", "acceptedNames", default={}) for other in [definition, *others]]
+    requested, have = (
+        definition["spec"].get("names") or {},
+        nested_field(definition, "status", "acceptedNames", default={}),
+    )
+    taken = [nested_field(other, "status", "acceptedNames", default={}) for other in [definition, *others]]
     names, reason, message = dict(have), "NoConflicts", "no conflicts found"
     for field, conflict in _NAMES.items():
         group = _KINDS if field in _KINDS else [name for name in _NAMES if name not in _KINDS]
@@ -71,7 +74,7 @@ def _established(definition: Obj, accepted: bool) -> Obj | None:
 
 
 def _conditions(definition: Obj) -> list[Obj]:
-    conditions: list[Obj] = at(definition, "status", "conditions", default=[])
+    conditions: list[Obj] = nested_field(definition, "status", "conditions", default=[])
     return conditions
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.storage.interface import Entry, Event
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 SCHEMAS, LEVELS = "/registry/flowschemas/", "/registry/prioritylevelconfigurations/"
@@ -41,10 +41,10 @@ class FlowSchemaController:
         reference = self._context.reference(SCHEMAS + key)
         if schema is None or reference is None:
             return
-        level = at(schema, "spec", "priorityLevelConfiguration", "name", default="")
+        level = nested_field(schema, "spec", "priorityLevelConfiguration", "name", default="")
         exists = self._registry.lookup(GROUP, "prioritylevelconfigurations", "", level) is not None
         condition = _dangling(level, exists)
-        dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
+        dangling = [c for c in nested_field(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
         if not dangling or any(dangling[0].get(name) != value for name, value in condition.items()):
             status = {"conditions": [{**condition, "lastTransitionTime": self._context.state.timestamp()}]}
             kind = reference.kind

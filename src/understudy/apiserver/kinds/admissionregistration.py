@@ -13,7 +13,7 @@ from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, 
 from understudy.apiserver.kinds.printers import UNSET, count, field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "admissionregistration.k8s.io"
 WEBHOOK: dict[str, Any] = {
@@ -29,7 +29,7 @@ MATCH_RESOURCES: dict[str, Any] = {"matchPolicy": "Equivalent", "namespaceSelect
 def _set_defaults(obj: Obj, defaults: dict[str, Any]) -> None:
     """Set absent fields to copies of their defaults, in place."""
     for key, value in defaults.items():
-        set_absent(obj, key, deepcopy(value))
+        default_if_nil(obj, key, deepcopy(value))
 
 
 def _default_webhooks(configuration: Obj, more: dict[str, Any]) -> None:
@@ -37,15 +37,15 @@ def _default_webhooks(configuration: Obj, more: dict[str, Any]) -> None:
     configuration."""
     for webhook in configuration.get("webhooks") or []:
         _set_defaults(webhook, WEBHOOK | more)
-        service_port(at(webhook, "clientConfig", "service"))
+        service_port(nested_field(webhook, "clientConfig", "service"))
         for rule in webhook.get("rules") or []:
-            set_absent(rule, "scope", "*")
+            default_if_nil(rule, "scope", "*")
 
 
 def service_port(service: Obj | None) -> None:
     """Set the port of a webhook's service to 443, if it has none."""
     if service is not None:
-        set_absent(service, "port", 443)
+        default_if_nil(service, "port", 443)
 
 
 def _default_matches(matches: Obj | None) -> None:
@@ -54,30 +54,30 @@ def _default_matches(matches: Obj | None) -> None:
         _set_defaults(matches, MATCH_RESOURCES)
         for key in ("resourceRules", "excludeResourceRules"):
             for rule in matches.get(key) or []:
-                set_absent(rule, "scope", "*")
+                default_if_nil(rule, "scope", "*")
 
 
 def _default_policy(policy: Obj, ctx: Context) -> None:
     """Set the defaults of an admission policy, in place."""
     spec = policy.setdefault("spec", {})
-    set_absent(spec, "failurePolicy", "Fail")
+    default_if_nil(spec, "failurePolicy", "Fail")
     _default_matches(spec.get("matchConstraints"))
 
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
     """Set the defaults of a policy binding, in place."""
-    _default_matches(at(binding, "spec", "matchResources"))
+    _default_matches(nested_field(binding, "spec", "matchResources"))
 
 
 def _param_kind(policy: Obj) -> str:
     """Return the paramKind cell of a policy: `v1/ConfigMap`."""
-    kind = at(policy, "spec", "paramKind")
+    kind = nested_field(policy, "spec", "paramKind")
     return UNSET if kind is None else f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}"
 
 
 def _param(binding: Obj) -> str:
     """Return the paramRef cell of a binding: `NAMESPACE/NAME`, or its selector."""
-    ref = at(binding, "spec", "paramRef")
+    ref = nested_field(binding, "spec", "paramRef")
     if ref is None:
         return UNSET
     if ref.get("name"):

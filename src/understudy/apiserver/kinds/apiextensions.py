@@ -13,14 +13,14 @@ from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, mai
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 CRDS, SERVICES = "apiextensions.k8s.io", "apiregistration.k8s.io"
 
 
 def _storage_version(definition: Obj) -> list[str]:
     """Return a list of the version that is marked as the storage version, [] if none is."""
-    versions = at(definition, "spec", "versions", default=[])
+    versions = nested_field(definition, "spec", "versions", default=[])
     return [v.get("name", "") for v in versions if v.get("storage")][:1]
 
 
@@ -34,8 +34,8 @@ def _default_definition(definition: Obj, ctx: Context) -> None:
         names["singular"] = kind.lower()
     if not names.get("listKind") and kind:
         names["listKind"] = f"{kind}List"
-    set_absent(spec, "conversion", {"strategy": "None"})
-    service_port(at(spec, "conversion", "webhook", "clientConfig", "service"))
+    default_if_nil(spec, "conversion", {"strategy": "None"})
+    service_port(nested_field(spec, "conversion", "webhook", "clientConfig", "service"))
     current_status = definition.setdefault("status", {})
     if not current_status.get("storedVersions") and (version := _storage_version(definition)):
         current_status["storedVersions"] = version
@@ -66,13 +66,13 @@ def _terminate(definition: Obj, ctx: Context) -> None:
 
 def _service(api_service: Obj) -> str:
     """Return the service cell of an API service: `NAMESPACE/NAME`, or Local."""
-    service = at(api_service, "spec", "service")
+    service = nested_field(api_service, "spec", "service")
     return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
 
 
 def _available(api_service: Obj) -> str:
     """Return the availability cell of an API service: `False (Reason)`."""
-    for condition in at(api_service, "status", "conditions", default=[]):
+    for condition in nested_field(api_service, "status", "conditions", default=[]):
         if condition.get("type") == "Available":
             status, reason = condition.get("status", ""), condition.get("reason")
             return f"{status} ({reason})" if status != "True" and reason else status
@@ -81,12 +81,12 @@ def _available(api_service: Obj) -> str:
 
 def _default_service(api_service: Obj, ctx: Context) -> None:
     """Set the defaults of an API service, in place."""
-    service_port(at(api_service, "spec", "service"))
+    service_port(nested_field(api_service, "spec", "service"))
 
 
 def _set_available(api_service: Obj, ctx: Context) -> None:
     """Set the status of a new API service: one without a service is handled locally and available."""
-    if at(api_service, "spec", "service") is None:
+    if nested_field(api_service, "spec", "service") is None:
         condition = {
             "type": "Available",
             "status": "True",

@@ -24,7 +24,7 @@ from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent, split_api_version
+from understudy.machinery.types import Obj, default_if_nil, nested_field, split_api_version
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
 
@@ -34,13 +34,13 @@ _WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostna
 
 
 def _template(workload: Obj) -> Obj:
-    spec: Obj = at(workload, "spec", "template", "spec", default={})
+    spec: Obj = nested_field(workload, "spec", "template", "spec", default={})
     return spec
 
 
 def _wide(workload: Obj) -> list[Any]:
     """Return the cells of a wide table: containers, images, selector."""
-    return [*containers(_template(workload)), selector(at(workload, "spec", "selector"))]
+    return [*containers(_template(workload)), selector(nested_field(workload, "spec", "selector"))]
 
 
 def _status_numbers(workload: Obj, *fields: str) -> list[int]:
@@ -52,14 +52,14 @@ def _status_numbers(workload: Obj, *fields: str) -> list[int]:
 def _deployment_row(deployment: Obj, now: float) -> list[Any]:
     """Return the cells of a deployment (upstream: `printDeployment`)."""
     ready, updated, available = _status_numbers(deployment, "readyReplicas", "updatedReplicas", "availableReplicas")
-    desired = at(deployment, "spec", "replicas", default=0)
+    desired = nested_field(deployment, "spec", "replicas", default=0)
     cells = [name(deployment), f"{ready}/{desired}", updated, available, age(deployment, now)]
-    return [*cells, *containers(_template(deployment)), selector_text(at(deployment, "spec", "selector"))]
+    return [*cells, *containers(_template(deployment)), selector_text(nested_field(deployment, "spec", "selector"))]
 
 
 def _replicas_row(workload: Obj, now: float) -> list[Any]:
     """Return the first cells of a replica set or replication controller."""
-    desired = at(workload, "spec", "replicas", default=0)
+    desired = nested_field(workload, "spec", "replicas", default=0)
     return [name(workload), desired, *_status_numbers(workload, "replicas", "readyReplicas"), age(workload, now)]
 
 
@@ -70,7 +70,7 @@ def _replica_set_row(replica_set: Obj, now: float) -> list[Any]:
 
 def _controller_row(controller: Obj, now: float) -> list[Any]:
     """Return the cells of a replication controller."""
-    chosen = labels(at(controller, "spec", "selector"))
+    chosen = labels(nested_field(controller, "spec", "selector"))
     return [*_replicas_row(controller, now), *containers(_template(controller)), chosen]
 
 
@@ -91,13 +91,13 @@ def _daemon_set_row(daemon_set: Obj, now: float) -> list[Any]:
 def _stateful_set_row(stateful_set: Obj, now: float) -> list[Any]:
     """Return the cells of a stateful set."""
     (ready,) = _status_numbers(stateful_set, "readyReplicas")
-    desired = at(stateful_set, "spec", "replicas", default=0)
+    desired = nested_field(stateful_set, "spec", "replicas", default=0)
     return [name(stateful_set), f"{ready}/{desired}", age(stateful_set, now), *containers(_template(stateful_set))]
 
 
 def _revision_row(revision: Obj, now: float) -> list[Any]:
     """Return the cells of a controller revision."""
-    owners = [o for o in at(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
+    owners = [o for o in nested_field(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
     return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision, now)]
 
 
@@ -118,9 +118,9 @@ def _default_template(workload: Obj, ctx: Context) -> Obj:
 def _default_deployment(deployment: Obj, ctx: Context) -> None:
     """Set the defaults of a deployment, in place (upstream: `SetDefaults_Deployment`)."""
     spec = _default_template(deployment, ctx)
-    set_absent(spec, "replicas", 1)
-    set_absent(spec, "revisionHistoryLimit", 10)
-    set_absent(spec, "progressDeadlineSeconds", 600)
+    default_if_nil(spec, "replicas", 1)
+    default_if_nil(spec, "revisionHistoryLimit", 10)
+    default_if_nil(spec, "progressDeadlineSeconds", 600)
     strategy = spec.setdefault("strategy", {})
     strategy["type"] = strategy.get("type") or "RollingUpdate"
     if strategy["type"] == "RollingUpdate":
@@ -132,7 +132,7 @@ def _rolling(strategy: Obj, **defaults: Any) -> None:
     rolling = strategy.get("rollingUpdate")
     strategy["rollingUpdate"] = rolling = {} if rolling is None else rolling
     for key, value in defaults.items():
-        set_absent(rolling, key, value)
+        default_if_nil(rolling, key, value)
 
 
 def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
@@ -144,7 +144,7 @@ def _default_daemon_set(daemon_set: Obj, ctx: Context) -> None:
         _rolling(strategy, maxUnavailable=1, maxSurge=0)
     elif strategy.get("rollingUpdate") is not None:
         _rolling(strategy, maxUnavailable=0, maxSurge=0)  # not pointers in the internal type
-    set_absent(spec, "revisionHistoryLimit", 10)
+    default_if_nil(spec, "revisionHistoryLimit", 10)
     _annotate(daemon_set, _template_generation(daemon_set))
 
 
@@ -155,7 +155,7 @@ def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
     strategy = spec.setdefault("updateStrategy", {})
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
-        set_absent(strategy, "rollingUpdate", {})
+        default_if_nil(strategy, "rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and strategy.get("rollingUpdate") is not None:
         _rolling(strategy, partition=0)
         if ctx.gates[features.MAX_UNAVAILABLE_STATEFUL_SET]:
@@ -164,8 +164,8 @@ def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
         policy = spec.get("persistentVolumeClaimRetentionPolicy") or {}
         defaults = {"whenDeleted": "Retain", "whenScaled": "Retain"}
         spec["persistentVolumeClaimRetentionPolicy"] = defaults | {k: v for k, v in policy.items() if v}
-    set_absent(spec, "replicas", 1)
-    set_absent(spec, "revisionHistoryLimit", 10)
+    default_if_nil(spec, "replicas", 1)
+    default_if_nil(spec, "revisionHistoryLimit", 10)
     for claim in spec.get("volumeClaimTemplates") or []:
         _default_claim_template(claim, ctx)
 
@@ -179,22 +179,22 @@ def _default_claim_template(claim: Obj, ctx: Context) -> None:
 
 def _default_replica_set(replica_set: Obj, ctx: Context) -> None:
     """Set the defaults of a replica set, in place."""
-    set_absent(_default_template(replica_set, ctx), "replicas", 1)
+    default_if_nil(_default_template(replica_set, ctx), "replicas", 1)
 
 
 def _default_controller(controller: Obj, ctx: Context) -> None:
     """Set the defaults of a replication controller, in place: its selector and labels are those of its template."""
     spec = _default_template(controller, ctx)
-    template_labels = at(spec, "template", "metadata", "labels")
+    template_labels = nested_field(spec, "template", "metadata", "labels")
     if template_labels:
         spec["selector"] = spec.get("selector") or dict(template_labels)
         controller["metadata"]["labels"] = controller["metadata"].get("labels") or dict(template_labels)
-    set_absent(spec, "replicas", 1)
+    default_if_nil(spec, "replicas", 1)
 
 
 def _template_generation(daemon_set: Obj) -> int:
     """Return the template generation, which v1 keeps in an annotation. Raises 400 if it is not an int64."""
-    text = at(daemon_set, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0")
+    text = nested_field(daemon_set, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, "0")
     try:
         return parse_int(text)
     except ValueError as error:
@@ -270,7 +270,7 @@ def _warn_controllers(controller: Obj, old: Obj, ctx: Context) -> None:
 
 def _replicas(workload: Obj) -> str:
     """Return the replicas of the status, the value of a field label."""
-    return str(at(workload, "status", "replicas", default=0))
+    return str(nested_field(workload, "status", "replicas", default=0))
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:

@@ -27,7 +27,7 @@ from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.validation.field import Path
 
 UID_LABELS = (jobs.UID_LABEL, jobs.OLD_UID_LABEL)
@@ -43,8 +43,8 @@ PRESERVED = (
 
 def _completions(job: Obj) -> str:
     """Return the completions cell of a job: `1/3`, `0/1 of 2`."""
-    done = at(job, "status", "succeeded", default=0)
-    expected, parallel = at(job, "spec", "completions"), at(job, "spec", "parallelism", default=0)
+    done = nested_field(job, "status", "succeeded", default=0)
+    expected, parallel = nested_field(job, "spec", "completions"), nested_field(job, "spec", "parallelism", default=0)
     if expected is not None:
         return f"{done}/{expected}"
     return f"{done}/1 of {parallel}" if parallel > 1 else f"{done}/1"
@@ -52,7 +52,7 @@ def _completions(job: Obj) -> str:
 
 def _duration(job: Obj, now: float) -> str:
     """Return how long a job has run."""
-    start, end = at(job, "status", "startTime"), at(job, "status", "completionTime")
+    start, end = nested_field(job, "status", "startTime"), nested_field(job, "status", "completionTime")
     if not start:
         return ""
     return human_duration(parse_timestamp(end) - parse_timestamp(start)) if end else since(start, now)
@@ -61,12 +61,12 @@ def _duration(job: Obj, now: float) -> str:
 def _state(job: Obj) -> str:
     """Return the status cell of a job (upstream: `printJob`)."""
     conditions: dict[str, str] = {}
-    for condition in at(job, "status", "conditions", default=[]):
+    for condition in nested_field(job, "status", "conditions", default=[]):
         conditions.setdefault(condition["type"], condition.get("status", ""))
     states = {
         "Complete": conditions.get("Complete") == "True",
         "Failed": conditions.get("Failed") == "True",
-        "Terminating": bool(at(job, "metadata", "deletionTimestamp")),
+        "Terminating": bool(nested_field(job, "metadata", "deletionTimestamp")),
         "Suspended": conditions.get("Suspended") == "True",
         "FailureTarget": conditions.get("FailureTarget") == "True",
     }
@@ -75,7 +75,7 @@ def _state(job: Obj) -> str:
 
 def _pod_cells(job_spec: Obj | None) -> list[Any]:
     """Return the cells that describe a job's pods: containers, images, selector."""
-    return [*containers(at(job_spec, "template", "spec")), selector(at(job_spec, "selector"))]
+    return [*containers(nested_field(job_spec, "template", "spec")), selector(nested_field(job_spec, "selector"))]
 
 
 def _job_row(job: Obj, now: float) -> list[Any]:
@@ -85,16 +85,16 @@ def _job_row(job: Obj, now: float) -> list[Any]:
 
 def _cron_job_row(cron: Obj, now: float) -> list[Any]:
     """Return the cells of a cron job."""
-    spec, last = cron.get("spec", {}), at(cron, "status", "lastScheduleTime")
+    spec, last = cron.get("spec", {}), nested_field(cron, "status", "lastScheduleTime")
     return [
         name(cron),
         spec.get("schedule", ""),
-        at(spec, "timeZone", default=NONE),
+        nested_field(spec, "timeZone", default=NONE),
         true_false(spec.get("suspend")),
-        len(at(cron, "status", "active", default=())),
+        len(nested_field(cron, "status", "active", default=())),
         since(last, now) if last else NONE,
         age(cron, now),
-        *_pod_cells(at(spec, "jobTemplate", "spec")),
+        *_pod_cells(nested_field(spec, "jobTemplate", "spec")),
     ]
 
 
@@ -103,20 +103,20 @@ def _default_job(job: Obj, ctx: Context) -> None:
     spec = job.setdefault("spec", {})
     if spec.get("completions") is None and spec.get("parallelism") is None:
         spec["completions"] = 1
-    set_absent(spec, "parallelism", 1)
-    set_absent(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
-    template_labels = at(spec, "template", "metadata", "labels")
+    default_if_nil(spec, "parallelism", 1)
+    default_if_nil(spec, "backoffLimit", 6 if spec.get("backoffLimitPerIndex") is None else 2**31 - 1)
+    template_labels = nested_field(spec, "template", "metadata", "labels")
     if template_labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = template_labels  # the same object, as in the real server: see _generate_selector
-    set_absent(spec, "completionMode", "NonIndexed")
-    set_absent(spec, "suspend", False)
+    default_if_nil(spec, "completionMode", "NonIndexed")
+    default_if_nil(spec, "suspend", False)
     policy = spec.get("podFailurePolicy")
-    for rule in at(policy, "rules", default=[]):
+    for rule in nested_field(policy, "rules", default=[]):
         for pattern in rule.get("onPodConditions") or []:
             pattern["status"] = pattern.get("status") or "True"
     if ctx.gates[features.JOB_POD_REPLACEMENT_POLICY]:
-        set_absent(spec, "podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
-    set_absent(spec, "manualSelector", False)
+        default_if_nil(spec, "podReplacementPolicy", "TerminatingOrFailed" if policy is None else "Failed")
+    default_if_nil(spec, "manualSelector", False)
     pod_defaults.template(spec.get("template"), ctx.gates)
 
 
@@ -125,8 +125,8 @@ def _default_cron_job(cron: Obj, ctx: Context) -> None:
     spec = cron.setdefault("spec", {})
     spec["concurrencyPolicy"] = spec.get("concurrencyPolicy") or "Allow"
     for key, value in {"suspend": False, "successfulJobsHistoryLimit": 3, "failedJobsHistoryLimit": 1}.items():
-        set_absent(spec, key, value)
-    pod_defaults.template(at(spec, "jobTemplate", "spec", "template"), ctx.gates)
+        default_if_nil(spec, key, value)
+    pod_defaults.template(nested_field(spec, "jobTemplate", "spec", "template"), ctx.gates)
 
 
 def _generate_selector(job: Obj, ctx: Context) -> None:
@@ -152,7 +152,7 @@ def _generate_selector(job: Obj, ctx: Context) -> None:
 
 def _copy_template_labels(job: Obj, ctx: Context) -> None:
     """Give a valid job without labels those of its template: the defaults apply again to the stored object."""
-    template_labels = at(job, "spec", "template", "metadata", "labels")
+    template_labels = nested_field(job, "spec", "template", "metadata", "labels")
     if template_labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(template_labels)
 
@@ -191,12 +191,12 @@ def _drop_update(job: Obj, old: Obj, ctx: Context) -> None:
 
 def _drop_cron(cron: Obj, ctx: Context) -> None:
     """Drop disabled fields of a new cron job."""
-    pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), None, ctx.gates)
+    pod_disabled_fields.drop_spec(nested_field(cron, *_POD_OF_CRON), None, ctx.gates)
 
 
 def _drop_cron_update(cron: Obj, old: Obj, ctx: Context) -> None:
     """Drop disabled fields of an updated cron job."""
-    pod_disabled_fields.drop_spec(at(cron, *_POD_OF_CRON), at(old, *_POD_OF_CRON), ctx.gates)
+    pod_disabled_fields.drop_spec(nested_field(cron, *_POD_OF_CRON), nested_field(old, *_POD_OF_CRON), ctx.gates)
 
 
 def _warn(job: Obj, ctx: Context) -> None:
@@ -237,7 +237,7 @@ def _jobs() -> Behavior:
             generation=True,
         ),
         status=status(validate_update=all_of(CORE.updated, job_status.validate)),
-        selectable={"status.successful": lambda job: str(at(job, "status", "succeeded", default=0))},
+        selectable={"status.successful": lambda job: str(nested_field(job, "status", "succeeded", default=0))},
         table_row=_job_row,
         default_gc_policy="Orphan",
         orphan_warning=PRESERVED,

@@ -12,7 +12,7 @@ from understudy.apiserver.kinds.common import Update, keep, restore, update_step
 from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 # Fields that the server sets to the user of the request.
 REQUESTER = ("username", "uid", "groups", "extra")
@@ -20,11 +20,11 @@ REQUESTER = ("username", "uid", "groups", "extra")
 
 def _condition(request: Obj) -> str:
     """Return the condition cell: `Approved,Issued` (upstream: `extractCSRStatus`)."""
-    types = {c.get("type") for c in at(request, "status", "conditions", default=[])}
+    types = {c.get("type") for c in nested_field(request, "status", "conditions", default=[])}
     text = "Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"
     if "Failed" in types:
         text += ",Failed"
-    return text + ",Issued" if at(request, "status", "certificate") else text
+    return text + ",Issued" if nested_field(request, "status", "certificate") else text
 
 
 def _row(request: Obj, now: float) -> list[Any]:
@@ -53,8 +53,8 @@ def _set_requester(request: Obj, ctx: Context) -> None:
 def _set_condition_times(request: Obj, old: Obj, ctx: Context) -> None:
     """Set the times of conditions: when they were written, and since when they have their status (upstream:
     `populateConditionTimestamps`)."""
-    before = at(old, "status", "conditions", default=[])
-    for condition in at(request, "status", "conditions", default=[]):
+    before = nested_field(old, "status", "conditions", default=[])
+    for condition in nested_field(request, "status", "conditions", default=[]):
         condition["lastUpdateTime"] = condition.get("lastUpdateTime") or ctx.now
         same = (c for c in before if all(c.get(key) == condition.get(key) for key in ("type", "status")))
         since = next((c["lastTransitionTime"] for c in same if c.get("lastTransitionTime")), ctx.now)
@@ -63,7 +63,7 @@ def _set_condition_times(request: Obj, old: Obj, ctx: Context) -> None:
 
 def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
     """Keep stored Approved and Denied conditions, if there are as many as before (upstream: `preserveConditions`)."""
-    conditions, before = (at(obj, "status", "conditions", default=[]) for obj in (request, old))
+    conditions, before = (nested_field(obj, "status", "conditions", default=[]) for obj in (request, old))
     for kind in (APPROVED, DENIED):
         mine, theirs = ([i for i, c in enumerate(items) if c.get("type") == kind] for items in (conditions, before))
         if len(mine) == len(theirs):
@@ -73,7 +73,7 @@ def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
 
 def _keep_all_but_conditions(request: Obj, old: Obj, ctx: Context) -> None:
     """Keep all of the stored request but its conditions."""
-    conditions = at(request, "status", "conditions")
+    conditions = nested_field(request, "status", "conditions")
     restore(request, old, "spec", "status")
     if conditions is None:
         request["status"].pop("conditions", None)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from understudy.machinery.releases.features import Gate, Gates
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 Use = Callable[[Obj], bool]
 Drop = Callable[[Obj], None]
@@ -31,9 +31,9 @@ def field_guard(gate: Gate, *path: str) -> Guard:
     *parents, name = path
 
     def drop(obj: Obj) -> None:
-        (at(obj, *parents) or {}).pop(name, None)
+        (nested_field(obj, *parents) or {}).pop(name, None)
 
-    return Guard(gate, lambda obj: at(obj, *path) is not None, drop)
+    return Guard(gate, lambda obj: nested_field(obj, *path) is not None, drop)
 
 
 def drop_disabled_fields(guards: Iterable[Guard], obj: Obj, old: Obj | None, gates: Gates) -> None:

@@ -13,14 +13,14 @@ from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
 
 
 def _hosts(ingress: Obj) -> str:
     """Return the hosts of an ingress, `*` without any (upstream: `formatHosts`)."""
-    rules = at(ingress, "spec", "rules", default=[])
+    rules = nested_field(ingress, "spec", "rules", default=[])
     hosts: list[str] = []
     for rule in rules:
         if len(hosts) == 3:
@@ -33,17 +33,17 @@ def _hosts(ingress: Obj) -> str:
 def _ingress_row(ingress: Obj, now: float) -> list[Any]:
     return [
         name(ingress),
-        at(ingress, "spec", "ingressClassName", default=NONE),
+        nested_field(ingress, "spec", "ingressClassName", default=NONE),
         _hosts(ingress),
-        addresses(at(ingress, "status", "loadBalancer", "ingress", default=[])),
-        "80, 443" if at(ingress, "spec", "tls") else "80",
+        addresses(nested_field(ingress, "status", "loadBalancer", "ingress", default=[])),
+        "80, 443" if nested_field(ingress, "spec", "tls") else "80",
         age(ingress, now),
     ]
 
 
 def _class_parameters(ingress_class: Obj) -> str:
     """Return the parameters cell of an ingress class: `kind.group/name`."""
-    parameters = at(ingress_class, "spec", "parameters")
+    parameters = nested_field(ingress_class, "spec", "parameters")
     if parameters is None:
         return NONE
     kind = (
@@ -54,9 +54,9 @@ def _class_parameters(ingress_class: Obj) -> str:
 
 def _default_class(ingress_class: Obj, ctx: Context) -> None:
     """Set the defaults of an ingress class, in place."""
-    parameters = at(ingress_class, "spec", "parameters")
+    parameters = nested_field(ingress_class, "spec", "parameters")
     if parameters is not None:
-        set_absent(parameters, "scope", "Cluster")
+        default_if_nil(parameters, "scope", "Cluster")
 
 
 def _default_policy(policy: Obj, ctx: Context) -> None:
@@ -67,14 +67,14 @@ def _default_policy(policy: Obj, ctx: Context) -> None:
     for direction in ("ingress", "egress"):
         for rule in spec.get(direction) or []:
             for port in rule.get("ports") or []:
-                set_absent(port, "protocol", "TCP")
+                default_if_nil(port, "protocol", "TCP")
 
 
 def _default_slice(obj: Obj, ctx: Context) -> None:
     """Set the defaults of an endpoint slice, in place."""
     for port in obj.get("ports") or []:
-        set_absent(port, "name", "")
-        set_absent(port, "protocol", "TCP")
+        default_if_nil(port, "name", "")
+        default_if_nil(port, "protocol", "TCP")
 
 
 def _slice_ports(obj: Obj) -> str:
@@ -151,7 +151,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 ),
                 generation=True,
             ),
-            table_row=row(lambda policy: selector(at(policy, "spec", "podSelector"))),
+            table_row=row(lambda policy: selector(nested_field(policy, "spec", "podSelector"))),
         ),
         (DISCOVERY, "EndpointSlice"): Behavior(
             defaults=_default_slice,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from understudy.machinery.clock import parse_timestamp
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 UNKNOWN, NONE, UNSET = "<unknown>", "<none>", "<unset>"
 
@@ -75,17 +75,17 @@ def row(*cells: Callable[[Obj], Any]) -> Row:
 
 def field(*path: str, default: Any = "") -> Callable[[Obj], Any]:
     """Return a cell with the value of one field."""
-    return lambda obj: at(obj, *path, default=default)
+    return lambda obj: nested_field(obj, *path, default=default)
 
 
 def count(*path: str) -> Callable[[Obj], int]:
     """Return a cell with the number of entries of a list or map."""
-    return lambda obj: len(at(obj, *path, default=()))
+    return lambda obj: len(nested_field(obj, *path, default=()))
 
 
 def containers(pod_spec: Obj | None) -> list[str]:
     """Return two cells: the names and the images of a pod spec's containers."""
-    items = at(pod_spec, "containers", default=[])
+    items = nested_field(pod_spec, "containers", default=[])
     return [",".join(c.get("name", "") for c in items), ",".join(c.get("image", "") for c in items)]
 
 
@@ -97,8 +97,10 @@ def labels(values: Mapping[str, str] | None) -> str:
 def selector_text(selector: Obj | None) -> str:
     """Return a LabelSelector in the syntax of query parameters, sorted by key; "" for none and for one that selects
     everything."""
-    terms = [(key, f"{key}={value}") for key, value in sorted(at(selector, "matchLabels", default={}).items())]
-    terms += [(e["key"], _expression(e)) for e in at(selector, "matchExpressions", default=[])]
+    terms = [
+        (key, f"{key}={value}") for key, value in sorted(nested_field(selector, "matchLabels", default={}).items())
+    ]
+    terms += [(e["key"], _expression(e)) for e in nested_field(selector, "matchExpressions", default=[])]
     return ",".join(text for _, text in sorted(terms, key=lambda term: term[0]))
 
 

@@ -11,11 +11,11 @@ from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.printers import age, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
-from understudy.machinery.types import Obj, set_absent
+from understudy.machinery.types import Obj, default_if_nil
 
 
 def _defaults(priority: Obj, ctx: Context) -> None:
-    set_absent(priority, "preemptionPolicy", "PreemptLowerPriority")
+    default_if_nil(priority, "preemptionPolicy", "PreemptLowerPriority")
 
 
 def _first_generation(priority: Obj, ctx: Context) -> None:

@@ -14,7 +14,7 @@ from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
 DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
@@ -29,18 +29,18 @@ DRIVER_DEFAULTS = {
 
 def _default_class(storage_class: Obj, ctx: Context) -> None:
     """Set the defaults of a storage class, in place."""
-    set_absent(storage_class, "reclaimPolicy", "Delete")
-    set_absent(storage_class, "volumeBindingMode", "Immediate")
+    default_if_nil(storage_class, "reclaimPolicy", "Delete")
+    default_if_nil(storage_class, "volumeBindingMode", "Immediate")
 
 
 def _default_driver(driver: Obj, ctx: Context) -> None:
     """Set the defaults of a CSI driver, in place (upstream: `SetDefaults_CSIDriver`)."""
     spec = driver.setdefault("spec", {})
     for key, value in DRIVER_DEFAULTS.items():
-        set_absent(spec, key, value)
+        default_if_nil(spec, key, value)
     spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
     if ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD]:
-        set_absent(spec, "seLinuxMount", False)
+        default_if_nil(spec, "seLinuxMount", False)
 
 
 _DRIVER_GUARDS = (field_guard(features.SELINUX_MOUNT_READ_WRITE_ONCE_POD, "spec", "seLinuxMount"),)
@@ -60,14 +60,14 @@ def _count_driver_generation(driver: Obj, old: Obj, ctx: Context) -> None:
 
 def _class_row(storage_class: Obj, now: float) -> list[Any]:
     """Return the cells of a storage class."""
-    annotations = at(storage_class, "metadata", "annotations", default={})
+    annotations = nested_field(storage_class, "metadata", "annotations", default={})
     default = any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
     return [
         f"{name(storage_class)} (default)" if default else name(storage_class),
         storage_class.get("provisioner", ""),
-        at(storage_class, "reclaimPolicy", default="Delete"),
-        at(storage_class, "volumeBindingMode", default="Immediate"),
-        at(storage_class, "allowVolumeExpansion", default=False),
+        nested_field(storage_class, "reclaimPolicy", default="Delete"),
+        nested_field(storage_class, "volumeBindingMode", default="Immediate"),
+        nested_field(storage_class, "allowVolumeExpansion", default=False),
         age(storage_class, now),
     ]
 
@@ -78,10 +78,10 @@ def _driver_row(driver: Obj, now: float) -> list[Any]:
     tokens = spec.get("tokenRequests")
     return [
         name(driver),
-        at(spec, "attachRequired", default=True),
-        *(at(spec, key, default=False) for key in ("podInfoOnMount", "storageCapacity")),
+        nested_field(spec, "attachRequired", default=True),
+        *(nested_field(spec, key, default=False) for key in ("podInfoOnMount", "storageCapacity")),
         UNSET if tokens is None else ",".join(t.get("audience", "") for t in tokens),
-        at(spec, "requiresRepublish", default=False),
+        nested_field(spec, "requiresRepublish", default=False),
         ",".join(spec.get("volumeLifecycleModes") or []) or NONE,
         age(driver, now),
     ]

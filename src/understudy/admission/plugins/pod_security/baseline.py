@@ -13,13 +13,15 @@ from understudy.admission.plugins.pod_security.pod import (
 )
 from understudy.admission.validation.core.pods.annotations import APP_ARMOR
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 def app_armor(pod: Pod) -> Violation | None:
     """Refuse AppArmor profiles other than RuntimeDefault and Localhost, in fields and annotations."""
     allowed = ("RuntimeDefault", "Localhost")
-    setters = pod.setting(lambda s: at(s, "appArmorProfile") and at(s, "appArmorProfile", "type") not in allowed)
+    setters = pod.setting(
+        lambda s: nested_field(s, "appArmorProfile") and nested_field(s, "appArmorProfile", "type") not in allowed
+    )
     values = sorted(pod.values("appArmorProfile", "type") - {*allowed})
     annotated = [
         f"{key}={go_quote(value)}"
@@ -139,7 +141,9 @@ def _is_allowed_seccomp(value: str) -> bool:
 
 def seccomp(pod: Pod) -> Violation | None:
     """Refuse seccomp profiles other than RuntimeDefault and Localhost."""
-    setters = pod.setting(lambda s: at(s, "seccompProfile") and at(s, "seccompProfile", "type") not in _SECCOMP)
+    setters = pod.setting(
+        lambda s: nested_field(s, "seccompProfile") and nested_field(s, "seccompProfile", "type") not in _SECCOMP
+    )
     values = quoted(sorted(pod.values("seccompProfile", "type") - {*_SECCOMP}))
     text = f"{' and '.join(setters)} must not set securityContext.seccompProfile.type to {values}"
     return Violation("seccompProfile", text) if setters else None
@@ -169,6 +173,6 @@ def sysctls(allowed: frozenset[str]) -> Check:
 
 def host_process(pod: Pod) -> Violation | None:
     """Refuse HostProcess containers, which have the rights of the Windows host."""
-    setters = pod.setting(lambda s: at(s, "windowsOptions", "hostProcess"))
+    setters = pod.setting(lambda s: nested_field(s, "windowsOptions", "hostProcess"))
     text = f"{' and '.join(setters)} must not set securityContext.windowsOptions.hostProcess=true"
     return Violation("hostProcess", text) if setters else None

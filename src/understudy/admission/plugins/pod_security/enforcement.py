@@ -12,7 +12,7 @@ from understudy.admission.plugins.pod_security.standards import violations
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.machinery import errors
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
 MOST = 3000  # pods that are checked when a namespace changes its level
@@ -57,7 +57,7 @@ class PodSecurity:
             else:
                 _check_namespace_update(obj, old, ctx)
         elif resource != _PODS:
-            _warn_of_template(obj, at(obj, *TEMPLATES[resource]), ctx)
+            _warn_of_template(obj, nested_field(obj, *TEMPLATES[resource]), ctx)
         elif old is None or _images(obj) != _images(old):
             _check_pod(obj, ctx)
 
@@ -92,7 +92,7 @@ def _warn_of_template(obj: Obj, template: Obj | None, ctx: Context) -> None:
 def _policy(obj: Obj, ctx: Context) -> Policy:
     """Return the policy of the namespace that an object is in."""
     namespace = ctx.lookup("", "namespaces", "", obj["metadata"]["namespace"])
-    return policy(at(namespace, "metadata", "labels"))[0]
+    return policy(nested_field(namespace, "metadata", "labels"))[0]
 
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:

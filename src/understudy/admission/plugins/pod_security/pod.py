@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from understudy.admission.validation.core.pods.containers_of import containers
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 class Violation(NamedTuple):
@@ -45,7 +45,7 @@ class Pod:
     @property
     def windows(self) -> bool:
         """Report whether the pod states that it runs on Windows."""
-        return bool(at(self.spec, "os", "name") == "windows")
+        return bool(nested_field(self.spec, "os", "name") == "windows")
 
     def having(self, bad: Callable[[Obj], object]) -> list[str]:
         """Return the names of the containers whose security context is `bad`."""
@@ -58,7 +58,7 @@ class Pod:
 
     def values(self, *path: str) -> set[str]:
         """Return the values that the pod and its containers have at a path of their security contexts."""
-        values = (at(security, *path) for security in (self.security, *(s for *_, s in self.containers)))
+        values = (nested_field(security, *path) for security in (self.security, *(s for *_, s in self.containers)))
         return {value for value in values if value is not None}
 
 
@@ -83,7 +83,8 @@ def named(word: str, names: Collection[str]) -> str:
 def added_capabilities(pod: Pod, allowed: Collection[str]) -> str:
     """Return the error message of containers that add capabilities which are not allowed, "" if there are none."""
     forbidden = {
-        name: set(at(s, "capabilities", "add", default=[])).difference(allowed) for name, _, s in pod.containers
+        name: set(nested_field(s, "capabilities", "add", default=[])).difference(allowed)
+        for name, _, s in pod.containers
     }
     names = [name for name, added in forbidden.items() if added]
     added = quoted(sorted(set().union(*forbidden.values())))

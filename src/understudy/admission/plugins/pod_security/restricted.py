@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.admission.plugins.pod_security.baseline import seccomp
 from understudy.admission.plugins.pod_security.pod import Pod, Violation, added_capabilities, named
-from understudy.machinery.types import at
+from understudy.machinery.types import nested_field
 
 
 def escalation(pod: Pod) -> Violation | None:
@@ -16,7 +16,7 @@ def escalation(pod: Pod) -> Violation | None:
 
 def no_capabilities(pod: Pod) -> Violation | None:
     """Require containers to drop all capabilities; they may add NET_BIND_SERVICE."""
-    keeping = pod.having(lambda s: "ALL" not in at(s, "capabilities", "drop", default=[]))
+    keeping = pod.having(lambda s: "ALL" not in nested_field(s, "capabilities", "drop", default=[]))
     texts = [f'{named("container", keeping)} must set securityContext.capabilities.drop=["ALL"]'] if keeping else []
     texts += filter(None, [added_capabilities(pod, ("NET_BIND_SERVICE",))])
     return Violation("unrestricted capabilities", "; ".join(texts)) if texts else None
@@ -90,7 +90,7 @@ def root_user(pod: Pod) -> Violation | None:
 def needs_seccomp(pod: Pod) -> Violation | None:
     """Require a seccomp profile of the pod or of all its containers, and refuse the same profiles as `seccomp`."""
     wrong = seccomp(pod)
-    if wrong or at(pod.security, "seccompProfile") is not None:
+    if wrong or nested_field(pod.security, "seccompProfile") is not None:
         return wrong
     names = pod.having(lambda s: s.get("seccompProfile") is None)
     text = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'

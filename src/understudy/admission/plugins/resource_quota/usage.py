@@ -18,7 +18,7 @@ from understudy.admission.validation.core.volumes.persistent_volumes import clas
 from understudy.machinery.golang.text import aggregate, go_quote
 from understudy.machinery.quantity import DECIMAL_SI, Quantity, parse
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.names import label_value_texts
 
 _STORAGE_CLASS = ".storageclass.storage.k8s.io/"
@@ -145,7 +145,7 @@ def _pod_in_scope(selector: Obj, pod: Obj) -> bool:
     if scope == "PriorityClass":
         return _of_priority(selector, spec.get("priorityClassName", ""))
     ends = spec.get("activeDeadlineSeconds") is not None
-    best_effort: bool = at(pod, "status", "qosClass") == "BestEffort"
+    best_effort: bool = nested_field(pod, "status", "qosClass") == "BestEffort"
     scopes = {
         "Terminating": ends,
         "NotTerminating": not ends,
@@ -209,7 +209,7 @@ def _counts_claims(name: str) -> bool:
 def _of_claim(claim: Obj, ctx: Context) -> Amounts:
     """Return the amounts that a volume claim uses, in total and under its storage class."""
     own: Amounts = {"persistentvolumeclaims": _whole(1)}
-    size = at(claim, "spec", "resources", "requests", "storage")
+    size = nested_field(claim, "spec", "resources", "requests", "storage")
     if size is not None:
         own["requests.storage"] = _allocated(claim, parse(size).round_up(0), ctx)
     name = class_of(claim)
@@ -219,7 +219,7 @@ def _of_claim(claim: Obj, ctx: Context) -> Amounts:
 
 def _allocated(claim: Obj, size: Quantity, ctx: Context) -> Quantity:
     """Return the size that a claim counts with: the requested or the allocated one, whichever is larger."""
-    allocated = at(claim, "status", "allocatedResources", "storage")
+    allocated = nested_field(claim, "status", "allocatedResources", "storage")
     if allocated is None or not ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
         return size
     return max(size, parse(allocated).round_up(0))
@@ -232,7 +232,7 @@ def _counts_device_claims(name: str) -> bool:
 def _of_device_claim(claim: Obj, ctx: Context) -> Amounts:
     """Return the number of devices that a resource claim asks for, by device class."""
     used = {"count/resourceclaims.resource.k8s.io": _whole(1)}
-    for request in at(claim, "spec", "devices", "requests", default=[]):
+    for request in nested_field(claim, "spec", "devices", "requests", default=[]):
         mode, name = request.get("allocationMode"), f"{request.get('deviceClassName', '')}{_DEVICE_CLASS}"
         devices = {"ExactCount": request.get("count", 0), "All": _ALL_DEVICES}.get(mode, 0)
         used = amounts.added(used, {name: _whole(devices)})

@@ -11,7 +11,7 @@ from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.formats import invalid_texts, nonnegative, percent_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -53,7 +53,7 @@ def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 def mismatch(template: Obj | None, path: Path) -> Errors:
     """Return the error of a template whose labels do not match the selector."""
-    labels = at(template, "metadata", "labels")
+    labels = nested_field(template, "metadata", "labels")
     bad_value = Typed(labels, "map[string]string")
     return [invalid(path.child("metadata", "labels"), bad_value, "`selector` does not match template `labels`")]
 
@@ -77,7 +77,7 @@ def template(value: Obj | None, old: Obj | None, ctx: Context, path: Path = TEMP
 
 def template_of(workload: Obj | None) -> Obj | None:
     """Return the pod template of a workload, None if it has none."""
-    pod_template: Obj | None = at(workload, "spec", "template")
+    pod_template: Obj | None = nested_field(workload, "spec", "template")
     return pod_template
 
 

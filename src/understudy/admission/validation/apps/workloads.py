@@ -13,7 +13,7 @@ from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, 
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.formats import choice, nonnegative
 from understudy.admission.validation.objectmeta import CORE
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -133,7 +133,9 @@ def _template(spec: Obj, old: Obj | None, ctx: Context, kind: str) -> Errors:
         return [required(TEMPLATE)]
     errors: Errors = []
     # No selector at all selects nothing: the template cannot match it.
-    matching = chosen is not None and label_selectors.matches(chosen, at(template, "metadata", "labels", default={}))
+    matching = chosen is not None and label_selectors.matches(
+        chosen, nested_field(template, "metadata", "labels", default={})
+    )
     if not matching:
         errors += common.mismatch(template, TEMPLATE)
     errors += common.template(template, (old or {}).get("template"), ctx)
@@ -176,7 +178,7 @@ def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = obj["spec"]
     chosen, template = spec.get("selector"), spec.get("template")
     errors = label_selectors.validate(chosen, SPEC.child("selector"))
-    if not errors and not label_selectors.matches(chosen, at(template, "metadata", "labels", default={})):
+    if not errors and not label_selectors.matches(chosen, nested_field(template, "metadata", "labels", default={})):
         errors += common.mismatch(template, TEMPLATE)
     if chosen is not None and label_selectors.empty(chosen):
         bad_value = common.selector_value(chosen)
@@ -184,7 +186,7 @@ def _daemon_set(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors += common.template(template, (old or {}).get("template"), ctx)
     errors += common.always_restarts(template, TEMPLATE.child("spec"), "DaemonSet")
     errors += nonnegative(spec.get("minReadySeconds"), SPEC.child("minReadySeconds"))
-    generation = int(at(obj, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, 0))
+    generation = int(nested_field(obj, "metadata", "annotations", default={}).get(TEMPLATE_GENERATION, 0))
     errors += nonnegative(generation, SPEC.child("templateGeneration"))
     errors += _daemon_strategy(spec.get("updateStrategy") or {}, SPEC.child("updateStrategy"))
     return errors + nonnegative(spec.get("revisionHistoryLimit"), SPEC.child("revisionHistoryLimit"))

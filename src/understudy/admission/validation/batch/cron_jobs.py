@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import SPEC, selector_value
 from understudy.admission.validation.batch import cron, jobs
 from understudy.admission.validation.formats import choice, nonnegative
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 
 NAME_LENGTH = 52  # the names of a cron job's jobs have a time behind it
@@ -37,8 +37,8 @@ def _validate(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
         errors += _zone(spec.get("timeZone"), SPEC.child("timeZone"))
     allowed = ("Allow", "Forbid", "Replace")
     errors += choice(spec.get("concurrencyPolicy", ""), allowed, SPEC.child("concurrencyPolicy"), needed=True)
-    job = at(spec, "jobTemplate", "spec", default={})
-    errors += jobs.validate_spec(job, at(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
+    job = nested_field(spec, "jobTemplate", "spec", default={})
+    errors += jobs.validate_spec(job, nested_field(old, "jobTemplate", "spec"), _JOB_PATH, ctx)
     if job.get("selector") is not None:
         bad_value = selector_value(job["selector"])
         errors.append(invalid(_JOB_PATH.child("selector"), bad_value, "`selector` will be auto-generated"))
@@ -87,7 +87,7 @@ def _zone(name: str | None, path: Path) -> Errors:
 
 def warn(obj: Obj, ctx: Context) -> None:
     """Warn of mistakes in the job template."""
-    jobs.warn(at(obj, "spec", "jobTemplate", "spec", default={}), _JOB_PATH, ctx)
+    jobs.warn(nested_field(obj, "spec", "jobTemplate", "spec", default={}), _JOB_PATH, ctx)
 
 
 def warn_of_zone(obj: Obj, ctx: Context) -> None:

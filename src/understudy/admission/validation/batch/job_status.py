@@ -14,7 +14,7 @@ from understudy.admission.validation.apps.common import STATUS
 from understudy.admission.validation.batch.job_policies import IndexesError, count_indexes, overlap, without_value
 from understudy.admission.validation.formats import nonnegative
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 
@@ -244,7 +244,9 @@ def _transitions(new: _Status, old: _Status) -> Errors:
         if old.true(kind) and not new.true(kind)
     ]
     errors += _decreased(new, old, "failed")
-    scaled = new.spec.get("completionMode") == "Indexed" and at(new.spec, "completions") == at(new.spec, "parallelism")
+    scaled = new.spec.get("completionMode") == "Indexed" and nested_field(new.spec, "completions") == nested_field(
+        new.spec, "parallelism"
+    )
     errors += [] if scaled else _decreased(new, old, "succeeded")
     end, before = new.status.get("completionTime"), old.status.get("completionTime")
     if end and before and end != before:

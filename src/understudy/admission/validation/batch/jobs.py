@@ -13,7 +13,7 @@ from understudy.admission.validation.batch import job_policies
 from understudy.admission.validation.core.pods import pod_warnings
 from understudy.admission.validation.formats import choice, domain_path, nonnegative
 from understudy.admission.validation.objectmeta import CORE
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import dns_label_texts
@@ -77,7 +77,7 @@ def _immutable(spec: Obj, old: Obj, name: str, kind: str) -> Errors:
 def _same_template(job: Obj, old: Obj) -> Errors:
     """Check that the template stays, apart from where the pods of a suspended job will run once it starts."""
     template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
-    if old["spec"].get("suspend") and not at(old, "status", "startTime"):
+    if old["spec"].get("suspend") and not nested_field(old, "status", "startTime"):
         _take_scheduling(before, template)
     if _cleaned(template) == _cleaned(before):
         return []
@@ -99,8 +99,11 @@ def _take_scheduling(before: Obj, template: Obj) -> None:
         spec[name] = pod_spec.get(name)
     metadata = before.setdefault("metadata", {})
     for name in ("annotations", "labels"):
-        metadata[name] = at(template, "metadata", name)
-    spec["affinity"] = {**(spec.get("affinity") or {}), "nodeAffinity": at(pod_spec, "affinity", "nodeAffinity")}
+        metadata[name] = nested_field(template, "metadata", name)
+    spec["affinity"] = {
+        **(spec.get("affinity") or {}),
+        "nodeAffinity": nested_field(pod_spec, "affinity", "nodeAffinity"),
+    }
 
 
 def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:
@@ -124,10 +127,10 @@ def _generated(job: Obj, old: Obj | None, ctx: Context) -> Errors:
     uid, name = metadata.get("uid", ""), metadata.get("name", "")
     errors = [] if uid else [required(Path("metadata", "uid"))]
     expected = {OLD_UID_LABEL: uid, OLD_NAME_LABEL: name}
-    stored = at(old, "spec", "template", "metadata", "labels", default={})
+    stored = nested_field(old, "spec", "template", "metadata", "labels", default={})
     if old is None or (UID_LABEL in stored and NAME_LABEL in stored):
         expected |= {UID_LABEL: uid, NAME_LABEL: name}
-    labels = at(spec, "template", "metadata", "labels", default={})
+    labels = nested_field(spec, "template", "metadata", "labels", default={})
     for key, value in expected.items():
         where = common.TEMPLATE.child("metadata", "labels").key(key)
         if key not in labels:
@@ -145,7 +148,7 @@ def _whole_spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors = validate_spec(spec, old, SPEC, ctx)
     chosen, where = spec.get("selector"), SPEC.child("selector")
     errors += label_selectors.validate(chosen, where) if chosen is not None else [required(where)]
-    labels = at(spec, "template", "metadata", "labels", default={})
+    labels = nested_field(spec, "template", "metadata", "labels", default={})
     if not common.unreadable(chosen) and not label_selectors.matches(chosen, labels):
         errors += common.mismatch(spec.get("template"), common.TEMPLATE)
     return errors
@@ -220,7 +223,7 @@ def _policies(spec: Obj, path: Path) -> Errors:
 
 
 def _restarts(spec: Obj, path: Path) -> Errors:
-    policy = at(spec, "template", "spec", "restartPolicy", default="")
+    policy = nested_field(spec, "template", "spec", "restartPolicy", default="")
     if policy in ("", "Always"):
         return [required(path, 'valid values: "OnFailure", "Never"')]
     if policy not in ("OnFailure", "Never"):

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
 METRICS, CURRENT, CONDITIONS, BEHAVIOR = (
@@ -30,7 +30,7 @@ def cpu_metric(percent: int) -> list[Obj]:
 def _is_cpu_target(metric: Obj) -> bool:
     """Report whether a metric is the CPU utilization that v1 has in its spec."""
     resource = metric.get("resource") or {}
-    percent = at(resource, "target", "averageUtilization")
+    percent = nested_field(resource, "target", "averageUtilization")
     return metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None
 
 
@@ -43,7 +43,7 @@ def from_internal(autoscaler: Obj) -> Obj:
     if targets:
         spec["targetCPUUtilizationPercentage"] = targets[0]["resource"]["target"]["averageUtilization"]
     for metric in current:
-        percent = at(metric, "resource", "current", "averageUtilization")
+        percent = nested_field(metric, "resource", "current", "averageUtilization")
         if metric.get("type") == "Resource" and metric["resource"].get("name") == "cpu" and percent is not None:
             status["currentCPUUtilizationPercentage"] = percent
     status.setdefault("currentReplicas", 0)
@@ -68,7 +68,7 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
 def to_internal(autoscaler: Obj) -> Obj:
     """Return the internal form of a v1 autoscaler."""
     spec, status = deepcopy(autoscaler.get("spec", {})), deepcopy(autoscaler.get("status") or {})
-    annotations = at(autoscaler, "metadata", "annotations", default={})
+    annotations = nested_field(autoscaler, "metadata", "annotations", default={})
     percent, used = (
         spec.pop("targetCPUUtilizationPercentage", None),
         status.pop("currentCPUUtilizationPercentage", None),
@@ -195,7 +195,7 @@ def _old_metric(metric: Obj, part: str) -> Obj:
         return metric
     out = {}
     for name, path in _NAMES[part][source].items():
-        value = at(metric[source], *path)
+        value = nested_field(metric[source], *path)
         if value is None and (
             name in _ZERO.get(source, ()) or (name == "currentAverageValue" and source in _ZERO_CURRENT)
         ):

@@ -13,7 +13,7 @@ from understudy.apiserver.kinds.common import main, status
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
 from understudy.apiserver.registry.kind import Behavior, Conversion
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 CPU_PERCENT = 80
 SCALE_UP = {
@@ -41,32 +41,32 @@ def _metric(spec: Obj, status: Obj) -> str:
     source, of_resource = SOURCES.get(spec.get("type", ""), ("", False))
     if not source:
         return "<unknown type>"
-    target = at(spec, source, "target", default={})
-    current = at(status, source, "current")
+    target = nested_field(spec, source, "target", default={})
+    current = nested_field(status, source, "current")
     if of_resource:
-        return f"{at(spec, source, 'name', default='')}: {_resource_metric(target, current)}"
+        return f"{nested_field(spec, source, 'name', default='')}: {_resource_metric(target, current)}"
     if source == "pods" or target.get("averageValue") is None:
         key, suffix = ("averageValue", "") if source == "pods" else ("value", "")
-        now = UNKNOWN if current is None else at(current, key, default="<nil>")
+        now = UNKNOWN if current is None else nested_field(current, key, default="<nil>")
     else:
         key, suffix = "averageValue", " (avg)"
-        now = at(current, key, default=UNKNOWN)
-    return f"{now}/{at(target, key, default='<nil>')}{suffix}"
+        now = nested_field(current, key, default=UNKNOWN)
+    return f"{now}/{nested_field(target, key, default='<nil>')}{suffix}"
 
 
 def _resource_metric(target: Obj, current: Obj | None) -> str:
     """Return the current and the target value of a resource metric."""
     if target.get("averageValue") is not None:
-        now = UNKNOWN if current is None else at(current, "averageValue", default="<nil>")
+        now = UNKNOWN if current is None else nested_field(current, "averageValue", default="<nil>")
         return f"{now}/{target['averageValue']}"
-    expected, now = target.get("averageUtilization"), at(current, "averageUtilization")
+    expected, now = target.get("averageUtilization"), nested_field(current, "averageUtilization")
     return f"{UNKNOWN if now is None else f'{now}%'}/{'<auto>' if expected is None else f'{expected}%'}"
 
 
 def _metrics(autoscaler: Obj) -> str:
     """Return the targets cell: up to two metrics."""
-    specs = at(autoscaler, "spec", "metrics", default=[])
-    statuses = at(autoscaler, "status", "currentMetrics", default=[])
+    specs = nested_field(autoscaler, "spec", "metrics", default=[])
+    statuses = nested_field(autoscaler, "status", "currentMetrics", default=[])
     texts = [_metric(spec, statuses[i] if i < len(statuses) else {}) for i, spec in enumerate(specs)]
     return shortened(texts, 2, separator=", ") or NONE
 
@@ -74,14 +74,14 @@ def _metrics(autoscaler: Obj) -> str:
 def _row(autoscaler: Obj, now: float) -> list[Any]:
     """Return the cells of an autoscaler."""
     spec = autoscaler.get("spec", {})
-    minimum = spec.get("minReplicas")
+    target, minimum = nested_field(spec, "scaleTargetRef", default={}), spec.get("minReplicas")
     return [
         name(autoscaler),
-        f"{at(spec, 'scaleTargetRef', 'kind', default='')}/{at(spec, 'scaleTargetRef', 'name', default='')}",
+        f"{target.get('kind', '')}/{target.get('name', '')}",
         _metrics(autoscaler),
         UNSET if minimum is None else str(minimum),
         spec.get("maxReplicas", 0),
-        at(autoscaler, "status", "currentReplicas", default=0),
+        nested_field(autoscaler, "status", "currentReplicas", default=0),
         age(autoscaler, now),
     ]
 
@@ -89,7 +89,7 @@ def _row(autoscaler: Obj, now: float) -> list[Any]:
 def _defaults(autoscaler: Obj, ctx: Context) -> None:
     """Set the defaults of an autoscaler, in place (upstream: `SetDefaults_HorizontalPodAutoscaler`)."""
     spec = autoscaler.setdefault("spec", {})
-    set_absent(spec, "minReplicas", 1)
+    default_if_nil(spec, "minReplicas", 1)
     if ctx.version == "v1":
         return  # the conversion adds the other defaults: it knows all metrics
     if not spec.get("metrics"):

@@ -10,7 +10,7 @@ from understudy.admission.validation.core import events
 from understudy.apiserver.kinds.printers import field, name, since
 from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 # {name in core/v1: name in events.k8s.io/v1}
 RENAMED = {
@@ -64,14 +64,14 @@ def _row(event: Obj, now: float) -> list[Any]:
 
 def _source(event: Obj) -> str:
     """Return the reporter of an event, with its instance (upstream: `formatEventSource`)."""
-    component = at(event, "source", "component") or event.get("reportingComponent", "")
-    instance = at(event, "source", "host") or event.get("reportingInstance", "")
+    component = nested_field(event, "source", "component") or event.get("reportingComponent", "")
+    instance = nested_field(event, "source", "host") or event.get("reportingInstance", "")
     return f"{component}, {instance}" if instance else component
 
 
 def _reporter(event: Obj) -> str:
     """Return the component that reported an event, the value of the field label `source`."""
-    return str(at(event, "source", "component") or event.get("reportingComponent", ""))
+    return str(nested_field(event, "source", "component") or event.get("reportingComponent", ""))
 
 
 INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")

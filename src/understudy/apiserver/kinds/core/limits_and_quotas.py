@@ -14,12 +14,12 @@ from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import age, created_at, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 def _quota_cells(quota: Obj, now: float) -> list[Any]:
     """Return the cells of a resource quota (upstream: `printResourceQuota`)."""
-    hard, used = at(quota, "status", "hard", default={}), at(quota, "status", "used", default={})
+    hard, used = nested_field(quota, "status", "hard", default={}), nested_field(quota, "status", "used", default={})
     texts = [(resource, f"{resource}: {used.get(resource, '0')}/{hard[resource]}") for resource in sorted(hard)]
     requests = [text for resource, text in texts if not resource.startswith("limits.")]
     limits_and_quotas = [text for resource, text in texts if resource.startswith("limits.")]
@@ -34,7 +34,7 @@ def _name_limits(obj: Obj, ctx: Context) -> None:
 
 def _default_limits(obj: Obj, ctx: Context) -> None:
     """Set missing limits to the maximum, and missing requests to the limits, then to the minimum, in place."""
-    for item in at(obj, "spec", "limits", default=[]):
+    for item in nested_field(obj, "spec", "limits", default=[]):
         if item.get("type") == "Container":
             default = {**(item.get("max") or {}), **(item.get("default") or {})}
             request = {**(item.get("min") or {}), **default, **(item.get("defaultRequest") or {})}

@@ -10,7 +10,7 @@ from understudy.apiserver.kinds.common import keep, restore, status
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.names import label_name
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -73,7 +73,7 @@ NAMESPACES = Behavior(
     table_row=row(field("status", "phase")),
     delete_returns_object=True,
     begin_termination=_terminate,
-    held_by_spec_finalizers=lambda namespace: bool(at(namespace, "spec", "finalizers")),
+    held_by_spec_finalizers=lambda namespace: bool(nested_field(namespace, "spec", "finalizers")),
 )
 
 

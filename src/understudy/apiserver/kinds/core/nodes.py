@@ -14,7 +14,7 @@ from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 
@@ -22,7 +22,7 @@ _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
 def _roles(node: Obj) -> str:
     """Return the roles in a node's labels (upstream: `findNodeRoles`)."""
     roles = set()
-    for key, value in at(node, "metadata", "labels", default={}).items():
+    for key, value in nested_field(node, "metadata", "labels", default={}).items():
         if key.startswith(_ROLE_PREFIX):
             roles.add(key.removeprefix(_ROLE_PREFIX))
         elif key == _ROLE:
@@ -32,21 +32,23 @@ def _roles(node: Obj) -> str:
 
 def _status(node: Obj) -> str:
     """Return the status cell: `Ready,SchedulingDisabled`."""
-    conditions = {c["type"]: c.get("status") for c in at(node, "status", "conditions", default=[])}
+    conditions = {c["type"]: c.get("status") for c in nested_field(node, "status", "conditions", default=[])}
     ready = "Unknown"
     if "Ready" in conditions:
         ready = "Ready" if conditions["Ready"] == "True" else "NotReady"
-    return f"{ready},SchedulingDisabled" if at(node, "spec", "unschedulable") else ready
+    return f"{ready},SchedulingDisabled" if nested_field(node, "spec", "unschedulable") else ready
 
 
 def _address(node: Obj, kind: str) -> str:
     """Return the first address of a type, `<none>` without one."""
-    addresses = [a.get("address", "") for a in at(node, "status", "addresses", default=[]) if a.get("type") == kind]
+    addresses = [
+        a.get("address", "") for a in nested_field(node, "status", "addresses", default=[]) if a.get("type") == kind
+    ]
     return addresses[0] if addresses else NONE
 
 
 def _row(node: Obj, now: float) -> list[Any]:
-    info = at(node, "status", "nodeInfo", default={})
+    info = nested_field(node, "status", "nodeInfo", default={})
     return [
         name(node),
         _status(node),
@@ -80,9 +82,9 @@ def _mirror_cidrs(spec: Obj) -> None:
 
 def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
     """Drop the configuration by an object, which kubelets no longer support, unless the stored node has it."""
-    if at(old, "spec", "configSource") is None:
+    if nested_field(old, "spec", "configSource") is None:
         node["spec"].pop("configSource", None)
-    if at(old, "status", "config") is None:
+    if nested_field(old, "status", "config") is None:
         node.get("status", {}).pop("config", None)
 
 
@@ -104,7 +106,7 @@ NODES = Behavior(
         reset_fields=STATUS_RESET,
     ),
     status=status(_drop, validate_update=all_of(CORE.updated, nodes.changed)),
-    selectable={"spec.unschedulable": lambda node: "true" if at(node, "spec", "unschedulable") else "false"},
+    selectable={"spec.unschedulable": lambda node: "true" if nested_field(node, "spec", "unschedulable") else "false"},
     table_row=_row,
 )
 

@@ -16,7 +16,7 @@ from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 
@@ -28,8 +28,8 @@ def _modes(modes: list[str]) -> str:
 
 def _phase(volume: Obj) -> str:
     """Return the phase of a volume or a claim, Terminating while it is deleted."""
-    deleting = at(volume, "metadata", "deletionTimestamp")
-    return "Terminating" if deleting else at(volume, "status", "phase", default="")
+    deleting = nested_field(volume, "metadata", "deletionTimestamp")
+    return "Terminating" if deleting else nested_field(volume, "status", "phase", default="")
 
 
 def _volume_row(volume: Obj, now: float) -> list[Any]:
@@ -37,16 +37,16 @@ def _volume_row(volume: Obj, now: float) -> list[Any]:
     claim = spec.get("claimRef")
     return [
         name(volume),
-        at(spec, "capacity", "storage", default="0"),
+        nested_field(spec, "capacity", "storage", default="0"),
         _modes(spec.get("accessModes") or []),
         spec.get("persistentVolumeReclaimPolicy", ""),
         _phase(volume),
         "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}",
         persistent_volumes.class_of(volume),
-        at(spec, "volumeAttributesClassName", default=UNSET),
-        at(volume, "status", "reason", default=""),
+        nested_field(spec, "volumeAttributesClassName", default=UNSET),
+        nested_field(volume, "status", "reason", default=""),
         age(volume, now),
-        at(spec, "volumeMode", default=UNSET),
+        nested_field(spec, "volumeMode", default=UNSET),
     ]
 
 
@@ -57,12 +57,12 @@ def _claim_row(claim: Obj, now: float) -> list[Any]:
         name(claim),
         _phase(claim),
         spec.get("volumeName", ""),
-        at(status, "capacity", "storage", default="0") if bound else "",
+        nested_field(status, "capacity", "storage", default="0") if bound else "",
         _modes(status.get("accessModes") or []) if bound else "",
         persistent_volumes.class_of(claim),
-        at(spec, "volumeAttributesClassName", default=UNSET),
+        nested_field(spec, "volumeAttributesClassName", default=UNSET),
         age(claim, now),
-        at(spec, "volumeMode", default=UNSET),
+        nested_field(spec, "volumeMode", default=UNSET),
     ]
 
 
@@ -71,7 +71,7 @@ def _default_volume(volume: Obj, ctx: Context) -> None:
     spec, current_status = volume.setdefault("spec", {}), volume.setdefault("status", {})
     current_status["phase"] = current_status.get("phase") or "Pending"
     spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
-    set_absent(spec, "volumeMode", "Filesystem")
+    default_if_nil(spec, "volumeMode", "Filesystem")
     resource_lists.round_up(spec, "capacity")
     pod_defaults.volume_source(spec)
 
@@ -85,7 +85,7 @@ def default_claim(claim: Obj, ctx: Context) -> None:
 
 
 def _drop_reference_to_other_namespace(claim: Obj) -> None:
-    if at(claim, "spec", "dataSourceRef", "namespace"):
+    if nested_field(claim, "spec", "dataSourceRef", "namespace"):
         del claim["spec"]["dataSourceRef"]
 
 
@@ -94,7 +94,7 @@ _CLAIM_GUARDS = (
     *_VOLUME_GUARDS,
     Guard(
         features.CROSS_NAMESPACE_VOLUME_DATA_SOURCE,
-        lambda claim: bool(at(claim, "spec", "dataSourceRef")),
+        lambda claim: bool(nested_field(claim, "spec", "dataSourceRef")),
         _drop_reference_to_other_namespace,
     ),
 )

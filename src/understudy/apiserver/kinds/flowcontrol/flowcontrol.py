@@ -15,7 +15,7 @@ from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, prior
 from understudy.apiserver.kinds.printers import NONE, age, name
 from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent, set_empty
+from understudy.machinery.types import Obj, default_if_nil, default_if_zero, nested_field
 
 GROUP = "flowcontrol.apiserver.k8s.io"
 MANDATORY = ("exempt", "catch-all")  # the server creates them, and their specs cannot change
@@ -25,7 +25,7 @@ QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
 def _default_schema(schema: Obj, ctx: Context) -> None:
     """Set the defaults of a flow schema, in place."""
-    set_empty(schema.setdefault("spec", {}), {"matchingPrecedence": 1000})
+    default_if_zero(schema.setdefault("spec", {}), {"matchingPrecedence": 1000})
 
 
 def _default_level(level: Obj, ctx: Context) -> None:
@@ -36,11 +36,11 @@ def _default_level(level: Obj, ctx: Context) -> None:
     for kind, shares in SHARES.items():
         values = spec.get(kind)
         if values is not None:
-            set_absent(values, "nominalConcurrencyShares", shares)
-            set_absent(values, "lendablePercent", 0)
-    queuing = at(spec, "limited", "limitResponse", "queuing")
+            default_if_nil(values, "nominalConcurrencyShares", shares)
+            default_if_nil(values, "lendablePercent", 0)
+    queuing = nested_field(spec, "limited", "limitResponse", "queuing")
     if queuing is not None:
-        set_empty(queuing, QUEUING)
+        default_if_zero(queuing, QUEUING)
 
 
 def _default_v1beta3_level(level: Obj) -> None:
@@ -48,8 +48,11 @@ def _default_v1beta3_level(level: Obj) -> None:
 
     The annotation is kept on a zero only.
     """
-    limited, zero = at(level, "spec", "limited", default={}), at(level, "metadata", "annotations", default={})
-    set_empty(limited, {"nominalConcurrencyShares": 0 if PRESERVE_ZERO in zero else SHARES["limited"]})
+    limited, zero = (
+        nested_field(level, "spec", "limited", default={}),
+        nested_field(level, "metadata", "annotations", default={}),
+    )
+    default_if_zero(limited, {"nominalConcurrencyShares": 0 if PRESERVE_ZERO in zero else SHARES["limited"]})
     level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
 
 
@@ -61,12 +64,12 @@ def _precedence(schema: Obj) -> tuple[int, str]:
 def _schema_row(schema: Obj, now: float) -> list[Any]:
     """Return the cells of a flow schema."""
     spec = schema.get("spec", {})
-    dangling = [c for c in at(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
+    dangling = [c for c in nested_field(schema, "status", "conditions", default=[]) if c.get("type") == "Dangling"]
     return [
         name(schema),
-        at(spec, "priorityLevelConfiguration", "name", default=""),
+        nested_field(spec, "priorityLevelConfiguration", "name", default=""),
         spec.get("matchingPrecedence", 0),
-        at(spec, "distinguisherMethod", "type", default=NONE),
+        nested_field(spec, "distinguisherMethod", "type", default=NONE),
         age(schema, now),
         dangling[0].get("status", "") if dangling else "?",
     ]
@@ -74,11 +77,11 @@ def _schema_row(schema: Obj, now: float) -> list[Any]:
 
 def _level_row(level: Obj, now: float) -> list[Any]:
     """Return the cells of a priority level."""
-    limited = at(level, "spec", "limited")
-    queuing = at(limited, "limitResponse", "queuing")
+    limited = nested_field(level, "spec", "limited")
+    queuing = nested_field(limited, "limitResponse", "queuing")
     return [
         name(level),
-        at(level, "spec", "type", default=""),
+        nested_field(level, "spec", "type", default=""),
         NONE if limited is None else limited.get("nominalConcurrencyShares", 0),
         *(NONE if queuing is None else queuing.get(key, 0) for key in QUEUING),
         age(level, now),
@@ -96,7 +99,7 @@ def _annotated(level: Obj, zero: bool) -> Obj:
 
 def _is_zero(level: Obj) -> bool:
     """Report whether a level has 0 shares."""
-    return bool(at(level, "spec", "limited", "nominalConcurrencyShares") == 0)
+    return bool(nested_field(level, "spec", "limited", "nominalConcurrencyShares") == 0)
 
 
 OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))

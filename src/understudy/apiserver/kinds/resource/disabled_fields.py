@@ -11,7 +11,7 @@ from understudy.admission.validation.resource.allocation import DeviceID
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, ByRelease
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 def drop_from_claim(claim: Obj, old: Obj | None, ctx: Context) -> None:
@@ -47,7 +47,7 @@ def drop_deallocated(claim: Obj, old: Obj, ctx: Context) -> None:
 
 def _reports_devices(claim: Obj) -> bool:
     """Report whether drivers have reported the status of a claim's devices."""
-    return bool(at(claim, "status", "devices"))
+    return bool(nested_field(claim, "status", "devices"))
 
 
 def _drop_devices(claim: Obj) -> None:
@@ -58,13 +58,16 @@ def _drop_devices(claim: Obj) -> None:
 
 
 def _requests_of_template(template: Obj) -> list[Obj]:
-    requests: list[Obj] = at(template, "spec", "spec", "devices", "requests", default=[])
+    requests: list[Obj] = nested_field(template, "spec", "spec", "devices", "requests", default=[])
     return requests
 
 
 def _requests_and_results(claim: Obj) -> list[Obj]:
     """Return the parts of a claim that can have adminAccess: requests, and the results allocated for them."""
-    return [*at(claim, "spec", "devices", "requests", default=[]), *allocation.results(claim.get("status") or {})]
+    return [
+        *nested_field(claim, "spec", "devices", "requests", default=[]),
+        *allocation.results(claim.get("status") or {}),
+    ]
 
 
 def _has_admin_access(places: list[Obj]) -> bool:
@@ -86,20 +89,20 @@ def _drop_admin_access(places: list[Obj]) -> None:
 
 
 def _is_controlled_or_allocated(claim: Obj) -> bool:
-    return bool(at(claim, "spec", "controller")) or at(claim, "status", "allocation") is not None
+    return bool(nested_field(claim, "spec", "controller")) or nested_field(claim, "status", "allocation") is not None
 
 
 def _drop_controller_of_allocation(claim: Obj) -> None:
-    at(claim, "status", "allocation", default={}).pop("controller", None)
+    nested_field(claim, "status", "allocation", default={}).pop("controller", None)
 
 
 def _asks_for_deallocation(claim: Obj) -> bool:
-    return bool(at(claim, "status", "deallocationRequested"))
+    return bool(nested_field(claim, "status", "deallocationRequested"))
 
 
 def _drop_deallocation(claim: Obj) -> None:
     """Drop the request to deallocate, but for devices that a control plane controller allocated."""
-    if not at(claim, "status", "allocation", "controller"):
+    if not nested_field(claim, "status", "allocation", "controller"):
         claim.get("status", {}).pop("deallocationRequested", None)
 
 

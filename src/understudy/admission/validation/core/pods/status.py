@@ -10,7 +10,7 @@ from understudy.admission.validation.compose import since
 from understudy.admission.validation.core.pods.security import identifier
 from understudy.admission.validation.formats import choice, invalid_texts, ip, qualified
 from understudy.machinery.releases.version import V1_32, Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Printed, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
 from understudy.machinery.validation.names import subdomain_name
@@ -21,7 +21,7 @@ _CORE = "k8s.io/kubernetes/pkg/apis/core."
 
 
 def _same_qos_class(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    now, before = (at(o, "status", "qosClass", default="") for o in (pod, old))
+    now, before = (nested_field(o, "status", "qosClass", default="") for o in (pod, old))
     return [] if now == before else [invalid(_STATUS.child("qosClass"), now, objectmeta.IMMUTABLE)]
 
 

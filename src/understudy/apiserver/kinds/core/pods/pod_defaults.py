@@ -13,7 +13,7 @@ from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CON
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.types import Obj, set_absent, set_empty
+from understudy.machinery.types import Obj, default_if_nil, default_if_zero
 
 SPEC = {
     "dnsPolicy": "ClusterFirst",
@@ -65,11 +65,11 @@ def pod(obj: Obj, gates: Gates) -> None:
     if gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
         for container in spec.get("containers") or []:
             _resize_policies(container)
-    set_absent(spec, "enableServiceLinks", True)
+    default_if_nil(spec, "enableServiceLinks", True)
     if spec.get("hostNetwork"):
         for container in containers(spec, "containers", "initContainers"):
             for port in container.get("ports") or []:
-                set_empty(port, {"hostPort": port.get("containerPort", 0)})
+                default_if_zero(port, {"hostPort": port.get("containerPort", 0)})
     pod_spec(spec, gates)
 
 
@@ -84,7 +84,7 @@ def pod_spec(spec: Obj, gates: Gates) -> None:
     for key, value in SPEC.items():
         if spec.get(key) is None or spec.get(key) == "":
             spec[key] = value
-    set_absent(spec, "securityContext", {})
+    default_if_nil(spec, "securityContext", {})
     _mirror_service_account(spec)
     resource_lists.round_up(spec, "overhead")
     resource_lists.round_up_requirements(spec.get("resources"))
@@ -125,11 +125,11 @@ def _mirror_service_account(spec: Obj) -> None:
 
 def _container(container: Obj) -> None:
     """Set the defaults of a container, in place (upstream: `SetDefaults_Container`)."""
-    set_empty(container, CONTAINER)
+    default_if_zero(container, CONTAINER)
     resource_lists.round_up_requirements(container.get("resources"))
-    set_empty(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
+    default_if_zero(container, {"imagePullPolicy": pull_policy(container.get("image", ""))})
     for port in container.get("ports") or []:
-        set_empty(port, {"protocol": "TCP"})
+        default_if_zero(port, {"protocol": "TCP"})
     for env in container.get("env") or []:
         _field_version(env.get("valueFrom"))
     for name in PROBES:
@@ -142,24 +142,24 @@ def _field_version(source: Obj | None) -> None:
     """Set the API version of a field reference."""
     field = (source or {}).get("fieldRef")
     if field is not None:
-        set_empty(field, {"apiVersion": "v1"})
+        default_if_zero(field, {"apiVersion": "v1"})
 
 
 def _probe(probe: Obj | None) -> None:
     """Set the defaults of a probe, in place (upstream: `SetDefaults_Probe`)."""
     if probe is None:
         return
-    set_empty(probe, PROBE)
+    default_if_zero(probe, PROBE)
     _http_get(probe)
     if probe.get("grpc") is not None:
-        set_absent(probe["grpc"], "service", "")
+        default_if_nil(probe["grpc"], "service", "")
 
 
 def _http_get(handler: Obj | None) -> None:
     """Set the defaults of the httpGet action of a probe or a lifecycle hook."""
     action = (handler or {}).get("httpGet")
     if action is not None:
-        set_empty(action, {"path": "/", "scheme": "HTTP"})
+        default_if_zero(action, {"path": "/", "scheme": "HTTP"})
 
 
 def volume_source(volume: Obj) -> None:
@@ -180,7 +180,7 @@ def _volume(volume: Obj, gates: Gates) -> None:
     _volume_items(volume)
     image = volume.get("image")
     if gates[features.IMAGE_VOLUME] and image is not None:
-        set_empty(image, {"pullPolicy": pull_policy(image.get("reference", ""))})
+        default_if_zero(image, {"pullPolicy": pull_policy(image.get("reference", ""))})
     claim = (volume.get("ephemeral") or {}).get("volumeClaimTemplate")
     if claim is not None:
         claim_spec(claim.setdefault("spec", {}))
@@ -188,7 +188,7 @@ def _volume(volume: Obj, gates: Gates) -> None:
 
 def claim_spec(spec: Obj) -> None:
     """Set the defaults of the spec of a persistent volume claim, in place."""
-    set_absent(spec, "volumeMode", "Filesystem")
+    default_if_nil(spec, "volumeMode", "Filesystem")
     resource_lists.round_up_requirements(spec.get("resources"))
 
 
@@ -200,4 +200,4 @@ def _volume_items(volume: Obj) -> None:
         for item in (source.get("downwardAPI") or {}).get("items") or []:
             _field_version(item)
         if source.get("serviceAccountToken") is not None:
-            set_absent(source["serviceAccountToken"], "expirationSeconds", 3600)
+            default_if_nil(source["serviceAccountToken"], "expirationSeconds", 3600)

@@ -10,7 +10,7 @@ from understudy.admission.validation.core.pods.containers_of import affinity_ter
 from understudy.apiserver.kinds.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 def _fields_in(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use, Drop]:
@@ -203,7 +203,7 @@ def drop_status(status: Obj, old_spec: Obj, gates: Gates) -> None:
 
 def drop_template_fields(workload: Obj, old: Obj | None, ctx: Context) -> None:
     """Drop disabled fields from the pod template of a workload."""
-    drop_spec(at(template_of(workload), "spec"), at(template_of(old), "spec"), ctx.gates)
+    drop_spec(nested_field(template_of(workload), "spec"), nested_field(template_of(old), "spec"), ctx.gates)
 
 
 def drop_template_fields_on_create(workload: Obj, ctx: Context) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods.annotations import APP_ARMOR
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 def match_label_keys(pod: Obj) -> None:
@@ -33,13 +33,13 @@ _LOCALHOST = "localhost/"
 def sync_app_armor(pod: Obj, ctx: Context) -> None:
     """Profiles stand in annotations and in fields, for nodes of either age: each is filled in from the other."""
     spec = pod["spec"]
-    if at(spec, "os", "name") == "windows":
+    if nested_field(spec, "os", "name") == "windows":
         return
-    of_pod = at(spec, "securityContext", "appArmorProfile")
+    of_pod = nested_field(spec, "securityContext", "appArmorProfile")
     for container in containers(spec):
         key = APP_ARMOR + container.get("name", "")
         annotations = pod["metadata"].get("annotations") or {}
-        of_container = at(container, "securityContext", "appArmorProfile")
+        of_container = nested_field(container, "securityContext", "appArmorProfile")
         if key not in annotations:
             text = _annotation(of_container or of_pod)
             if text:
@@ -55,8 +55,8 @@ def sync_app_armor(pod: Obj, ctx: Context) -> None:
 
 
 def _annotation(profile: Obj | None) -> str:
-    kind = at(profile, "type", default="")
-    local = at(profile, "localhostProfile")
+    kind = nested_field(profile, "type", default="")
+    local = nested_field(profile, "localhostProfile")
     if kind == "Localhost" and local is not None:
         return _LOCALHOST + str(local)
     return _PROFILES.get(kind, "")

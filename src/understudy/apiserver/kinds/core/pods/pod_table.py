@@ -10,7 +10,7 @@ from typing import Any
 
 from understudy.apiserver.kinds.printers import NONE, age, name, since
 from understudy.machinery.clock import parse_timestamp
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 
 @dataclass(slots=True)
@@ -23,7 +23,7 @@ class _Restarts:
     def add(self, container: Obj) -> None:
         """Add the restarts of a container's status."""
         self.count += container.get("restartCount", 0)
-        finished = at(container, "lastState", "terminated", "finishedAt", default="")
+        finished = nested_field(container, "lastState", "terminated", "finishedAt", default="")
         if finished and (not self.last or parse_timestamp(self.last) < parse_timestamp(finished)):
             self.last = finished
 
@@ -53,7 +53,7 @@ def row(pod: Obj, now: float) -> list[Any]:
 def row_conditions(pod: Obj) -> list[Obj]:
     """Return the `conditions` of a TableRow: `Completed` for a finished pod."""
     done = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
-    phase = at(pod, "status", "phase", default="")
+    phase = nested_field(pod, "status", "phase", default="")
     return [{"type": "Completed", "status": "True", "reason": phase, "message": done[phase]}] if phase in done else []
 
 
@@ -89,7 +89,10 @@ def _init_state(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Resta
         restarts.add(container)
         if sidecar:
             of_sidecars.add(container)
-        terminated, waiting = at(container, "state", "terminated"), at(container, "state", "waiting", "reason")
+        terminated, waiting = (
+            nested_field(container, "state", "terminated"),
+            nested_field(container, "state", "waiting", "reason"),
+        )
         if terminated is not None and terminated.get("exitCode", 0) == 0:
             continue
         if sidecar and container.get("started"):
@@ -109,7 +112,7 @@ def _container_state(status: Obj, reason: str, restarts: _Restarts) -> tuple[int
     for container in reversed(status.get("containerStatuses") or []):
         restarts.add(container)
         state = container.get("state") or {}
-        waiting, terminated = at(state, "waiting", "reason"), state.get("terminated")
+        waiting, terminated = nested_field(state, "waiting", "reason"), state.get("terminated")
         if waiting:
             reason = waiting
         elif terminated is not None:
@@ -133,9 +136,9 @@ def _deletion_reason(pod: Obj, reason: str) -> str:
     """Return the status of a pod that may be being deleted."""
     if not pod["metadata"].get("deletionTimestamp"):
         return reason
-    if at(pod, "status", "reason") == "NodeLost":
+    if nested_field(pod, "status", "reason") == "NodeLost":
         return "Unknown"
-    return reason if at(pod, "status", "phase") in ("Succeeded", "Failed") else "Terminating"
+    return reason if nested_field(pod, "status", "phase") in ("Succeeded", "Failed") else "Terminating"
 
 
 def _is_true(status: Obj, condition: str) -> bool:

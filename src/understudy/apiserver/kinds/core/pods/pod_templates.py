@@ -13,19 +13,21 @@ from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fiel
 from understudy.apiserver.kinds.printers import containers, labels, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors, Path
 
 
 def _template_cells(template: Obj, now: float) -> list[Any]:
     """Return the cells of a pod template."""
     inner = template.get("template") or {}
-    return [name(template), *containers(inner.get("spec")), labels(at(inner, "metadata", "labels"))]
+    return [name(template), *containers(inner.get("spec")), labels(nested_field(inner, "metadata", "labels"))]
 
 
 def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
     """Drop disabled fields of an updated pod template."""
-    pod_disabled_fields.drop_spec(at(template, "template", "spec"), at(old, "template", "spec"), ctx.gates)
+    pod_disabled_fields.drop_spec(
+        nested_field(template, "template", "spec"), nested_field(old, "template", "spec"), ctx.gates
+    )
 
 
 def _validate_template(template: Obj, ctx: Context) -> Errors:
@@ -37,7 +39,7 @@ POD_TEMPLATES = Behavior(
     defaults=lambda template, ctx: pod_defaults.template(template.get("template"), ctx.gates),
     strategy=Strategy(
         prepare_for_create=lambda template, ctx: pod_disabled_fields.drop_spec(
-            at(template, "template", "spec"), None, ctx.gates
+            nested_field(template, "template", "spec"), None, ctx.gates
         ),
         prepare_for_update=_update_template,
         validate=_validate_template,

@@ -14,7 +14,7 @@ from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, Version
-from understudy.machinery.types import Obj, at
+from understudy.machinery.types import Obj, nested_field
 
 # Annotations of a time before init containers were fields.
 INIT_ANNOTATIONS = tuple(
@@ -86,7 +86,7 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     restore(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # 1.31 does not keep the stored class.
-    if ctx.release >= V1_32 and not status.get("qosClass") and at(old, "status", "qosClass"):
+    if ctx.release >= V1_32 and not status.get("qosClass") and nested_field(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
 
 
@@ -110,9 +110,9 @@ def delete_grace(pod: Obj, seconds: int | None) -> int:
 
     `seconds` is gracePeriodSeconds of the DeleteOptions. Pods without a node, and finished ones, get no time.
     """
-    if not at(pod, "spec", "nodeName") or at(pod, "status", "phase") in ("Succeeded", "Failed"):
+    if not nested_field(pod, "spec", "nodeName") or nested_field(pod, "status", "phase") in ("Succeeded", "Failed"):
         return 0
-    grace = at(pod, "spec", "terminationGracePeriodSeconds", default=0) if seconds is None else seconds
+    grace = nested_field(pod, "spec", "terminationGracePeriodSeconds", default=0) if seconds is None else seconds
     return 1 if grace < 0 else int(grace)
 
 
@@ -120,9 +120,9 @@ SELECTABLE = {
     f"spec.{key}": field("spec", key) for key in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")
 } | {
     "spec.host": field("spec", "nodeName"),
-    "spec.hostNetwork": lambda pod: "true" if at(pod, "spec", "hostNetwork") else "false",
+    "spec.hostNetwork": lambda pod: "true" if nested_field(pod, "spec", "hostNetwork") else "false",
     "status.phase": field("status", "phase"),
-    "status.podIP": lambda pod: (at(pod, "status", "podIPs") or [{}])[0].get("ip", ""),
+    "status.podIP": lambda pod: (nested_field(pod, "status", "podIPs") or [{}])[0].get("ip", ""),
     "status.podIPs": lambda pod: "",
     "status.nominatedNodeName": field("status", "nominatedNodeName"),
 }

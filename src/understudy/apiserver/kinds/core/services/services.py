@@ -16,7 +16,7 @@ from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, f
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, at, set_absent
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.validation.names import label_1035_name
 
 AFFINITY_SECONDS = 3 * 60 * 60
@@ -32,7 +32,7 @@ def _external(service: Obj) -> str:
         case "ClusterIP" | "NodePort":
             return ",".join(external_ips) or NONE
         case "LoadBalancer":
-            balanced = addresses(at(service, "status", "loadBalancer", "ingress", default=[]))
+            balanced = addresses(nested_field(service, "status", "loadBalancer", "ingress", default=[]))
             return ",".join([*([balanced] if balanced else []), *external_ips]) or "<pending>"
     return UNKNOWN
 
@@ -40,7 +40,7 @@ def _external(service: Obj) -> str:
 def _ports(service: Obj) -> str:
     """Return the ports of a service: `80:30080/TCP` (upstream: `makePortString`)."""
     texts = []
-    for port in at(service, "spec", "ports", default=[]):
+    for port in nested_field(service, "spec", "ports", default=[]):
         node = f":{port['nodePort']}" if port.get("nodePort", 0) > 0 else ""
         texts.append(f"{port.get('port', 0)}{node}/{port.get('protocol', '')}")
     return ",".join(texts) or NONE
@@ -72,13 +72,13 @@ def _defaults(service: Obj, ctx: Context) -> None:
     if externally_accessible(spec):
         spec["externalTrafficPolicy"] = spec.get("externalTrafficPolicy") or "Cluster"
     if spec["type"] in ("NodePort", "LoadBalancer", "ClusterIP"):
-        set_absent(spec, "internalTrafficPolicy", "Cluster")
+        default_if_nil(spec, "internalTrafficPolicy", "Cluster")
     if spec["type"] == "LoadBalancer":
-        set_absent(spec, "allocateLoadBalancerNodePorts", True)
+        default_if_nil(spec, "allocateLoadBalancerNodePorts", True)
         if ctx.gates[features.LOAD_BALANCER_IP_MODE]:
-            for ingress in at(service, "status", "loadBalancer", "ingress", default=[]):
+            for ingress in nested_field(service, "status", "loadBalancer", "ingress", default=[]):
                 if ingress.get("ip"):
-                    set_absent(ingress, "ipMode", "VIP")
+                    default_if_nil(ingress, "ipMode", "VIP")
 
 
 def _default_affinity(spec: Obj) -> None:
@@ -86,7 +86,7 @@ def _default_affinity(spec: Obj) -> None:
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
-        if at(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
+        if nested_field(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds") is None:
             spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": AFFINITY_SECONDS}}
 
 
