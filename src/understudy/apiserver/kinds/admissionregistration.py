@@ -9,7 +9,13 @@ from understudy.admission.context import Context
 from understudy.admission.validation.admissionregistration import policies, webhooks
 from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
-from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import (
+    METADATA_RESET,
+    RESET_FOR_STATUS,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+)
 from understudy.apiserver.kinds.printers import UNSET, count, field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
@@ -129,8 +135,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         (GROUP, "MutatingWebhookConfiguration"): _rules_of_webhooks({"reinvocationPolicy": "Never"}),
         (GROUP, "ValidatingAdmissionPolicy"): Behavior(
             defaults=_default_policy,
-            strategy=main(GROUP, "v1", "ValidatingAdmissionPolicy", **_shared(policies.policy)),
-            status=status(
+            strategy=resource_strategy(GROUP, "v1", "ValidatingAdmissionPolicy", **_shared(policies.policy)),
+            status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS),
                 validate_update=policies.status,
                 unconditional_update=False,

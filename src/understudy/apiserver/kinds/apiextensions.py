@@ -9,7 +9,7 @@ from understudy.admission.validation.apiextensions.definitions import CLEANUP
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.admissionregistration import service_port
-from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, keep_metadata, resource_strategy, status_strategy
 from understudy.apiserver.kinds.printers import created_at, row
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
@@ -102,7 +102,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     return {
         (CRDS, "CustomResourceDefinition"): Behavior(
             defaults=_default_definition,
-            strategy=main(
+            strategy=resource_strategy(
                 CRDS,
                 "v1",
                 "CustomResourceDefinition",
@@ -114,13 +114,15 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 unconditional_update=False,
                 generation=True,
             ),
-            status=status(validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET),
+            status=status_strategy(
+                validate_update=definitions.status, unconditional_update=False, reset_fields=METADATA_RESET
+            ),
             table_row=created_at,
             begin_termination=_terminate,
         ),
         (SERVICES, "APIService"): Behavior(
             defaults=_default_service,
-            strategy=main(
+            strategy=resource_strategy(
                 SERVICES,
                 "v1",
                 "APIService",
@@ -130,7 +132,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate_update=all_of(PLAIN.updated, as_on_create(apiregistration.metadata, apiregistration.create)),
                 unconditional_update=False,
             ),
-            status=status(
+            status=status_strategy(
                 keep_metadata("labels", "annotations", "finalizers", "ownerReferences"),
                 validate_update=all_of(PLAIN.updated, apiregistration.status),
                 unconditional_update=False,

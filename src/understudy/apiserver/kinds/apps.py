@@ -10,7 +10,13 @@ from understudy.admission.validation.apps import common, statuses, workloads
 from understudy.admission.validation.apps.workloads import TEMPLATE_GENERATION
 from understudy.admission.validation.core.volumes import volume_warnings
 from understudy.admission.validation.objectmeta import Metadata
-from understudy.apiserver.kinds.common import keep_metadata, main, status, steps, update_steps
+from understudy.apiserver.kinds.common import (
+    create_steps,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+    update_steps,
+)
 from understudy.apiserver.kinds.core.pods import pod_defaults
 from understudy.apiserver.kinds.core.pods.pod_disabled_fields import (
     drop_template_fields,
@@ -30,7 +36,7 @@ from understudy.machinery.validation.names import label_name
 
 # Fields that the strategies of all workloads share.
 _SHARED: dict[str, Any] = {"warn_update": common.warn_update}
-_WARNED: dict[str, Any] = {**_SHARED, "warn_create": steps(common.warn_of_hostname, common.warn_create)}
+_WARNED: dict[str, Any] = {**_SHARED, "warn_create": create_steps(common.warn_of_hostname, common.warn_create)}
 
 
 def _template(workload: Obj) -> Obj:
@@ -294,7 +300,7 @@ _LABELS_RESET = {"": (("spec",), ("metadata", "labels"))}
 def _deployments() -> Behavior:
     return Behavior(
         defaults=_default_deployment,
-        strategy=main(
+        strategy=resource_strategy(
             "apps",
             "v1",
             "Deployment",
@@ -313,7 +319,7 @@ def _deployments() -> Behavior:
 def _replica_sets() -> Behavior:
     return Behavior(
         defaults=_default_replica_set,
-        strategy=main(
+        strategy=resource_strategy(
             "apps",
             "v1",
             "ReplicaSet",
@@ -332,7 +338,7 @@ def _replica_sets() -> Behavior:
 def _daemon_sets() -> Behavior:
     return Behavior(
         defaults=_default_daemon_set,
-        strategy=main(
+        strategy=resource_strategy(
             "apps",
             "v1",
             "DaemonSet",
@@ -352,7 +358,7 @@ def _daemon_sets() -> Behavior:
 def _stateful_sets() -> Behavior:
     return Behavior(
         defaults=_default_stateful_set,
-        strategy=main(
+        strategy=resource_strategy(
             "apps",
             "v1",
             "StatefulSet",
@@ -372,7 +378,7 @@ def _stateful_sets() -> Behavior:
 def _controllers() -> Behavior:
     return Behavior(
         defaults=_default_controller,
-        strategy=main(
+        strategy=resource_strategy(
             "",
             "v1",
             "ReplicationController",
@@ -392,7 +398,7 @@ def _controllers() -> Behavior:
 
 def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
     """Return the strategy of a workload's status, whose numbers are checked by `counts`."""
-    return status(*prepare, validate_update=statuses.checked(counts))
+    return status_strategy(*prepare, validate_update=statuses.checked(counts))
 
 
 _STATEFUL_SET_GUARDS = (

@@ -10,7 +10,7 @@ from understudy.admission.validation.apps import common
 from understudy.admission.validation.batch import cron_jobs, job_status, jobs
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import main, status, steps, update_steps
+from understudy.apiserver.kinds.common import create_steps, resource_strategy, status_strategy, update_steps
 from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import (
@@ -222,7 +222,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
 def _jobs() -> Behavior:
     return Behavior(
         defaults=_default_job,
-        strategy=main(
+        strategy=resource_strategy(
             "batch",
             "v1",
             "Job",
@@ -232,11 +232,11 @@ def _jobs() -> Behavior:
             validate=jobs.create,
             validate_update=jobs.update,
             canonicalize=_copy_template_labels,
-            warn_create=steps(common.warn_of_hostname, _warn),
+            warn_create=create_steps(common.warn_of_hostname, _warn),
             warn_update=_if_generation_changed(_warn),
             generation=True,
         ),
-        status=status(validate_update=all_of(CORE.updated, job_status.validate)),
+        status=status_strategy(validate_update=all_of(CORE.updated, job_status.validate)),
         selectable={"status.successful": lambda job: str(nested_field(job, "status", "succeeded", default=0))},
         table_row=_job_row,
         default_gc_policy="Orphan",
@@ -248,7 +248,7 @@ def _jobs() -> Behavior:
 def _cron_jobs() -> Behavior:
     return Behavior(
         defaults=_default_cron_job,
-        strategy=main(
+        strategy=resource_strategy(
             "batch",
             "v1",
             "CronJob",
@@ -256,12 +256,12 @@ def _cron_jobs() -> Behavior:
             prepare_update=_drop_cron_update,
             validate=cron_jobs.create,
             validate_update=all_of(CORE.updated, cron_jobs.update),
-            warn_create=steps(common.warn_of_hostname, cron_jobs.warn),
+            warn_create=create_steps(common.warn_of_hostname, cron_jobs.warn),
             warn_update=update_steps(
                 _if_generation_changed(cron_jobs.warn), lambda obj, old, ctx: cron_jobs.warn_of_zone(obj, ctx)
             ),
             generation=True,
         ),
-        status=status(),
+        status=status_strategy(),
         table_row=_cron_job_row,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.validation import certificates
 from understudy.admission.validation.certificates import APPROVED, DENIED, GROUP
-from understudy.apiserver.kinds.common import Update, keep, restore, update_steps
+from understudy.apiserver.kinds.common import Update, copy_stored, keep_stored, update_steps
 from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
@@ -74,7 +74,7 @@ def _keep_decisions(request: Obj, old: Obj, ctx: Context) -> None:
 def _keep_all_but_conditions(request: Obj, old: Obj, ctx: Context) -> None:
     """Keep all of the stored request but its conditions."""
     conditions = nested_field(request, "status", "conditions")
-    restore(request, old, "spec", "status")
+    copy_stored(request, old, "spec", "status")
     if conditions is None:
         request["status"].pop("conditions", None)
     else:
@@ -93,7 +93,7 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    main = _strategy(keep("spec", "status"), reset=(("spec",), ("status",)))
+    main = _strategy(keep_stored("spec", "status"), reset=(("spec",), ("status",)))
     return {
         (GROUP, "CertificateSigningRequest"): Behavior(
             strategy=replace(
@@ -103,7 +103,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate_metadata=certificates.METADATA.created,
             ),
             status=_strategy(
-                keep("spec"),
+                keep_stored("spec"),
                 _keep_decisions,
                 _set_condition_times,
                 reset=(("spec",), ("status", "conditions")),

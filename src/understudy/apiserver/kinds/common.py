@@ -1,6 +1,7 @@
 """Parts that the strategies of many kinds share: objects with a status, zero values, sequences of functions.
 
-A kind with a status has two strategies: `main` keeps the stored status, `status` keeps the stored spec.
+A kind with a status has two strategies: that of `resource_strategy` keeps the stored status, that of `status_strategy`
+keeps the stored spec.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _zero_status(release: Version, group: str, version: str, kind: str) -> Obj:
     return zero_value(shape) if isinstance(shape, Struct) else {}
 
 
-def steps(*rules: Create) -> Create:
+def create_steps(*rules: Create) -> Create:
     """Return a function that calls all `rules` of a create in turn."""
 
     def run(obj: Obj, ctx: Context) -> None:
@@ -69,7 +70,7 @@ def update_steps(*rules: Update) -> Update:
     return run
 
 
-def restore(obj: Obj, old: Obj, *names: str) -> None:
+def copy_stored(obj: Obj, old: Obj, *names: str) -> None:
     """Set fields of `obj` to their values in `old`, in place; fields that `old` does not have are removed."""
     for name in names:
         if name in old:
@@ -78,14 +79,14 @@ def restore(obj: Obj, old: Obj, *names: str) -> None:
             obj.pop(name, None)
 
 
-def keep(*names: str) -> Update:
+def keep_stored(*names: str) -> Update:
     """Return an update step that keeps top-level fields as they are stored."""
-    return lambda obj, old, ctx: restore(obj, old, *names)
+    return lambda obj, old, ctx: copy_stored(obj, old, *names)
 
 
 def keep_metadata(*names: str) -> Update:
     """Return an update step that keeps fields of the metadata as they are stored."""
-    return lambda obj, old, ctx: restore(obj["metadata"], old["metadata"], *names)
+    return lambda obj, old, ctx: copy_stored(obj["metadata"], old["metadata"], *names)
 
 
 # Metadata that a status update cannot change, for kinds that reset it (upstream: `ResetObjectMetaForStatus`).
@@ -114,7 +115,7 @@ SPEC_RESET = {"": (("spec",),)}
 METADATA_RESET = {"": (("spec",), ("metadata",))}  # for a status update that cannot change metadata
 
 
-def main(
+def resource_strategy(
     group: str, version: str, kind: str, *prepare: Create, prepare_update: Update | None = None, **rules: Any
 ) -> Strategy:
     """Return the strategy of a resource with a status subresource.
@@ -122,18 +123,20 @@ def main(
     On create the status is emptied and then `prepare` runs; on update the stored status is kept and `prepare_update`
     runs. `rules` are further fields of the Strategy.
     """
-    on_update = [keep("status")] + ([prepare_update] if prepare_update else [])
+    on_update = [keep_stored("status")] + ([prepare_update] if prepare_update else [])
     return Strategy(
-        prepare_for_create=steps(reset_status(group, version, kind), *prepare),
+        prepare_for_create=create_steps(reset_status(group, version, kind), *prepare),
         prepare_for_update=update_steps(*on_update),
         **{"reset_fields": STATUS_RESET, **rules},
     )
 
 
-def status(*prepare: Update, **rules: Any) -> Strategy:
+def status_strategy(*prepare: Update, **rules: Any) -> Strategy:
     """Return the strategy of a status subresource: the stored spec is kept and `prepare` runs. `rules` are further
     fields of the Strategy."""
-    return Strategy(prepare_for_update=update_steps(keep("spec"), *prepare), **{"reset_fields": SPEC_RESET, **rules})
+    return Strategy(
+        prepare_for_update=update_steps(keep_stored("spec"), *prepare), **{"reset_fields": SPEC_RESET, **rules}
+    )
 
 
 def new_object(api_version: str, kind: str, name: str, *, metadata: Obj | None = None, **fields: Any) -> Obj:

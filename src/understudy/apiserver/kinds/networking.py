@@ -9,7 +9,7 @@ from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import endpoints
 from understudy.admission.validation.networking import ingresses, network_policies
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
@@ -117,7 +117,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         (NETWORKING, "Ingress"): Behavior(
-            strategy=main(
+            strategy=resource_strategy(
                 NETWORKING,
                 "v1",
                 "Ingress",
@@ -126,7 +126,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=ingresses.warn,
                 generation=True,
             ),
-            status=status(validate_update=all_of(CORE.updated, ingresses.status_update)),
+            status=status_strategy(validate_update=all_of(CORE.updated, ingresses.status_update)),
             table_row=_ingress_row,
         ),
         (NETWORKING, "IngressClass"): Behavior(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.admission.validation import policy
 from understudy.admission.validation.compose import as_on_create, no_metadata_validation
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases.version import Version
@@ -21,7 +21,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("policy", "PodDisruptionBudget"): Behavior(
-            strategy=main(
+            strategy=resource_strategy(
                 "policy",
                 "v1",
                 "PodDisruptionBudget",
@@ -31,7 +31,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 generation=True,
                 unconditional_update=False,
             ),
-            status=status(validate_update=policy.status_update, unconditional_update=False),
+            status=status_strategy(validate_update=policy.status_update, unconditional_update=False),
             table_row=row(
                 lambda budget: _text(budget, "minAvailable"),
                 lambda budget: _text(budget, "maxUnavailable"),

@@ -8,7 +8,13 @@ from understudy.admission.context import Context
 from understudy.admission.validation import storage
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import METADATA_RESET, RESET_FOR_STATUS, keep_metadata, main, status
+from understudy.apiserver.kinds.common import (
+    METADATA_RESET,
+    RESET_FOR_STATUS,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+)
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
@@ -136,7 +142,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             table_row=created_at,
         ),
         (GROUP, "VolumeAttachment"): Behavior(
-            strategy=main(
+            strategy=resource_strategy(
                 GROUP,
                 "v1",
                 "VolumeAttachment",
@@ -144,7 +150,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate_update=_ATTACHMENT_UPDATE,
                 unconditional_update=False,
             ),
-            status=status(
+            status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS),
                 validate_update=_ATTACHMENT_UPDATE,
                 unconditional_update=False,

@@ -9,7 +9,7 @@ from understudy.admission.validation import autoscaling
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.autoscaling import v1
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
 from understudy.apiserver.registry.kind import Behavior, Conversion
 from understudy.machinery.releases.version import Version
@@ -110,14 +110,14 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         ("autoscaling", "HorizontalPodAutoscaler"): Behavior(
             conversions={"v1": conversion},
             defaults=_defaults,
-            strategy=main(
+            strategy=resource_strategy(
                 "autoscaling",
                 "v2",
                 "HorizontalPodAutoscaler",
                 validate=autoscaling.create,
                 validate_update=all_of(CORE.updated, autoscaling.update),
             ),
-            status=status(validate_update=all_of(CORE.updated, autoscaling.status_update)),
+            status=status_strategy(validate_update=all_of(CORE.updated, autoscaling.status_update)),
             table_row=_row,
         )
     }

@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import limits_and_quotas
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import age, created_at, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
@@ -62,14 +62,14 @@ LIMIT_RANGES = Behavior(
 )
 QUOTAS = Behavior(
     defaults=_default_quota,
-    strategy=main(
+    strategy=resource_strategy(
         "",
         "v1",
         "ResourceQuota",
         validate=limits_and_quotas.quota,
         validate_update=all_of(CORE.updated, as_on_create(limits_and_quotas.quota), limits_and_quotas.quota_changes),
     ),
-    status=status(validate_update=all_of(CORE.updated, limits_and_quotas.quota_status_update)),
+    status=status_strategy(validate_update=all_of(CORE.updated, limits_and_quotas.quota_status_update)),
     table_row=_quota_cells,
     delete_returns_object=True,
 )

@@ -6,7 +6,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import namespaces
 from understudy.admission.validation.objectmeta import CORE, Metadata
-from understudy.apiserver.kinds.common import keep, restore, status
+from understudy.apiserver.kinds.common import copy_stored, keep_stored, status_strategy
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
@@ -40,8 +40,8 @@ def _create_namespace(namespace: Obj, ctx: Context) -> None:
 
 def _update_namespace(namespace: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated namespace: its status and finalizers stay."""
-    restore(namespace, old, "status")
-    restore(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
+    copy_stored(namespace, old, "status")
+    copy_stored(namespace.setdefault("spec", {}), old.get("spec", {}), "finalizers")
 
 
 def _terminate(namespace: Obj, ctx: Context) -> None:
@@ -51,7 +51,7 @@ def _terminate(namespace: Obj, ctx: Context) -> None:
 
 # The strategy of the `finalize` subresource, which changes the spec's finalizers.
 NAMESPACE_FINALIZE = Strategy(
-    prepare_for_update=keep("status"),
+    prepare_for_update=keep_stored("status"),
     validate_update=all_of(CORE.updated, namespaces.finalize),
     reset_fields={"": (("status",),)},
 )
@@ -67,7 +67,7 @@ NAMESPACES = Behavior(
         validate_update=all_of(as_on_create(_NAMESPACE.created, namespaces.validate), _NAMESPACE.updated),
         reset_fields={"": (("status",),)},
     ),
-    status=status(validate_update=all_of(CORE.updated, namespaces.update_status)),
+    status=status_strategy(validate_update=all_of(CORE.updated, namespaces.update_status)),
     subresources={"finalize": NAMESPACE_FINALIZE},
     selectable={"status.phase": field("status", "phase")},
     table_row=row(field("status", "phase")),

@@ -9,7 +9,7 @@ from understudy.admission.validation import node as runtime_classes
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import nodes
 from understudy.admission.validation.objectmeta import CORE, PLAIN
-from understudy.apiserver.kinds.common import STATUS_RESET, restore, status
+from understudy.apiserver.kinds.common import STATUS_RESET, copy_stored, status_strategy
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
@@ -90,7 +90,7 @@ def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
 
 def _update(node: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated node: keep its status, drop disabled fields."""
-    restore(node, old, "status")
+    copy_stored(node, old, "status")
     _drop(node, old, ctx)
 
 
@@ -105,7 +105,7 @@ NODES = Behavior(
         warn_update=lambda node, old, ctx: nodes.warn(node, ctx),
         reset_fields=STATUS_RESET,
     ),
-    status=status(_drop, validate_update=all_of(CORE.updated, nodes.changed)),
+    status=status_strategy(_drop, validate_update=all_of(CORE.updated, nodes.changed)),
     selectable={"spec.unschedulable": lambda node: "true" if nested_field(node, "spec", "unschedulable") else "false"},
     table_row=_row,
 )

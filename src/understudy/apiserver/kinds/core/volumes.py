@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.core.pods import pod_defaults
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
@@ -172,7 +172,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     return {
         ("", "PersistentVolume"): Behavior(
             defaults=_default_volume,
-            strategy=main(
+            strategy=resource_strategy(
                 "",
                 "v1",
                 "PersistentVolume",
@@ -183,13 +183,13 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_update=lambda volume, old, ctx: volume_warnings.volume(volume, ctx),
                 validate_update=all_of(_VOLUME, _VOLUME, persistent_volumes.volume_changes),
             ),
-            status=status(_set_phase_transition_time, validate_update=CORE.updated),
+            status=status_strategy(_set_phase_transition_time, validate_update=CORE.updated),
             table_row=_volume_row,
             delete_returns_object=True,
         ),
         ("", "PersistentVolumeClaim"): Behavior(
             defaults=default_claim,
-            strategy=main(
+            strategy=resource_strategy(
                 "",
                 "v1",
                 "PersistentVolumeClaim",
@@ -200,7 +200,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate_update=all_of(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
                 prepare_update=_prepare_claim,
             ),
-            status=status(
+            status=status_strategy(
                 _drop_claim_status, validate_update=all_of(CORE.updated, persistent_volumes.claim_status_update)
             ),
             table_row=_claim_row,

@@ -10,7 +10,7 @@ from understudy.admission.validation import flowcontrol
 from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.flowcontrol import PRESERVE_ZERO
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import METADATA_RESET, main, status
+from understudy.apiserver.kinds.common import METADATA_RESET, resource_strategy, status_strategy
 from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from understudy.apiserver.kinds.printers import NONE, age, name
 from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
@@ -118,7 +118,9 @@ def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
 
 def _strategy(kind: str, check: Check) -> Strategy:
     """Return the strategy of flow schemas or priority levels."""
-    return main(GROUP, "v1", kind, validate=check, validate_update=as_on_create(CORE.created, check), generation=True)
+    return resource_strategy(
+        GROUP, "v1", kind, validate=check, validate_update=as_on_create(CORE.created, check), generation=True
+    )
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
@@ -127,7 +129,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         flowcontrol.schema(_mandatory_specs(flow_schemas(""))),
         flowcontrol.level(_mandatory_specs(priority_levels())),
     )
-    kept = status(
+    kept = status_strategy(
         _keep_all_metadata,
         validate_update=as_on_create(flowcontrol.conditions),
         reset_fields=METADATA_RESET,

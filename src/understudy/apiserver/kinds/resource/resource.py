@@ -27,7 +27,7 @@ from understudy.admission.validation.resource import (
 from understudy.admission.validation.resource.devices import EXACT_COUNT
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
-from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, restore
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, copy_stored
 from understudy.apiserver.kinds.printers import age
 from understudy.apiserver.kinds.resource import disabled_fields
 from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
@@ -80,13 +80,13 @@ def _update_fixed(validate: ValidateFixedSpec, go_name: str) -> Update:
 
 def _keep_status(obj: Obj, old: Obj) -> None:
     """Keep the stored status."""
-    restore(obj, old, "status")
+    copy_stored(obj, old, "status")
 
 
 def _keep_all_but_status(obj: Obj, old: Obj) -> None:
     """Keep the stored spec, and the stored metadata that a status update cannot change."""
-    restore(obj, old, "spec")
-    restore(obj["metadata"], old["metadata"], *RESET_FOR_STATUS)
+    copy_stored(obj, old, "spec")
+    copy_stored(obj["metadata"], old["metadata"], *RESET_FOR_STATUS)
 
 
 def _first_generation(obj: Obj) -> None:

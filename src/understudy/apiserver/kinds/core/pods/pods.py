@@ -7,7 +7,7 @@ from copy import deepcopy
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
 from understudy.admission.validation.core.pods.qos import qos_class
-from understudy.apiserver.kinds.common import STATUS_RESET, restore
+from understudy.apiserver.kinds.common import STATUS_RESET, copy_stored
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields, pod_preparation, pod_table
 from understudy.apiserver.kinds.printers import field
@@ -74,7 +74,7 @@ GATED = {
 
 def _update(pod: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated pod: keep its status, drop disabled fields (upstream: `podStrategy.PrepareForUpdate`)."""
-    restore(pod, old, "status")
+    copy_stored(pod, old, "status")
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
     pod_disabled_fields.drop_status(pod.get("status") or {}, old["spec"], ctx.gates)
 
@@ -82,8 +82,8 @@ def _update(pod: Obj, old: Obj, ctx: Context) -> None:
 def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an update of the status: keep the spec and the owners (upstream:
     `podStatusStrategy.PrepareForUpdate`)."""
-    restore(pod, old, "spec")
-    restore(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
+    copy_stored(pod, old, "spec")
+    copy_stored(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # 1.31 does not keep the stored class.
     if ctx.release >= V1_32 and not status.get("qosClass") and nested_field(old, "status", "qosClass"):
@@ -98,7 +98,7 @@ def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
     ephemeral = pod["spec"].get("ephemeralContainers")
     named = {name: pod["metadata"].get(name, "") for name in ("resourceVersion", "uid")}
     pod["metadata"] = {**deepcopy(old["metadata"]), **named}
-    restore(pod, old, "spec", "status")
+    copy_stored(pod, old, "spec", "status")
     pod["spec"].pop("ephemeralContainers", None)
     if ephemeral:
         pod["spec"]["ephemeralContainers"] = ephemeral

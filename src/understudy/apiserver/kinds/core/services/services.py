@@ -9,7 +9,7 @@ from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
 from understudy.admission.validation.objectmeta import Metadata
-from understudy.apiserver.kinds.common import main, status
+from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core.services import service_allocation
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
@@ -118,7 +118,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     return {
         ("", "Service"): Behavior(
             defaults=_defaults,
-            strategy=main(
+            strategy=resource_strategy(
                 "",
                 "v1",
                 "Service",
@@ -131,7 +131,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=services.warn,
                 warn_update=lambda service, old, ctx: services.warn(service, ctx),
             ),
-            status=status(validate_update=all_of(_NAMED.updated, services.update_status)),
+            status=status_strategy(validate_update=all_of(_NAMED.updated, services.update_status)),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             table_row=_row,
             delete_returns_object=True,
