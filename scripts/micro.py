@@ -21,7 +21,7 @@ from understudy.admission.cel.checker.environment import device_environment
 from understudy.admission.context import Context
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.endpoints.handlers import write
+from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.release import Release
@@ -143,7 +143,7 @@ def verbs(timing: Timing, director: Director) -> None:
     works: dict[str, Callable[[], Any]] = {"CREATE a claim, dry run": created, "PATCH a claim's label": patched}
     for what, work in works.items():
         whole = timing.show(what, work)
-        with patch.object(write.WriteRequest, "update_managed_fields", lambda *_: None):
+        with patch.object(write_request.WriteRequest, "update_managed_fields", lambda *_: None):
             without = timing.show(f"{what}, without managed fields", work)
         print(f"{'':52s} {100 * (whole - without) / whole:9.0f} %   for managed fields")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.releases import NEWEST
-from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
+from understudy.apiserver.endpoints.handlers import create, delete, get, patch, reviews, update
 from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.endpoints.routing import Handler, Route, find
 from understudy.apiserver.endpoints.subresources import binding, connect, scale
@@ -31,9 +31,9 @@ def route(method: str, path: str) -> Route | None:
         ("GET", "/api/v1/pods", get.list_),
         ("GET", f"{PODS}?watch=1", get.watch),
         ("GET", f"{PODS}/x", get.get),
-        ("POST", PODS, write.create),
-        ("PUT", f"{PODS}/x", write.update),
-        ("PATCH", f"{PODS}/x/status", write.patch),
+        ("POST", PODS, create.create),
+        ("PUT", f"{PODS}/x", update.update),
+        ("PATCH", f"{PODS}/x/status", patch.patch),
         ("DELETE", f"{PODS}/x", delete.delete),
         ("DELETE", PODS, delete.delete_collection),
         ("POST", f"{PODS}/x/binding", binding.of_pod),

@@ -26,7 +26,7 @@ from understudy.apiserver.controllers.controller import (
     UnknownOwnerError,
     service_account,
 )
-from understudy.apiserver.endpoints.handlers.delete import FOREGROUND, ORPHAN
+from understudy.apiserver.registry.delete import FOREGROUND, ORPHAN
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError

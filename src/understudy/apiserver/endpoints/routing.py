@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from understudy.apiserver.endpoints import deprecation
-from understudy.apiserver.endpoints.handlers import delete, get, reviews, write
+from understudy.apiserver.endpoints.handlers import create, delete, get, patch, reviews, update
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -26,14 +26,14 @@ VERBS: dict[str, Handler] = {
     "get": get.get,
     "list": get.list_,
     "watch": get.watch,
-    "create": write.create,
-    "update": write.update,
-    "patch": write.patch,
+    "create": create.create,
+    "update": update.update,
+    "patch": patch.patch,
     "delete": delete.delete,
     "deletecollection": delete.delete_collection,
 }
 # The handlers of subresources that show the object itself, such as its status.
-PARTS: dict[str, Handler] = {"get": get.get, "update": write.update, "patch": write.patch}
+PARTS: dict[str, Handler] = {"get": get.get, "update": update.update, "patch": patch.patch}
 # Verbs that need no name, and those that work on all namespaces at once.
 ON_COLLECTIONS = ("list", "watch", "create", "deletecollection")
 EVERYWHERE = ("list", "watch")

@@ -20,6 +20,8 @@ from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import path_segment_name
 
+WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
@@ -61,6 +63,12 @@ def before_create(target: WriteTarget, obj: Obj) -> None:
     _raise_invalid(kind, obj, prepare_and_validate(obj, kind, strategy, ctx))
     strategy.warn_create(obj, ctx)
     strategy.canonicalize(obj, ctx)
+
+
+def wipe_object_meta_system_fields(obj: Obj) -> None:
+    """Remove the metadata that only the server sets from a new object (`WipeObjectMetaSystemFields`)."""
+    fields = {name: value for name, value in obj["metadata"].items() if name not in WIPED}
+    obj["metadata"] = {**fields, "creationTimestamp": None}
 
 
 def fill_metadata(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Context) -> None:

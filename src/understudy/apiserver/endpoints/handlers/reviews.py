@@ -8,7 +8,7 @@ from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
 from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.endpoints.handlers import component_status, request_body
-from understudy.apiserver.endpoints.handlers.write import WriteRequest, check_namespace
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState

@@ -6,7 +6,8 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage.
 from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.write import WriteRequest, read_part
+from understudy.apiserver.endpoints.handlers.create import read_part
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation.label_selectors import matches
-from understudy.apiserver.endpoints.handlers import delete as deletion
-from understudy.apiserver.endpoints.handlers.write import read_part
+from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
+from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions, write_options
@@ -37,10 +37,10 @@ async def evict(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> None:
     """Notes in the pod why it goes, and deletes it. Raises 409 for preconditions that it does not meet."""
-    deleting = deletion.Deletion(state, scope.kind, ctx)
+    deletion = Deletion(state.registry, scope.kind, ctx)
 
     def note(pod: Obj) -> Obj:
-        deleting.check_preconditions(pod, options)
+        deletion.check_preconditions(pod, options)
         return {**pod, "status": with_pod_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
 
     if not options.dry_run:
@@ -48,7 +48,7 @@ async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context,
         noted = await state.registry.modify(write, note)
         if options.version is not None:
             options.version = str(noted.revision)
-    await deleting.run(scope.namespace, scope.name, options)
+    await deletion.run(scope.namespace, scope.name, options)
 
 
 def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:

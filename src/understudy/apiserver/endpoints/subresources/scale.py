@@ -11,7 +11,7 @@ from copy import deepcopy
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
-from understudy.apiserver.endpoints.handlers.write import WriteRequest, check_name, check_namespace
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response

@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/tok
 from __future__ import annotations
 
 from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
-from understudy.apiserver.endpoints.handlers.write import read_part
+from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState

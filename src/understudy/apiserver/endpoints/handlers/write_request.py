@@ -1,31 +1,20 @@
-"""POST, PUT and PATCH of objects: from a body to what the registry stores.
-
-PUT, the four kinds of patches and apply differ in how they get from the current object to the wanted one; the registry
-does the rest for all of them.
-"""
+"""The steps that POST, PUT and PATCH share: conversion, defaults, managed fields, admission, checks of the metadata."""
 
 from __future__ import annotations
-
-from copy import deepcopy
 
 from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
-from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
-from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
+from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoded import from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
-from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
-from understudy.machinery.options import WriteOptions, write_options
-from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.options import WriteOptions
+from understudy.machinery.patch.apply import managed_fields
 from understudy.machinery.types import Obj
 
-WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
     "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
@@ -130,131 +119,6 @@ def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
     obj["metadata"] = fields
 
 
-async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """POST to a collection."""
-    form_of(request, scope)
-    options = write_options(request.query, request.method, request.release)
-    write = WriteRequest(state, request, scope, options)
-    obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
-    check_namespace(obj, scope)
-    write.default(obj)
-    wipe_object_meta_system_fields(obj)
-    dedup_owner_references(obj, write.ctx)
-    write.update_managed_fields(None, obj)
-    internal = await write.admit(write.internal(obj), None)
-    entry = await state.registry.create(write.target(""), internal, write.validate)
-    return object_response(request, scope, entry, 201)
-
-
-async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """PUT of an object or its status."""
-    form_of(request, scope)
-    options = write_options(request.query, request.method, request.release)
-    write = WriteRequest(state, request, scope, options)
-
-    def read() -> Obj:
-        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
-        check_namespace(obj, scope)
-        check_name(obj, scope)
-        write.default(obj)
-        dedup_owner_references(obj, write.ctx)
-        return obj
-
-    first = [read()]
-    uid = str(first[0]["metadata"].get("uid", ""))
-
-    async def transform(current: Obj | None) -> Obj:
-        obj = first.pop() if first else read()
-        write.update_managed_fields(write.live(current) if current else None, obj)
-        return await write.admit(write.internal(obj), current)
-
-    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid, validate=write.validate)
-    return object_response(request, scope, entry, 201 if created else 200)
-
-
-async def patch(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """PATCH of an object or its status, in any of the four forms."""
-    media = patch_type(request.headers)
-    form_of(request, scope)
-    options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
-    write = WriteRequest(state, request, scope, options)
-    if media == APPLY_PATCH:
-        transform = _applying(write)
-    else:
-        transform = _patching(write, media)
-    entry, created = await state.registry.update(
-        write.target(scope.name),
-        transform,
-        create=media == APPLY_PATCH and not scope.subresource,
-        validate=write.validate,
-    )
-    return object_response(request, scope, entry, 201 if created else 200)
-
-
-def _patching(write: WriteRequest, media: str) -> Transform:
-    """The patch is read when there is an object to apply it to: a missing one is told of first."""
-    scope, validation = write.scope, write.options.field_validation
-
-    async def transform(current: Obj | None) -> Obj:
-        if current is None:
-            raise errors.not_found(scope.kind.group, scope.kind.resource, scope.name)
-        live = write.live(current)
-        kind = scope.kind.gvk(scope.version)
-        sent = PATCHERS[media](write.request.body, Current(live, kind, write.state.schemas, validation, write.ctx))
-        obj = write.defaulted(sent)
-        write.update_managed_fields(live, obj)
-        check_namespace(obj, scope)
-        check_name(obj, scope)
-        dedup_owner_references(obj, write.ctx)
-        return await write.admit(write.internal(obj), current)
-
-    return transform
-
-
-def _applying(write: WriteRequest) -> Transform:
-    scope, options = write.scope, write.options
-
-    async def transform(current: Obj | None) -> Obj:
-        patch = apply.parse(write.request.body, options.field_validation)
-        live = write.live(current) if current else None
-        obj = apply.apply(
-            live,
-            patch.obj,
-            struct=scope.struct,
-            api_version=scope.api_version,
-            manager=options.field_manager,
-            force=bool(options.force),
-            subresource=scope.subresource,
-            now=write.ctx.now,
-            reset=write.reset,
-            convert=write.convert,
-            duplicates=patch.duplicates,
-        )
-        for text in patch.warnings:
-            write.ctx.warn(text)
-        if current is not None and obj is live:
-            return current
-        if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
-            obj = deepcopy(obj)  # only owners change: the rest is the stored object's own, which nobody may edit
-        write.default(obj)
-        if current is None and obj["metadata"].get("uid"):
-            uid = obj["metadata"]["uid"]
-            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise errors.conflict(scope.kind.group, scope.kind.resource, scope.name, why)
-        check_namespace(obj, scope)
-        check_name(obj, scope)
-        dedup_owner_references(obj, write.ctx)
-        return await write.admit(write.internal(obj), current)
-
-    return transform
-
-
-def wipe_object_meta_system_fields(obj: Obj) -> None:
-    """Takes out of a new object's metadata what only the server says."""
-    fields = {name: value for name, value in obj["metadata"].items() if name not in WIPED}
-    obj["metadata"] = {**fields, "creationTimestamp": None}
-
-
 def check_namespace(obj: Obj, scope: RequestScope) -> None:
     """The body's namespace is the path's, or none. What is in no namespace forgets one that it is said to be in."""
     fields = obj["metadata"]
@@ -268,14 +132,6 @@ def check_namespace(obj: Obj, scope: RequestScope) -> None:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
-
-
-async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
-    """Return the body of a subresource whose kind is its own, once admission let it pass. Raises 400, 403, 404."""
-    kind = scope.kind.subresources[scope.subresource].kind
-    sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
-    check_namespace(sent, scope)
-    return await WriteRequest(state, request, scope, options).admitted(sent)
 
 
 def check_name(obj: Obj, scope: RequestScope) -> None:

@@ -1,0 +1,36 @@
+"""POST: a new object in a collection, and bodies of subresources that are sent with POST."""
+
+from __future__ import annotations
+
+from understudy.apiserver.endpoints.handlers import request_body
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace, dedup_owner_references
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
+from understudy.machinery.options import WriteOptions, write_options
+from understudy.machinery.types import Obj
+
+
+async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """POST to a collection."""
+    form_of(request, scope)
+    options = write_options(request.query, request.method, request.release)
+    write = WriteRequest(state, request, scope, options)
+    obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    check_namespace(obj, scope)
+    write.default(obj)
+    wipe_object_meta_system_fields(obj)
+    dedup_owner_references(obj, write.ctx)
+    write.update_managed_fields(None, obj)
+    internal = await write.admit(write.internal(obj), None)
+    entry = await state.registry.create(write.target(""), internal, write.validate)
+    return object_response(request, scope, entry, 201)
+
+
+async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
+    """Return the body of a subresource whose kind is its own, once admission let it pass. Raises 400, 403, 404."""
+    kind = scope.kind.subresources[scope.subresource].kind
+    sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
+    check_namespace(sent, scope)
+    return await WriteRequest(state, request, scope, options).admitted(sent)

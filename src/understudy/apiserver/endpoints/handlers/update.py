@@ -1,0 +1,42 @@
+"""PUT: an object, or the part of it that a subresource writes, as the body has it."""
+
+from __future__ import annotations
+
+from understudy.apiserver.endpoints.handlers import request_body
+from understudy.apiserver.endpoints.handlers.write_request import (
+    WriteRequest,
+    check_name,
+    check_namespace,
+    dedup_owner_references,
+)
+from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
+from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.machinery.options import write_options
+from understudy.machinery.types import Obj
+
+
+async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """PUT of an object or its status."""
+    form_of(request, scope)
+    options = write_options(request.query, request.method, request.release)
+    write = WriteRequest(state, request, scope, options)
+
+    def read() -> Obj:
+        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+        check_namespace(obj, scope)
+        check_name(obj, scope)
+        write.default(obj)
+        dedup_owner_references(obj, write.ctx)
+        return obj
+
+    first = [read()]
+    uid = str(first[0]["metadata"].get("uid", ""))
+
+    async def transform(current: Obj | None) -> Obj:
+        obj = first.pop() if first else read()
+        write.update_managed_fields(write.live(current) if current else None, obj)
+        return await write.admit(write.internal(obj), current)
+
+    entry, created = await state.registry.update(write.target(scope.name), transform, uid=uid, validate=write.validate)
+    return object_response(request, scope, entry, 201 if created else 200)
