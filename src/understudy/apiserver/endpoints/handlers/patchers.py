@@ -1,15 +1,18 @@
-"""Patches of a live object, decoded again into the kind's shape, with the errors that this can end in.
+"""Patches of an object that are read from a body, applied, and decoded again into the kind's type.
 
-The object goes through JSON on the way, all of it: spaces in opaque parameters are gone after a patch, and after a
-strategic one their keys are in order, so that a claim whose parameters were sent otherwise refuses any patch (its spec
-would change).
+All of the object goes through JSON on the way: opaque parameters lose their spaces, and after a strategic merge patch
+their keys are sorted. So a claim whose parameters were sent in another form refuses every patch (its spec would
+change), as it does in the real server.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (`jsonPatcher`, `smpPatcher`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers.request_body import Sent
@@ -17,9 +20,7 @@ from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, 
 from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.options import IGNORE, STRICT
-from understudy.machinery.patch import json_patch as json
-from understudy.machinery.patch import merge_patch as merge
-from understudy.machinery.patch import strategic, unstructured
+from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
 from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
 from understudy.machinery.typeinfo import scheme
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
@@ -29,8 +30,12 @@ from understudy.machinery.validation.field import Path, invalid
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """What is patched: an object of a kind in one of the release's types. `validation` is that of unknown and duplicate
-    fields, whose warnings the context takes."""
+    """The object that is patched, and what its patched form is decoded and checked with.
+
+    live        the object in the version of `kind`
+    validation  the request's `fieldValidation`: "Strict", "Warn" or "Ignore"
+    ctx         takes the warnings about unknown and duplicate fields
+    """
 
     live: Obj
     kind: GroupVersionKind
@@ -39,78 +44,99 @@ class Current:
     ctx: Context
 
 
-def json_patch(body: bytes, current: Current) -> Sent:
-    return _document(json, body, current)
+class ParsedPatch(Protocol):
+    """A patch whose text was read."""
+
+    @property
+    def strict_errors(self) -> list[str]:
+        """Unknown and duplicate fields, as strict field validation words them."""
 
 
-def merge_patch(body: bytes, current: Current) -> Sent:
-    return _document(merge, body, current)
+P = TypeVar("P", bound=ParsedPatch)
 
 
-def _document(form: Any, body: bytes, current: Current) -> Sent:
-    """JSON and merge patches change the object's text; errors show what they made of it.
+class DocumentPatch(Protocol[P]):
+    """A form of patches that change a JSON document: the functions of the modules `json_patch` and `merge_patch`."""
 
-    The text is decoded as whatever it then says it is: another version of the kind is as good. Where it does not say,
-    that is the internal form, to which fields in JSON's spelling are unknown."""
+    def parse(self, body: bytes, validate: bool = True) -> P:
+        """Parse a body; `validate` is false for fieldValidation=Ignore. Raises 400, 413."""
+
+    def parse_as_written(self, body: bytes) -> P:
+        """Parse a valid body again and keep the spelling of its strings, for the texts of errors."""
+
+    def apply(self, patch: P, current: Obj) -> Any:
+        """Return the patched document, which may share parts with `current`. Raises 422."""
+
+
+def _patch_document(form: DocumentPatch[P], body: bytes, current: Current) -> Sent:
+    """Apply a JSON or merge patch to the object's JSON (`jsonPatcher`). Errors print the patched document.
+
+    The result is decoded as the type that it names, which may be another version of the kind. If it names none, that is
+    the internal version, which does not know fields in JSON's spelling. Raises 400, 413, 422.
+    """
     patch = form.parse(body, current.validation != IGNORE)
     kind, struct = current.kind, current.schemas.kind(*current.kind)
     result = form.apply(patch, current.live)
 
-    def shown() -> str:
-        in_order = decode_value(current.live, struct)[0]  # of Go's fields
-        return encode(form.apply(form.parse_as_written(body), in_order)).decode("utf-8", "surrogateescape")
+    def patched_text() -> str:
+        live_in_order = decode_value(current.live, struct)[0]  # of Go's fields
+        patched = form.apply(form.parse_as_written(body), live_in_order)
+        return encode(patched).decode("utf-8", "surrogateescape")
 
     def decode(struct: Struct) -> tuple[Obj, list[str]]:
         return decode_value(result, struct)
 
     try:
-        sent = scheme.gvk_with_defaults(*type_meta_of(result), kind._replace(version=INTERNAL))
-        obj, strict = scheme.decode_registered(current.schemas, sent, kind, decode, shown)
-    except DecodeError as why:
-        raise _unusable(current, shown(), str(why)) from None
-    _report(patch.strict_errors + strict, current, shown)
-    if sent.version == INTERNAL:
-        sent, obj = kind, _from_internal(obj, struct)
-    return Sent(rewrite_raw(obj, encode) if struct.has_raw_extension else obj, sent)
+        gvk = scheme.gvk_with_defaults(*type_meta_of(result), kind._replace(version=INTERNAL))
+        obj, strict_errors = scheme.decode_registered(current.schemas, gvk, kind, decode, patched_text)
+    except DecodeError as error:
+        raise _invalid_patch(current, patched_text(), str(error)) from None
+    _report(patch.strict_errors + strict_errors, current, patched_text)
+    if gvk.version == INTERNAL:
+        gvk, obj = kind, _from_internal_version(obj, struct)
+    return Sent(rewrite_raw(obj, encode) if struct.has_raw_extension else obj, gvk)
 
 
-def _from_internal(obj: Obj, struct: Struct) -> Obj:
-    """What is left of an internal object: its metadata, which stand at the top."""
+def _from_internal_version(obj: Obj, struct: Struct) -> Obj:
+    """Return an object decoded as the internal version: only its metadata remain, whose fields it has at the top."""
     metadata = struct.fields["metadata"].type
     assert isinstance(metadata, Struct)
     return decode_value({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
 
 
-def strategic_patch(body: bytes, current: Current) -> Sent:
-    """The object's fields are merged as their schema says; errors show the patch. What the result says of its type
-    does not matter."""
+def _patch_strategic(body: bytes, current: Current) -> Sent:
+    """Apply a strategic merge patch, field by field as the schema says (`smpPatcher`). Errors print the patch.
+
+    The result's own kind and apiVersion are ignored. Raises 400, 422, 500.
+    """
     struct = current.schemas.kind(*current.kind)
     patch = strategic.parse(body, current.validation != IGNORE)
     result = strategic.apply(patch, current.live, struct)
     try:
         obj, unknown = unstructured.from_unstructured(result, struct)
-    except DecodeError as why:
-        raise _unusable(current, patch.printed(), str(why)) from None
+    except DecodeError as error:
+        raise _invalid_patch(current, patch.printed(), str(error)) from None
     _report(patch.strict_errors + unknown, current, patch.printed)
     return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.kind)
 
 
-def _report(strict: list[str], current: Current, shown: Callable[[], str]) -> None:
-    """Unknown and duplicate fields, as field validation wants them to be told of."""
-    if strict and current.validation == STRICT:
-        raise _unusable(current, shown(), f"strict decoding error: {', '.join(strict)}")
+def _report(strict_errors: list[str], current: Current, patch_text: Callable[[], str]) -> None:
+    """Refuse unknown and duplicate fields (422), warn of them or ignore them, as the field validation asks."""
+    if strict_errors and current.validation == STRICT:
+        raise _invalid_patch(current, patch_text(), f"strict decoding error: {', '.join(strict_errors)}")
     if current.validation != IGNORE:
-        for text in strict:
+        for text in strict_errors:
             current.ctx.warn(text)
 
 
-def _unusable(current: Current, shown: str, why: str) -> errors.StatusError:
-    return errors.invalid("", "", "", [invalid(Path("patch"), shown, why)], current.ctx.release)
+def _invalid_patch(current: Current, patch_text: str, message: str) -> errors.StatusError:
+    """Return the 422 for a patch whose result cannot be decoded."""
+    return errors.invalid("", "", "", [invalid(Path("patch"), patch_text, message)], current.ctx.release)
 
 
-# By media type. All raise 400, 413 and 422; strategic ones 500, too.
+# Apply the patch of a body, by media type.
 PATCHERS: dict[str, Callable[[bytes, Current], Sent]] = {
-    JSON_PATCH: json_patch,
-    MERGE_PATCH: merge_patch,
-    STRATEGIC_PATCH: strategic_patch,
+    JSON_PATCH: partial(_patch_document, json_patch),
+    MERGE_PATCH: partial(_patch_document, merge_patch),
+    STRATEGIC_PATCH: _patch_strategic,
 }
