@@ -1,12 +1,13 @@
 """How objects of any kind are deleted: preconditions, finalizers, propagation, grace.
 
-What a deletion does to an object that is there:
+What a deletion does to a stored object:
 
-    nothing holds it                     it goes
-    it has finalizers, or gets one       it is marked (deletionTimestamp) and stays until an update takes the last away
-    its kind grants a grace period       it is marked and stays until it is deleted again with 0
-    it is marked already                 nothing, but that a shorter grace period is taken over
+    nothing holds it                     it is removed
+    it has finalizers, or gets one       it is marked (deletionTimestamp) and stays until an update removes the last one
+    its kind grants a grace period       it is marked and stays until it is deleted again with a grace period of 0
+    it is already marked                 nothing, except that a shorter grace period replaces the longer one
 
+Source: k8s.io/apiserver/pkg/registry (rest.BeforeDelete, generic/registry.Store.Delete),
 https://kubernetes.io/docs/concepts/architecture/garbage-collection/
 """
 
@@ -23,12 +24,12 @@ from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
-# Asks admission about the deletion of a stored object. May raise StatusError.
+# Asks admission about the deletion of a stored object (`ValidateObjectFunc`). May raise StatusError.
 ValidateDeletion = Callable[[Obj], Awaitable[None]]
 
 
 async def validate_all(old: Obj) -> None:
-    """Let every deletion pass, for what the server itself deletes."""
+    """Let every deletion pass, for what the server itself deletes (`ValidateAllObjectFunc`)."""
 
 
 class Deletion:
@@ -42,26 +43,31 @@ class Deletion:
         self.validate = validate
 
     async def run(self, namespace: str, name: str, options: DeleteOptions) -> tuple[Entry, bool]:
-        """The object as it was left, or as it was last, and whether it is gone. Raises 404, 409."""
+        """Delete an object (`Store.Delete`). Return it as it is stored now, or was last, and whether it was removed.
+
+        `options` is changed: the grace period in it becomes the granted one. Raises 404, 409 and what admission raises.
+        """
         while True:
             entry = await self.registry.get(self.kind, namespace, name)
             try:
-                return await self._once(entry, options)
+                return await self._delete_revision(entry, options)
             except RevisionConflictError:
                 continue
 
-    async def _once(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
-        before = entry.object
-        await self.validate(before)
-        self.check_preconditions(before, options)
-        obj: Obj = {**before, "metadata": dict(before["metadata"])}
+    async def _delete_revision(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
+        """Delete an object if the store still holds this revision of it. Raises RevisionConflictError if not."""
+        old = entry.object
+        self.check_preconditions(old, options)
+        obj: Obj = {**old, "metadata": dict(old["metadata"])}
         if self.kind.behavior.begin_termination and "deletionTimestamp" not in obj["metadata"]:
+            await self.validate(old)
             return await self._terminate(entry, obj, options)
         if self.kind.behavior.held_by_spec_finalizers(obj):
             return entry, False
         pending, graceful = self._mark_graceful(obj, options)
         if pending:
             return entry, False
+        await self.validate(old)
         self._set_finalizers(obj["metadata"], options)
         held = bool(obj["metadata"].get("finalizers"))
         if held and not graceful:
@@ -75,7 +81,7 @@ class Deletion:
         return await self.store.delete(entry.key, entry.revision), True
 
     async def _terminate(self, entry: Entry, obj: Obj, options: DeleteOptions) -> tuple[Entry, bool]:
-        """The first of two deletions: what is inside has to go before the object does."""
+        """Mark an object whose content has to be removed before it can be deleted itself (namespaces, definitions)."""
         obj["metadata"]["deletionTimestamp"] = self.ctx.now
         self._set_finalizers(obj["metadata"], options)
         assert self.kind.behavior.begin_termination is not None
@@ -83,6 +89,7 @@ class Deletion:
         return await self._store(entry, obj, options), False
 
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
+        """Store a marked object, unless nothing changed or the request is a dry run."""
         obj["metadata"].pop("resourceVersion", None)
         if obj == entry.value:
             return entry
@@ -91,71 +98,78 @@ class Deletion:
         return await self.store.update(entry.key, obj, entry.revision)
 
     def check_preconditions(self, obj: Obj, options: DeleteOptions) -> None:
-        """Raises 409."""
-        fields = obj["metadata"]
-        kind = self.kind
-        if options.uid is not None and options.uid != fields["uid"]:
-            why = (
-                f"the UID in the precondition ({options.uid}) does not match the UID in record ({fields['uid']}). "
-                "The object might have been deleted and then recreated"
-            )
-            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
-        if options.version is not None and options.version != fields["resourceVersion"]:
-            why = (
-                f"the ResourceVersion in the precondition ({options.version}) does not match the ResourceVersion in "
-                f"record ({fields['resourceVersion']}). The object might have been modified"
-            )
-            raise errors.conflict(kind.stored.group, kind.name, fields["name"], why)
+        """Raise 409 unless the object has the uid and the resourceVersion that the options require, if any."""
+        metadata = obj["metadata"]
+        if options.uid is not None and options.uid != metadata["uid"]:
+            raise self._conflict(metadata, "uid", options.uid, "deleted and then recreated")
+        if options.version is not None and options.version != metadata["resourceVersion"]:
+            raise self._conflict(metadata, "resourceVersion", options.version, "modified")
+
+    def _conflict(self, metadata: Obj, field: str, expected: str, event: str) -> errors.StatusError:
+        """Return the 409 for a field of the metadata. Upstream, kinds that terminate word it themselves."""
+        kind, name, actual = self.kind, metadata["name"], metadata[field]
+        field = {"uid": "UID", "resourceVersion": "ResourceVersion"}[field]
+        if kind.behavior.begin_termination:
+            message = f"Precondition failed: {field} in precondition: {expected}, {field} in object meta: {actual}"
+            return errors.conflict(kind.group, kind.resource, name, message)
+        message = (
+            f"the {field} in the precondition ({expected}) does not match the {field} in record ({actual}). "
+            f"The object might have been {event}"
+        )
+        return errors.conflict(kind.stored.group, kind.name, name, message)
 
     def _mark_graceful(self, obj: Obj, options: DeleteOptions) -> tuple[bool, bool]:
-        """(an earlier deletion is still pending, this one grants a grace period or ends one). Marks the object."""
-        fields = obj["metadata"]
+        """Mark an object whose kind grants a grace period, in place (`rest.BeforeDelete`).
+
+        Return whether an earlier deletion is still pending, and whether this one grants a grace period or ends one.
+        """
+        metadata = obj["metadata"]
         if options.grace_period is not None and options.grace_period < 0:
             options.grace_period = 1
         grace = self.kind.behavior.graceful_delete
         if grace is None:
             return False, False
-        if "deletionTimestamp" in fields:
-            before = fields.get("deletionGracePeriodSeconds")
+        if "deletionTimestamp" in metadata:
+            before = metadata.get("deletionGracePeriodSeconds")
             if before is None:
                 return False, False
             if options.grace_period is None or options.grace_period >= before:
                 return True, False
-            requested = clock.parse_timestamp(fields["deletionTimestamp"]) - before
-            fields["deletionTimestamp"] = clock.timestamp(requested + options.grace_period)
-            fields["deletionGracePeriodSeconds"] = options.grace_period
+            requested = clock.parse_timestamp(metadata["deletionTimestamp"]) - before
+            metadata["deletionTimestamp"] = clock.timestamp(requested + options.grace_period)
+            metadata["deletionGracePeriodSeconds"] = options.grace_period
             return False, True
         period = options.grace_period = grace(obj, options.grace_period)
-        marked = clock.parse_timestamp(self.ctx.now) + period
-        fields["deletionTimestamp"] = clock.timestamp(marked)
-        fields["deletionGracePeriodSeconds"] = period
-        if fields.get("generation"):
-            fields["generation"] += 1
+        metadata["deletionTimestamp"] = clock.timestamp(clock.parse_timestamp(self.ctx.now) + period)
+        metadata["deletionGracePeriodSeconds"] = period
+        if metadata.get("generation"):
+            metadata["generation"] += 1
         return False, True
 
-    def _mark(self, fields: Obj) -> None:
-        """Deletion without grace, that something holds up."""
-        if "deletionTimestamp" not in fields:
-            if fields.get("generation"):
-                fields["generation"] += 1
-            fields["deletionTimestamp"] = self.ctx.now
-        fields["deletionGracePeriodSeconds"] = 0
+    def _mark(self, metadata: Obj) -> None:
+        """Mark an object as deleted without a grace period, in place (`markAsDeleting`)."""
+        if "deletionTimestamp" not in metadata:
+            if metadata.get("generation"):
+                metadata["generation"] += 1
+            metadata["deletionTimestamp"] = self.ctx.now
+        metadata["deletionGracePeriodSeconds"] = 0
 
-    def _set_finalizers(self, fields: Obj, options: DeleteOptions) -> None:
-        """The garbage collector's finalizers, as the options or else the object have them."""
-        have = fields.get("finalizers") or []
-        policy = self._propagation(have, options)
-        kept = [f for f in have if f not in (ORPHAN, FOREGROUND)]
+    def _set_finalizers(self, metadata: Obj, options: DeleteOptions) -> None:
+        """Set the garbage collector's finalizers, in place (`deletionFinalizersForGarbageCollection`)."""
+        before = metadata.get("finalizers") or []
+        policy = self._propagation_policy(before, options)
+        after = [finalizer for finalizer in before if finalizer not in (ORPHAN, FOREGROUND)]
         if policy == "Orphan":
-            kept.append(ORPHAN)
+            after.append(ORPHAN)
         elif policy == "Foreground":
-            kept.append(FOREGROUND)
-        if set(kept) != set(have):
-            fields["finalizers"] = kept
-            if not kept:
-                del fields["finalizers"]
+            after.append(FOREGROUND)
+        if set(after) != set(before):
+            metadata["finalizers"] = after
+            if not after:
+                del metadata["finalizers"]
 
-    def _propagation(self, finalizers: list[str], options: DeleteOptions) -> str:
+    def _propagation_policy(self, finalizers: list[str], options: DeleteOptions) -> str:
+        """Return "Orphan", "Foreground" or "Background": from the options, else the finalizers, else the kind."""
         if options.orphan_dependents is not None:
             return "Orphan" if options.orphan_dependents else "Background"
         if options.propagation is not None:

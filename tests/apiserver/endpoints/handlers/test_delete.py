@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -64,3 +65,54 @@ def test_undecodable_field_precedes_the_wrong_kind(server: Server) -> None:
     body = {"apiVersion": "v1", "kind": "Status", "code": "x"}
     _, answer = exchange(server, "DELETE", f"{MAPS}/absent", body)
     assert answer["message"] == "json: cannot unmarshal string into Go struct field Status.code of type int32"
+
+
+def test_preconditions_precede_the_refusal_of_namespaces_that_stay(server: Server) -> None:
+    """A precondition that the namespace `default` does not meet is reported before the deletion is refused."""
+    path = "/api/v1/namespaces/default"
+    uid = server.get("namespaces", "default")["metadata"]["uid"]
+    status, answer = exchange(server, "DELETE", path, {"preconditions": {"uid": "other"}})
+    text = f"Precondition failed: UID in precondition: other, UID in object meta: {uid}"
+    assert (status, answer["message"]) == (409, f'Operation cannot be fulfilled on namespaces "default": {text}')
+    status, answer = exchange(server, "DELETE", path, {"preconditions": {"uid": uid}})
+    text = 'namespaces "default" is forbidden: this namespace may not be deleted'
+    assert (status, answer["message"]) == (403, text)
+
+
+DEFINITION = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "foos.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Cluster",
+        "names": {"plural": "foos", "kind": "Foo"},
+        "versions": [
+            {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("obj", "path", "resource"),
+    [
+        ({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ends"}}, "/api/v1/namespaces", "namespaces"),
+        (
+            DEFINITION,
+            "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+            "customresourcedefinitions.apiextensions.k8s.io",
+        ),
+    ],
+    ids=["namespace", "definition"],
+)
+@pytest.mark.parametrize(("field", "name"), [("uid", "UID"), ("resourceVersion", "ResourceVersion")])
+def test_terminating_kinds_word_preconditions_themselves(
+    server: Server, obj: dict[str, Any], path: str, resource: str, field: str, name: str
+) -> None:
+    """Namespaces and definitions report a failed precondition in words of their own, with the name of the resource."""
+    metadata = server.apply(obj)[0]["metadata"]
+    status, answer = exchange(server, "DELETE", f"{path}/{metadata['name']}", {"preconditions": {field: "other"}})
+    text = f"Precondition failed: {name} in precondition: other, {name} in object meta: {metadata[field]}"
+    expected = f'Operation cannot be fulfilled on {resource} "{metadata["name"]}": {text}'
+    assert (status, answer["message"]) == (409, expected)

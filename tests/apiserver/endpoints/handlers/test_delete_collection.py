@@ -42,11 +42,17 @@ def test_delete_collection_at_version_zero_conflicts(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [f"{NAMESPACES}/default", f"{NAMESPACES}/kube-public", f"{CLASSES}/system-node-critical"]
+    ("path", "preconditions"),
+    [
+        (f"{NAMESPACES}/default", {}),
+        (f"{NAMESPACES}/kube-public", {}),
+        (f"{CLASSES}/system-node-critical", {}),
+        (f"{CLASSES}/system-node-critical", {"uid": "other"}),
+    ],
 )
-def test_system_objects_cannot_be_deleted(server: Server, path: str) -> None:
-    """Namespaces and priority classes of the system cannot be deleted, whatever the preconditions."""
-    status, answer = exchange(server, "DELETE", path, {"preconditions": {"uid": "other"}})
+def test_system_objects_cannot_be_deleted(server: Server, path: str, preconditions: dict[str, str]) -> None:
+    """Namespaces and priority classes of the system cannot be deleted; classes whatever the preconditions."""
+    status, answer = exchange(server, "DELETE", path, {"preconditions": preconditions})
     assert (status, answer["reason"], answer["details"]["name"]) == (403, "Forbidden", path.rpartition("/")[2])
     assert send(server, "GET", path).status == 200
 
