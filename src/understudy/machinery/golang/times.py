@@ -1,4 +1,4 @@
-"""metav1.Time and MicroTime: read as Go's `time.Parse` reads RFC 3339, written in UTC.
+"""metav1.Time and MicroTime, read as Go's `time.Parse` reads RFC 3339 and written in UTC; and durations.
 
 Go is generous in places (one-digit hours, a comma before fractions) and has a text for each mistake: `parsing time
 "yesterday" as "2006-01-02T15:04:05Z07:00": cannot parse "yesterday" as "2006"`.
@@ -15,6 +15,17 @@ _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _ZERO = "0001-01-01T00:00:00"
 
+_NANOSECONDS = {
+    "ns": 1,
+    "us": 1000,
+    "µs": 1000,
+    "μs": 1000,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+}
+_DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
 # (name, pattern, layout element or literal, least, greatest)
 _STEPS = (
@@ -112,3 +123,22 @@ def canonical_micro_time(text: str) -> str | None:
     parts, ahead = _read(text, _MICRO_LAYOUT)
     at, micro = _utc(parts, ahead), parts["fraction"]
     return None if at == _ZERO and not micro else f"{at}.{micro:06d}Z"
+
+
+def parse_duration(text: str) -> int | None:
+    """Return the nanoseconds of a duration in Go's notation (`1h30m`, `-1.5s`), None if it is invalid."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0
+    total, pos = 0, 0
+    while pos < len(rest) or not rest:
+        part = _DURATION_PART.match(rest, pos)
+        if part is None or not (part[1] or part[2]):
+            return None
+        unit = _NANOSECONDS[part[3]]
+        total += int(part[1] or "0") * unit
+        if part[2]:
+            total += int(part[2][:18]) * unit // 10 ** len(part[2][:18])
+        pos = part.end()
+    total *= sign
+    return total if -(2**63) <= total < 2**63 else None

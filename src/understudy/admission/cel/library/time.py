@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.values import INT_MAX, INT_MIN, Duration, Timestamp, Value, conversion_error
+from understudy.machinery.golang.times import parse_duration
 
 DECLARATIONS = """
 getDate
@@ -47,34 +48,12 @@ getSeconds
     duration_to_seconds: duration.() -> int
 """
 
-_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-
 # The first second of the year 1 and the last one of the year 9999, in seconds since 1970.
 _EARLIEST, _LATEST = -62135596800, 253402300799
 _RFC3339 = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})T(\d{1,2}):(\d{2}):(\d{2})(?:[.,](\d+))?(Z|([+-])(\d{2}):(\d{2}))", re.ASCII
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def parse_duration(text: str) -> int | None:
-    """Return the nanoseconds of a duration in Go's notation (`1h30m`, `-1.5s`), None if it is invalid."""
-    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
-    if rest == "0":
-        return 0
-    total, pos = 0, 0
-    while pos < len(rest) or not rest:
-        part = _PART.match(rest, pos)
-        if part is None or not (part[1] or part[2]):
-            return None
-        unit = _UNITS[part[3]]
-        total += int(part[1] or "0") * unit
-        if part[2]:
-            total += int(part[2][:18]) * unit // 10 ** len(part[2][:18])
-        pos = part.end()
-    total *= sign
-    return total if INT_MIN <= total <= INT_MAX else None
 
 
 def parse_timestamp(text: str) -> Timestamp | None:
