@@ -31,6 +31,9 @@ class FrozenDict(dict[str, Any]):
     def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
         return {key: deepcopy(value, memo) for key, value in self.items()}
 
+    def __reduce__(self) -> tuple[type[FrozenDict], tuple[dict[str, Any]]]:
+        return FrozenDict, (dict(self),)
+
 
 class FrozenList(list[Any]):
     """A list that refuses to be edited; its copies may be."""
@@ -43,6 +46,9 @@ class FrozenList(list[Any]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> list[Any]:
         return [deepcopy(value, memo) for value in self]
+
+    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
+        return FrozenList, (list(self),)
 
 
 def frozen(value: Any) -> Any:

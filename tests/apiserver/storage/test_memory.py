@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from understudy.apiserver.storage.interface import (
+    EVENT_SIZE,
     CompactedError,
     Entry,
     FutureRevisionError,
@@ -12,6 +15,7 @@ from understudy.apiserver.storage.interface import (
     RevisionConflictError,
 )
 from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 
 PREFIX = "/registry/things/"
@@ -92,13 +96,34 @@ async def test_watch_resumes_after_a_revision(store: MemoryStore) -> None:
 
 
 async def test_slow_watcher_is_cut_off(store: MemoryStore) -> None:
-    """A watcher that leaves too many events unread gets no more; others are not delayed."""
-    slow, quick = store.watch(PREFIX, store.revision, limit=2), store.watch(PREFIX, store.revision)
+    """A watcher that leaves too many bytes unread gets no more; others are not delayed."""
+    slow, quick = (store.watch(PREFIX, store.revision, limit=limit) for limit in (2 * EVENT_SIZE, 3 * EVENT_SIZE))
     for name in "cde":
         await store.create(PREFIX + name, thing(name))
     assert slow.overflown
     assert not slow.queue
     assert len(quick.queue) == 3
+
+
+async def test_watcher_of_large_values_is_cut_off() -> None:
+    """What waits counts by the bytes of the values that it replaced; what is taken counts no more."""
+    store = MemoryStore()
+    entry = await store.create(PREFIX + "a", thing("a"))
+    reading, idle = (store.watch(PREFIX, store.revision, limit=250_000) for _ in range(2))
+    for number in range(10):
+        entry = await store.update(PREFIX + "a", thing("a", x=str(number) * 100_000), entry.revision)
+        assert reading.take().entry is entry
+        assert idle.overflown == (number > 2)
+    assert not reading.overflown
+
+
+async def test_backlog_does_not_cut_a_watcher_off(store: MemoryStore) -> None:
+    """A watcher that resumes may have more to catch up with than may wait later."""
+    watch = store.watch(PREFIX, 1, limit=EVENT_SIZE)
+    await store.create(PREFIX + "c", thing("c"))
+    assert len(watch.queue) == 5
+    await store.create(PREFIX + "d", thing("d"))
+    assert watch.overflown
 
 
 async def test_compaction_ends_older_reads(store: MemoryStore) -> None:
@@ -117,14 +142,58 @@ async def test_compaction_ends_older_reads(store: MemoryStore) -> None:
 
 
 async def test_history_is_bounded() -> None:
-    """When too many writes are kept, the older half is compacted."""
-    store = MemoryStore(log_limit=10)
+    """When the history takes too many bytes, the older half is compacted."""
+    store = MemoryStore(history_limit=1_000_000)
     entry = await store.create(PREFIX + "a", thing("a"))
     for number in range(40):
-        entry = await store.update(PREFIX + "a", thing("a", x=str(number)), entry.revision)
+        entry = await store.update(PREFIX + "a", thing("a", x=str(number % 10) * 100_000), entry.revision)
+        if number < 10:
+            assert store.watch(PREFIX, 2).queue  # nothing is compacted yet
     with pytest.raises(CompactedError):
         store.watch(PREFIX, 2)
     assert len(store.watch(PREFIX, store.revision - 3).queue) == 3
+
+
+async def test_history_costs_its_bytes() -> None:
+    """Old revisions keep the bytes of their values, not the values and their encoded forms."""
+    store = MemoryStore()
+    entry = await store.create(PREFIX + "a", thing("a"))
+    used = []
+    tracemalloc.start()
+    try:
+        for number in range(1500):
+            fields = {f"{field}-{number}": f"{field}-{number}" * 5 for field in range(100)}
+            entry = await store.update(PREFIX + "a", thing("a", **fields), entry.revision)
+            entry.cache["json"] = bytes(30_000)
+            if number in (499, 1499):
+                used.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    (old,) = (await store.range(PREFIX, revision=100)).entries
+    assert used[1] - used[0] < 1.2 * 1000 * (old.packed_size + EVENT_SIZE), used
+
+
+async def test_old_revisions_read_like_new_ones(store: MemoryStore) -> None:
+    """A packed entry has the same value and object, its own revision, and a cache that is filled anew."""
+    value: Obj = {"metadata": {"name": "z"}, "number": 2**70, "text": "\ud800", "more": WithEmptyFields(list=[])}
+    value["more"].empty = ("list",)
+    entry = await store.create(PREFIX + "z", value)
+    entry.cache["json"] = b"{}"
+    first, before = entry, entry.object
+    for number in range(20):
+        entry = await store.update(PREFIX + "z", thing("z", x=str(number) * 200_000), entry.revision)
+    assert (first.value, first.object, first.revision) == (value, before, 6)
+    assert first.value is not value
+    assert first.value["more"].empty == ("list",)
+    assert not first.cache
+
+
+async def test_recent_revisions_keep_what_was_made_of_them(store: MemoryStore) -> None:
+    """Watchers of an object that is written in quick succession share the frames of each event."""
+    entry = await store.create(PREFIX + "c", thing("c"))
+    entry.cache["frame"] = b"{}"
+    await store.update(PREFIX + "c", thing("c", x="1"), entry.revision)
+    assert entry.cache == {"frame": b"{}"}
 
 
 def test_entry_has_its_revision() -> None:

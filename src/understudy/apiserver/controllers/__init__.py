@@ -123,7 +123,7 @@ class _Run:
         busy = False
         for controller in self._controllers:
             while watch.queue:
-                event = watch.queue.popleft()
+                event = watch.take()
                 for each in self._controllers:
                     each.observe(event)
             if controller.todo:

@@ -9,11 +9,17 @@ else is written.
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from understudy.machinery.types import Obj
+
+# Bytes that a remembered write takes beside the value: the event, an entry, a version, and their places in lists.
+EVENT_SIZE = 400
+# Bytes of writes that may wait for the reader of a watch.
+WATCH_LIMIT = 16 << 20
 
 
 class KeyExistsError(Exception):
@@ -44,16 +50,35 @@ class Entry:
     value     the internal form as written, without a resourceVersion
     revision  0 for an object that is not stored (a dry run)
     cache     keeps what was made of this revision (above all its encoded forms), each made at most once
+
+    A newer revision packs it: only the bytes of the value are left for good, and the rest is made again when it is
+    asked for.
     """
 
-    __slots__ = ("_object", "cache", "key", "revision", "value")
+    __slots__ = ("_cache", "_object", "_packed", "_recent", "_value", "key", "revision")
 
     def __init__(self, key: str, value: Obj, revision: int) -> None:
         self.key = key
-        self.value = value
         self.revision = revision
-        self.cache: dict[Any, Any] = {}
+        self._value: Obj | None = value
         self._object: Obj | None = None
+        self._cache: dict[Any, Any] = {}
+        self._packed = b""
+        self._recent: RecentEntries | None = None
+
+    @property
+    def value(self) -> Obj:
+        """Return the value. All readers share it: it is never edited."""
+        if self._value is None:
+            return self._unpack()
+        return self._value
+
+    @property
+    def cache(self) -> dict[Any, Any]:
+        """Return what was made of this revision."""
+        if self._value is None:
+            self._unpack()
+        return self._cache
 
     @property
     def object(self) -> Obj:
@@ -61,9 +86,65 @@ class Entry:
         if not self.revision:
             return self.value
         if self._object is None:
-            metadata = {**self.value["metadata"], "resourceVersion": str(self.revision)}
-            self._object = {**self.value, "metadata": metadata}
+            value = self.value
+            metadata = {**value["metadata"], "resourceVersion": str(self.revision)}
+            self._object = {**value, "metadata": metadata}
         return self._object
+
+    @property
+    def packed_size(self) -> int:
+        """Return the bytes that the packed value takes; 0 for an entry that is not packed."""
+        return len(self._packed)
+
+    def pack(self, recent: RecentEntries) -> None:
+        """Pack the value of an entry that is not the current one any more. It stays unpacked while it is `recent`."""
+        self._packed = pickle.dumps(self.value, pickle.HIGHEST_PROTOCOL)
+        self._recent = recent
+        recent.add(self)
+
+    def pack_like(self, other: Entry, recent: RecentEntries) -> None:
+        """Pack an entry that shares its value with a packed one, whose bytes it shares as well."""
+        self._packed = other._packed
+        self._recent = recent
+        recent.add(self)
+
+    def drop_unpacked(self) -> None:
+        """Drop everything but the packed value."""
+        self._value = self._object = None
+        self._cache = {}
+
+    def _unpack(self) -> Obj:
+        assert self._recent is not None
+        value: Obj = pickle.loads(self._packed)
+        self._value = value
+        self._recent.add(self)
+        return value
+
+
+class RecentEntries:
+    """The packed entries that were written or read last; they stay unpacked, since watchers are about to ask for them.
+
+    `limit` bounds the bytes of their packed values. Unpacked and encoded, they take about ten times as much.
+    """
+
+    def __init__(self, limit: int = 1 << 20) -> None:
+        self._limit = limit
+        self._size = 0
+        self._entries: deque[Entry] = deque()
+
+    def add(self, entry: Entry) -> None:
+        """Add an entry; drop the unpacked values of the oldest ones, but not of this one."""
+        self._entries.append(entry)
+        self._size += EVENT_SIZE + entry.packed_size
+        while self._size > self._limit and len(self._entries) > 1:
+            oldest = self._entries.popleft()
+            self._size -= EVENT_SIZE + oldest.packed_size
+            oldest.drop_unpacked()
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        self._entries.clear()
+        self._size = 0
 
 
 class Event(NamedTuple):
@@ -77,6 +158,11 @@ class Event(NamedTuple):
     def revision(self) -> int:
         return self.entry.revision
 
+    @property
+    def size(self) -> int:
+        """Return the bytes that it takes to remember the write: about EVENT_SIZE, and the value that it replaced."""
+        return EVENT_SIZE if self.previous is None else EVENT_SIZE + self.previous.packed_size
+
 
 class Range(NamedTuple):
     """Entries in the order of their keys, read at a revision; `remaining` counts those that the limit left out."""
@@ -89,29 +175,38 @@ class Range(NamedTuple):
 class Watch:
     """Writes under a prefix, in order, from a revision on.
 
-    queue      the writes that the reader has not taken yet; it takes them from the left
+    queue      the writes that the reader has not taken yet; it takes them with `take`
     wake       called on each write
-    overflown  set, and nothing queued any more, once more than `limit` writes wait: the reader is cut off
+    overflown  set, and nothing queued any more, once the writes that wait take more than `limit` bytes (see
+               `Event.size`): the reader is cut off. What was written before the watch began does not count.
     """
 
-    __slots__ = ("closed", "limit", "overflown", "prefix", "queue", "wake")
+    __slots__ = ("_size", "closed", "limit", "overflown", "prefix", "queue", "wake")
 
-    def __init__(self, prefix: str, limit: int) -> None:
+    def __init__(self, prefix: str, limit: int, backlog: Iterable[Event] = ()) -> None:
         self.prefix = prefix
-        self.limit = limit
-        self.queue: deque[Event] = deque()
+        self.queue: deque[Event] = deque(backlog)
+        self._size = sum(event.size for event in self.queue)
+        self.limit = limit + self._size
         self.overflown = False
         self.closed = False
         self.wake: Callable[[], None] = _nobody
 
     def offer(self, event: Event) -> None:
         """Queue a write, or cut off a reader that is too slow."""
-        if len(self.queue) >= self.limit:
+        self._size += event.size
+        if self._size > self.limit:
             self.cut_off()
             return
         if not self.overflown:
             self.queue.append(event)
         self.wake()
+
+    def take(self) -> Event:
+        """Remove the oldest write from the queue and return it. Raises IndexError."""
+        event = self.queue.popleft()
+        self._size -= event.size
+        return event
 
     def cut_off(self) -> None:
         """Let the reader know that it has to begin anew."""
@@ -154,7 +249,7 @@ class Store(Protocol):
     async def delete(self, key: str, expected: int) -> Entry:
         """Delete a key; return the entry of the deletion. Raises RevisionConflictError unless it is at `expected`."""
 
-    def watch(self, prefix: str, after: int, *, limit: int = 10_000) -> Watch:
+    def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch of the writes after a revision, to be given back with `unwatch`. Raises CompactedError."""
 
     def unwatch(self, watch: Watch) -> None:

@@ -8,7 +8,8 @@
     -          compact(4)        a@4                 a: [4] b: [3 5x]                [b@5x]
 
 `live` holds the current entries; `past` holds every revision of each key that can still be read (x: deleted); the `log`
-serves watches that start in the past. `_commit` is the one place that writes all three and wakes the watches.
+serves watches that start in the past. `_commit` is the one place that writes all three and wakes the watches. It also
+packs the entry that a write replaces, and compacts the older half of the history when that takes too many bytes.
 """
 
 from __future__ import annotations
@@ -20,19 +21,21 @@ from operator import attrgetter
 from sortedcontainers import SortedDict
 
 from understudy.apiserver.storage.interface import (
+    WATCH_LIMIT,
     CompactedError,
     Entry,
     Event,
     FutureRevisionError,
     KeyExistsError,
     Range,
+    RecentEntries,
     RevisionConflictError,
     Watch,
 )
 from understudy.machinery.types import Obj
 
-# Writes that are remembered at most; when there are more, the older half is compacted.
-LOG_LIMIT = 100_000
+# Bytes of history that are remembered at most (see `Event.size`); when there are more, the older half is compacted.
+HISTORY_LIMIT = 64 << 20
 
 _revision = attrgetter("revision")
 
@@ -55,10 +58,12 @@ def _after(prefix: str) -> str:
 class MemoryStore:
     """A store in memory (see `Store`). No method suspends."""
 
-    def __init__(self, log_limit: int = LOG_LIMIT) -> None:
+    def __init__(self, history_limit: int = HISTORY_LIMIT) -> None:
         self._revision = 1
         self._compacted = 0  # watches can start here, reads at it or later
-        self._log_limit = log_limit
+        self._history_limit = history_limit
+        self._history_size = 0  # of the events in the log
+        self._recent = RecentEntries()
         self._live: SortedDict[str, Entry] = SortedDict()
         self._past: SortedDict[str, list[_Version]] = SortedDict()
         self._log: list[Event] = []
@@ -110,13 +115,13 @@ class MemoryStore:
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
         current = self._expect(key, expected)
-        entry = Entry(key, value, self._revision + 1)
+        entry = Entry(current.key, value, self._revision + 1)
         self._commit(Event(False, entry, current))
         return entry
 
     async def delete(self, key: str, expected: int) -> Entry:
         current = self._expect(key, expected)
-        entry = Entry(key, current.value, self._revision + 1)
+        entry = Entry(current.key, current.value, self._revision + 1)
         self._commit(Event(True, entry, current))
         return entry
 
@@ -140,19 +145,24 @@ class MemoryStore:
             self._past[entry.key] = [version]
         else:
             versions.append(version)
+        if event.previous is not None:
+            event.previous.pack(self._recent)
+            if event.deleted:
+                entry.pack_like(event.previous, self._recent)
         self._log.append(event)
-        if len(self._log) > self._log_limit:
-            self._forget(self._log[len(self._log) // 2].revision)
+        self._history_size += event.size
+        if self._history_size > self._history_limit:
+            self._forget_older_half()
         for watch in self._watches:
             if entry.key.startswith(watch.prefix):
                 watch.offer(event)
 
-    def watch(self, prefix: str, after: int, *, limit: int = 10_000) -> Watch:
+    def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         if after < self._compacted:
             raise CompactedError(self._compacted)
-        watch = Watch(prefix, limit)
         start = bisect_right(self._log, after, key=_revision)
-        watch.queue.extend(event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
+        backlog = (event for event in islice(self._log, start, None) if event.entry.key.startswith(prefix))
+        watch = Watch(prefix, limit, backlog)
         self._watches.add(watch)
         return watch
 
@@ -168,7 +178,8 @@ class MemoryStore:
     async def clear(self) -> None:
         self._revision = 1
         self._compacted = 0
-        for part in (self._live, self._past, self._log):
+        self._history_size = 0
+        for part in (self._live, self._past, self._log, self._recent):
             part.clear()
         for watch in tuple(self._watches):
             watch.cut_off()
@@ -179,6 +190,15 @@ class MemoryStore:
             raise FutureRevisionError
         self._forget(revision)
 
+    def _forget_older_half(self) -> None:
+        """Compact at the write up to which the log takes half of the bytes that it may take."""
+        size = self._history_size
+        for event in self._log:
+            size -= event.size
+            if size <= self._history_limit // 2:
+                self._forget(event.revision)
+                return
+
     def _forget(self, revision: int) -> None:
         """Forget the values before a revision, and the writes up to it."""
         if revision <= self._compacted:
@@ -186,6 +206,7 @@ class MemoryStore:
         self._compacted = revision
         touched = bisect_right(self._log, revision, key=_revision)
         for event in islice(self._log, touched):
+            self._history_size -= event.size
             versions = self._past.get(event.entry.key)
             if versions is None:
                 continue

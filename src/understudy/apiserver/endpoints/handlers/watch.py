@@ -40,6 +40,8 @@ BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
 
+SENT_AT_ONCE = 256 << 10  # bytes of events after which those that wait are not taken yet
+
 # Whether the bookmark that ends the initial events carries an empty list in the watch's own form (KEP-3157).
 SENDS_BLUEPRINT = ByRelease({V1_31: False, V1_32: True, V1_34: False})
 
@@ -70,6 +72,7 @@ class EventSource:
         self._form = form
         self._watch: Watch | None = None
         self._out: list[bytes] = []
+        self._out_size = 0  # bytes
         self._columns_sent = False
         self._seen = 0  # the version that the client knows of
         self.ended = False
@@ -132,18 +135,18 @@ class EventSource:
             if watch.overflown:
                 self.close()  # too slow; the client comes back with the version that it has seen
             else:
-                while watch.queue:
-                    self._on_write(watch.queue.popleft())
+                while watch.queue and self._out_size < SENT_AT_ONCE:  # the rest waits where its bytes are counted
+                    self._on_write(watch.take())
             if not self.ended:
-                self._on_time()
-        out, self._out = self._out, []
+                self._on_time(watch)
+        out, self._out, self._out_size = self._out, [], 0
         return out
 
-    def _on_time(self) -> None:
+    def _on_time(self, watch: Watch) -> None:
         now = self._clock.monotonic()
         if now >= self._end:
             self.close()
-        elif now >= self._bookmark_at:
+        elif now >= self._bookmark_at and not watch.queue:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
             if self._store.revision > self._seen:
@@ -173,9 +176,13 @@ class EventSource:
             if frame is None:
                 make, encoding = (_frame, encoded) if json else (watch_frame, encoded_protobuf)
                 frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
-            self._out.append(frame)
+            self._append(frame)
             return
         self._emit(type_, versioned(entry, kind, version), entry.object)
+
+    def _append(self, frame: bytes) -> None:
+        self._out.append(frame)
+        self._out_size += len(frame)
 
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
         """An object in the form that the client wants."""
@@ -191,9 +198,9 @@ class EventSource:
         elif form.target and internal is not None:
             obj = partial(obj, form.target_version)
         if form.media_type != JSON:
-            self._out.append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
+            self._append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
             return
-        self._out.append(_frame(type_, encode(obj)))
+        self._append(_frame(type_, encode(obj)))
 
     def _bookmark(self, *, initial_events_end: bool = False) -> None:
         self._seen = self._store.revision
