@@ -29,7 +29,7 @@ import re
 import ssl
 import sys
 import urllib.request
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,17 +46,23 @@ DESCRIPTIONS = ("description", "x-kubernetes-validations")
 GATES = "feature_gates.json"
 HEALTH = ("healthz", "livez", "readyz")
 
-# The fields of the version document that tell how a server was built, with the values that they are recorded with.
-BUILD = {"gitCommit": "", "gitTreeState": "clean", "buildDate": "1970-01-01T00:00:00Z", "goVersion": ""}
-PLATFORM = {"compiler": "gc", "platform": "linux/amd64"}
+# The fields of the version document that tell how a server was built, with the values that stand for any build.
+BUILD = {
+    "gitCommit": "",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": "gc",
+    "platform": "linux/amd64",
+}
 ON_START = "kube-aggregator.kubernetes.io/automanaged=onstart"  # the label of APIServices that the server makes itself
 
-Entry: TypeAlias = tuple[str, str, bool]  # since which release, stage, default
+Entry: TypeAlias = tuple[str, str, bool]  # the first release that it holds for, stage, default
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
 
 
 class ApiServer:
-    """The API server whose schemas are recorded; its certificate is not verified."""
+    """An API server that is recorded. Its certificate is not verified."""
 
     def __init__(self, url: str, token: str) -> None:
         self.url, self.token = url.rstrip("/"), token
@@ -76,7 +82,7 @@ class ApiServer:
 
 
 def without_descriptions(node: Any, *, names: bool = False) -> Any:
-    """Return part of a schema without descriptions; with `names` the keys are field names, and all are kept."""
+    """Return part of a schema without descriptions. With `names`, the keys are names of fields, and all are kept."""
     if isinstance(node, dict):
         kept = {k: v for k, v in node.items() if names or k not in DESCRIPTIONS or not isinstance(v, str)}
         return {k: without_descriptions(v, names=not names and k in ("properties", "schemas")) for k, v in kept.items()}
@@ -96,30 +102,39 @@ def openapi(server: ApiServer) -> dict[str, Any]:
 
 
 def resources(server: ApiServer) -> list[dict[str, Any]]:
-    """Return every group with its versions, and their resources with the columns of tables, in order."""
-    groups = [g for path in ("/api", "/apis") for g in server.get(path, AGGREGATED)["items"]]
-    group_versions = [(g["metadata"].get("name", ""), v["version"]) for g in groups for v in g["versions"]]
-    out = []
-    for group in groups:
-        name = group["metadata"].get("name", "")
-        versions = []
-        for version in group["versions"]:
-            plain = server.get(f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}")
-            hashes = {r["name"]: r["storageVersionHash"] for r in plain["resources"] if "storageVersionHash" in r}
-            for resource in version["resources"]:
-                if "list" in resource["verbs"]:
-                    where = f"/apis/{name}/{version['version']}" if name else f"/api/{version['version']}"
-                    table = server.get(f"{where}/{resource['resource']}?limit=1", TABLE)
-                    resource["columns"] = table["columnDefinitions"]
-                if resource["resource"] in hashes:
-                    kind = GroupVersionKind(name, version["version"], resource["responseKind"]["kind"])
-                    resource["stored"] = stored(kind, hashes[resource["resource"]], group_versions)
-            versions.append({"version": version["version"], "resources": version["resources"]})
-        out.append({"group": name, "versions": versions})
-    return out
+    """Return the groups with their versions and the resources of each, in the order of discovery."""
+    discovered = [group for path in ("/api", "/apis") for group in server.get(path, AGGREGATED)["items"]]
+    groups = {group["metadata"].get("name", ""): group["versions"] for group in discovered}
+    group_versions = [(group, version["version"]) for group, versions in groups.items() for version in versions]
+    for group, versions in groups.items():
+        for version in versions:
+            add_facts(server, group, version, group_versions)
+    return [
+        {
+            "group": group,
+            "versions": [{name: version[name] for name in ("version", "resources")} for version in versions],
+        }
+        for group, versions in groups.items()
+    ]
 
 
-def stored(kind: GroupVersionKind, storage_hash: str, group_versions: list[tuple[str, str]]) -> GroupVersionKind:
+def add_facts(
+    server: ApiServer, group: str, version: dict[str, Any], group_versions: Collection[tuple[str, str]]
+) -> None:
+    """Add the columns of tables, and the kind that is stored, to the resources of a version in aggregated discovery."""
+    path = f"/apis/{group}/{version['version']}" if group else f"/api/{version['version']}"
+    plain = {resource["name"]: resource for resource in server.get(path)["resources"]}
+    for resource in version["resources"]:
+        if "list" in resource["verbs"]:
+            table = server.get(f"{path}/{resource['resource']}?limit=1", TABLE)
+            resource["columns"] = table["columnDefinitions"]
+        storage_hash = plain[resource["resource"]].get("storageVersionHash")
+        if storage_hash is not None:
+            kind = GroupVersionKind(group, version["version"], resource["responseKind"]["kind"])
+            resource["stored"] = stored(kind, storage_hash, group_versions)
+
+
+def stored(kind: GroupVersionKind, storage_hash: str, group_versions: Collection[tuple[str, str]]) -> GroupVersionKind:
     """Return the kind that is stored for a kind, found by the hash that discovery shows of it.
 
     It may be that of another version or group, or of v1beta1, which need not be served any more. Raises LookupError.
@@ -135,7 +150,7 @@ def facts(server: ApiServer, with_default_gates: ApiServer) -> dict[str, Any]:
     """Return the content of release.json."""
     services = server.get(f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={ON_START}")["items"]
     return {
-        "version": server.get("/version") | BUILD | PLATFORM,
+        "version": server.get("/version") | BUILD,
         "apiServices": {service["metadata"]["name"]: service["spec"] for service in services},
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
     }
@@ -192,7 +207,7 @@ def changes(specs: Mapping[Version, FeatureSpec | None]) -> list[Entry]:
 
 
 def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the part of what `gotypes` prints that the served group-versions can reach, internal forms included."""
+    """Return the types of `gotypes` that the served group-versions and their internal forms refer to."""
     served = {(g["group"], v["version"]) for g in groups for v in g["versions"]}
     served |= {(g["group"], "__internal") for g in groups}
     kinds = {
@@ -202,9 +217,17 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
         or key.startswith(("autoscaling/v1/", "/v1/", "meta.k8s.io/v1/", "policy/v1/"))
     }
     extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
+    names = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
+    names += [f"k8s.io/api/apidiscovery/{version}.APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
+    reached = reachable(everything, names)
+    keep = {part: {k: v for k, v in everything[part].items() if k in reached} for part in ("structs", "scalars")}
+    return {"kinds": kinds, **keep, "custom": sorted(reached & set(everything["custom"]))}
+
+
+def reachable(everything: dict[str, Any], names: Iterable[str]) -> set[str]:
+    """Return the names of the types that some types of `gotypes` refer to, at any depth, and their own."""
     reached: set[str] = set()
-    pending = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
-    pending += [f"k8s.io/api/apidiscovery/{version}.APIGroupDiscoveryList" for version in ("v2", "v2beta1")]
+    pending = list(names)
     while pending:
         name = pending.pop()
         while name.startswith(("*", "[]", "map[")):
@@ -220,8 +243,7 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
             pending += [field[3] for field in everything["structs"][name]]
         elif name in everything["scalars"]:
             pending.append(everything["scalars"][name])
-    keep = {part: {k: v for k, v in everything[part].items() if k in reached} for part in ("structs", "scalars")}
-    return {"kinds": kinds, **keep, "custom": sorted(reached & set(everything["custom"]))}
+    return reached
 
 
 def main() -> int:
