@@ -12,8 +12,10 @@ class AlwaysAllow:
     """Allows everything to everybody. Upstream: `alwaysAllowAuthorizer`."""
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return that the user may do it."""
         return ALLOWED
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
+        """Return rules that allow every verb on every resource and path."""
         resources = [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}]
         return SubjectRules(resources, [{"verbs": ["*"], "nonResourceURLs": ["*"]}], incomplete=False)

@@ -25,6 +25,7 @@ MARKER = (
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, so that pytest does not warn of it."""
     config.addinivalue_line("markers", MARKER)
 
 

@@ -79,6 +79,10 @@ class Validator:
 
     @staticmethod
     def of(release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None) -> Validator:
+        """Return the validator of a release, made once for each set of gates.
+
+        Raises UnknownReleaseError and UnknownGateError.
+        """
         return _validator(release, tuple(sorted((feature_gates or {}).items())))
 
     def findings(self, obj: Any) -> Iterator[Finding]:
@@ -123,6 +127,7 @@ class Validator:
         return rest.prepare_and_validate(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
+        """Return the context of an object that is created now, in an API version."""
         return Context(self.release.version, self.gates, version, now=timestamp(SystemClock().now()))
 
     @staticmethod

@@ -92,13 +92,16 @@ class DefinitionController:
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
+        """Forget everything, and look at every stored definition."""
         self._waiting.clear()
         self.todo = {entry.key.removeprefix(PREFIX): None for entry in entries}
 
     def observe(self, event: Event) -> None:
+        """Look at a definition that was written, and at those that wait for another one's names."""
         self.todo |= dict.fromkeys((event.entry.key.removeprefix(PREFIX), *self._waiting))
 
     async def sync(self, key: str) -> None:
+        """Accept the names of a definition, establish it, or let go of it if it is being deleted."""
         self._waiting.discard(key)
         entry = await self._registry.store.get(PREFIX + key)
         reference = self._context.reference(PREFIX + key)

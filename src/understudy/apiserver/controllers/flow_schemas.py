@@ -24,9 +24,11 @@ class FlowSchemaController:
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
+        """Forget everything, and look at every stored flow schema."""
         self._all()
 
     def observe(self, event: Event) -> None:
+        """Look at a flow schema that was written, or at all of them after a write of a priority level."""
         key = event.entry.key
         if key.startswith(SCHEMAS):
             self.todo[key.removeprefix(SCHEMAS)] = None
@@ -37,6 +39,7 @@ class FlowSchemaController:
         self.todo |= {schema["metadata"]["name"]: None for schema in self._registry.listing(GROUP, "flowschemas")}
 
     async def sync(self, key: str) -> None:
+        """Write the condition `Dangling` of a flow schema if it is missing or wrong."""
         schema = self._registry.lookup(GROUP, "flowschemas", "", key)
         reference = self._context.reference(SCHEMAS + key)
         if schema is None or reference is None:

@@ -78,12 +78,14 @@ class GarbageCollector:
     # --- the graph --------------------------------------------------------------------------------------------
 
     def begin(self, entries: list[Entry]) -> None:
+        """Forget the graph, and build it from what is stored."""
         for known in (self._items, self._keys, self._dependents, self.todo):
             known.clear()
         for entry in entries:
             self.observe(Event(False, entry, None))
 
     def observe(self, event: Event) -> None:
+        """Update the graph after a write, and look at the objects whose owners or dependents changed."""
         key = event.entry.key
         if key.startswith(IGNORED):
             return
@@ -133,6 +135,7 @@ class GarbageCollector:
     # --- what is to be done -----------------------------------------------------------------------------------
 
     async def sync(self, key: str) -> None:
+        """Delete an object whose owners are gone, or let go of one that is being deleted."""
         reference = self._context.reference(key)
         entry = await self._state.registry.store.get(key)
         if reference is None or entry is None:

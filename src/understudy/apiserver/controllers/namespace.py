@@ -53,12 +53,14 @@ class NamespaceController:
         self.todo: dict[str, None] = {}
 
     def begin(self, entries: list[Entry]) -> None:
+        """Forget everything, and look at the namespaces that are being deleted."""
         self._going.clear()
         self.todo.clear()
         for entry in entries:
             self.observe(Event(False, entry, None))
 
     def observe(self, event: Event) -> None:
+        """Look at a namespace that is being deleted, or that had an object written while it is."""
         entry = event.entry
         if entry.key.startswith(NAMESPACES):
             name = entry.key.removeprefix(NAMESPACES)
@@ -73,6 +75,7 @@ class NamespaceController:
                 self.todo[namespace] = None
 
     async def sync(self, key: str) -> None:
+        """Delete the content of a namespace that is being deleted, and remove its finalizer once it is empty."""
         entry = await self._state.registry.store.get(NAMESPACES + key)
         if entry is None or "deletionTimestamp" not in entry.value["metadata"]:
             return

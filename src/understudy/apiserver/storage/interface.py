@@ -156,6 +156,7 @@ class Event(NamedTuple):
 
     @property
     def revision(self) -> int:
+        """Return the revision of the write."""
         return self.entry.revision
 
     @property
@@ -223,7 +224,8 @@ class Store(Protocol):
     """A store. Keys are read in their order; a prefix ends with a slash."""
 
     @property
-    def revision(self) -> int: ...
+    def revision(self) -> int:
+        """Return the revision of the last write."""
 
     async def get(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""

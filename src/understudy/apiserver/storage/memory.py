@@ -71,9 +71,11 @@ class MemoryStore:
 
     @property
     def revision(self) -> int:
+        """Return the revision of the last write."""
         return self._revision
 
     async def get(self, key: str) -> Entry | None:
+        """Return the entry of a key, None if there is none."""
         return self.peek(key)
 
     def peek(self, key: str) -> Entry | None:
@@ -82,9 +84,11 @@ class MemoryStore:
         return entry
 
     def scan(self, prefix: str) -> list[Entry]:
+        """Return all entries under a prefix, in the order of their keys."""
         return [self._live[key] for key in self._live.irange(prefix, _after(prefix), (True, False))]
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
+        """Return the entries under a prefix at a revision. Raises CompactedError, FutureRevisionError."""
         if revision > self._revision:
             raise FutureRevisionError
         if revision and revision < self._compacted:
@@ -107,6 +111,7 @@ class MemoryStore:
         return Range(entries, revision, len(existing) - len(entries))
 
     async def create(self, key: str, value: Obj) -> Entry:
+        """Store a new key; return its entry. Raises KeyExistsError."""
         if key in self._live:
             raise KeyExistsError
         entry = Entry(key, value, self._revision + 1)
@@ -114,12 +119,14 @@ class MemoryStore:
         return entry
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
+        """Replace the value of a key; return its entry. Raises RevisionConflictError."""
         current = self._expect(key, expected)
         entry = Entry(current.key, value, self._revision + 1)
         self._commit(Event(False, entry, current))
         return entry
 
     async def delete(self, key: str, expected: int) -> Entry:
+        """Delete a key; return the entry of the deletion. Raises RevisionConflictError."""
         current = self._expect(key, expected)
         entry = Entry(current.key, current.value, self._revision + 1)
         self._commit(Event(True, entry, current))
@@ -158,6 +165,7 @@ class MemoryStore:
                 watch.offer(event)
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
+        """Return a watch that begins with the writes after a revision. Raises CompactedError."""
         if after < self._compacted:
             raise CompactedError(self._compacted)
         start = bisect_right(self._log, after, key=_revision)
@@ -167,15 +175,19 @@ class MemoryStore:
         return watch
 
     def unwatch(self, watch: Watch) -> None:
+        """End a watch: it gets no further events."""
         self._watches.discard(watch)
 
     def count(self, prefix: str) -> int:
+        """Return how many keys there are under a prefix."""
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
 
     def watching(self, prefix: str) -> int:
+        """Return how many watches there are on a prefix or a part of it."""
         return sum(watch.prefix.startswith(prefix) for watch in tuple(self._watches))  # threads may ask
 
     async def clear(self) -> None:
+        """Forget everything, revisions included, and cut off every watch."""
         self._revision = 1
         self._compacted = 0
         self._history_size = 0
@@ -186,6 +198,7 @@ class MemoryStore:
         self._watches.clear()
 
     async def compact(self, revision: int) -> None:
+        """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""
         if revision > self._revision:
             raise FutureRevisionError
         self._forget(revision)
