@@ -18,7 +18,7 @@ from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
 
 
 class Operation(StrEnum):
-    """What a request does to an object. CONNECT opens a connection to a pod, a service or a node (exec, proxy)."""
+    """The operation of a request. CONNECT opens a connection to a pod, a service or a node (exec, proxy)."""
 
     CREATE = "CREATE"
     UPDATE = "UPDATE"

@@ -59,7 +59,7 @@ class ListOptions:
     match: str
     timeout: int | None  # seconds; 0 is as none
     limit: int
-    token: str  # of `continue`
+    token: str  # the parameter `continue`
     initial_events: bool | None
 
 

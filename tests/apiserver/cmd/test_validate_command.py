@@ -18,7 +18,7 @@ metadata:
   name: gpus
 """
 BAD = """\
-# What is wrong stands on lines 6, 10, 11 and 12.
+# The errors are on lines 6, 10, 11 and 12.
 apiVersion: resource.k8s.io/v1beta1
 kind: ResourceClaim
 metadata:

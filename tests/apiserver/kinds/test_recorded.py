@@ -70,7 +70,7 @@ def causes(answer: Any) -> list[list[str]]:
     return [[cause["reason"], cause["field"], cause["message"].split("\n")[0]] for cause in listed]
 
 
-def shown(obj: Any) -> Any:
+def without_server_fields(obj: Any) -> Any:
     """Return an object without the values that servers make up."""
     answer = masked(obj)
     for name in _MADE_UP:
@@ -97,7 +97,7 @@ def test_create_is_answered_as_recorded(apiserver: Server, line: Any) -> None:
     )
     assert sorted(masked(response.warnings)) == ordered(line, "warnings")
     if status < 300:
-        assert shown(answer) == line["answer"]
+        assert without_server_fields(answer) == line["answer"]
 
 
 @pytest.mark.parametrize("line", lines("created", "cells"))

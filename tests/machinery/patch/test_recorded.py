@@ -45,14 +45,14 @@ def test_patches_are_as_recorded(item: dict[str, Any]) -> None:
             result = merge_patch.apply(merge_patch.parse(body), current)
         else:
             result = json_patch.apply(json_patch.parse(body), current)
-        outcome = 200, told_apart(decode_value(result, struct)[0])
+        outcome = 200, without_server_fields(decode_value(result, struct)[0])
     except StatusError as error:
         outcome = error.code, error.message
     assert outcome == (item["code"], item["object"] if item["code"] == 200 else item["message"])
     assert json.dumps(current) == before
 
 
-def told_apart(obj: Obj) -> Obj:
+def without_server_fields(obj: Obj) -> Obj:
     """Return an object without the values that a server makes up."""
     for name in ("managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "namespace"):
         obj["metadata"].pop(name, None)

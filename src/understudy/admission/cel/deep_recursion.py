@@ -15,7 +15,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-LEVELS = 60  # of decorated functions on one stack; each may stand for up to six frames
+LEVELS = 60  # decorated calls on one stack; each may take up to six frames
 
 
 class _Depth(threading.local):

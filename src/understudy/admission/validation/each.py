@@ -55,6 +55,6 @@ def shortened(text: str, length: int) -> str:
         return text
     left = length - len(_ELLIPSIS)
     data = data[: (left + 1) // 2] + _ELLIPSIS + data[len(data) - left // 2 :]
-    # What is cut in two is no letter any more; JSON has U+FFFD for each of its bytes.
+    # A character that was cut in two becomes U+FFFD for each of its bytes, as in Go's JSON.
     parts = data.decode(errors="surrogateescape")
     return "".join("\ufffd" if "\udc80" <= char <= "\udcff" else char for char in parts)

@@ -17,7 +17,7 @@ EXEMPT = "exempt"
 PRESERVE_ZERO = "flowcontrol.k8s.io/v1beta3-preserve-zero-concurrency-shares"
 HIGHEST_PRECEDENCE = 10_000
 MOST_QUEUES = 10_000_000
-HASH_BITS = 60  # that shuffle sharding has
+HASH_BITS = 60  # bits of the hash that shuffle sharding deals hands with
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _GO = "k8s.io/kubernetes/pkg/apis/flowcontrol"

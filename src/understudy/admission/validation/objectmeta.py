@@ -114,12 +114,11 @@ class Metadata:
 
 
 CORE = Metadata()
-# Of kinds that come from outside of the core: webhooks, leases, runtime classes, custom resource definitions.
+# Metadata rules of kinds that upstream keeps outside `pkg/apis/core`: webhooks, leases, runtime classes, definitions.
 PLAIN = Metadata(domains=False)
 
 
-# What the metadata of a template (of a pod, a claim) may not hold: ObjectMeta without labels and annotations, by JSON
-# name, with the names that the errors give.
+# Fields that the metadata of a template (of a pod, a claim) cannot have: {JSON name: name in errors}.
 _NOT_IN_TEMPLATES = {
     "name": "name",
     "generateName": "generateName",

@@ -8,7 +8,7 @@ from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
-HIGHEST = 1_000_000_000  # that users may give
+HIGHEST = 1_000_000_000  # the highest priority of a class that is not a system class
 SYSTEM_PREFIX = "system-"
 SYSTEM = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 

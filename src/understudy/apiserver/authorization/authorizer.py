@@ -14,7 +14,7 @@ from understudy.machinery.users import User
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a user wants to do. Upstream: `authorizer.Attributes`.
+    """The action that a user asks to take. Upstream: `authorizer.Attributes`.
 
     path         the path of the request, without the query
     verb         create, get, list, watch, update, patch, delete, deletecollection, proxy, impersonate, …; the method in
@@ -41,7 +41,7 @@ class Decision(NamedTuple):
 
 
 class SubjectRules(NamedTuple):
-    """What a user may do in a namespace, as in `SubjectRulesReviewStatus`. `incomplete`: there may be more."""
+    """The actions that a user may take in a namespace (`SubjectRulesReviewStatus`). `incomplete`: there may be more."""
 
     resource_rules: list[Obj]
     non_resource_rules: list[Obj]

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
 
-PORT = 8001  # where `understudy serve` listens by default
+PORT = 8001  # default port of `understudy serve`
 USAGE_ERROR = 2
 
 

@@ -26,7 +26,7 @@ from understudy.machinery.serializer.json import DecodeError, decode_parsed, enc
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
 
-# Where the texts of decoding say what they are about.
+# Finds the field that an error of decoding names.
 _FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
 
 

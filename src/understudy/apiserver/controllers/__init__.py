@@ -32,7 +32,7 @@ KNOWN: dict[str, NewController] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
 }
-# Those of kube-apiserver itself, with what each looks at.
+# The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (
     (DefinitionController, definitions.PREFIX),
     (FlowSchemaController, flow_schemas.SCHEMAS),

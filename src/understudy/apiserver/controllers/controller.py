@@ -1,4 +1,4 @@
-"""What every controller is and has: its keys, the store to read from, and a client to write with."""
+"""The base of every controller: its keys, the store that it reads from, and the client that it writes with."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.users import User, account_groups, account_name
 
-# User agents, by which managed fields name who writes: of kube-apiserver's own controllers, and of all others.
+# User agents of kube-apiserver's own controllers and of all others; they become the managers of managed fields.
 APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
-NAMESPACE = "kube-system"  # of the controllers' service accounts
+NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
 
 
 class UnknownOwnerError(Exception):
@@ -43,7 +43,7 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ObjectReference:
-    """Where an object is, whether it exists or not."""
+    """The kind, namespace and name of an object, whether it exists or not."""
 
     kind: Kind
     namespace: str
@@ -62,7 +62,7 @@ def service_account(name: str) -> User:
 
 
 class ControllerContext:
-    """What the controllers of one server share. Upstream: `ControllerContext`.
+    """The parts that the controllers of one server share. Upstream: `ControllerContext`.
 
     state    to read from: what is stored, gates, the clock
     clients  make the clients to write with

@@ -71,7 +71,7 @@ class GarbageCollector:
         self._state = context.state
         self._client = context.clients.client(CONTROLLER_AGENT, service_account("generic-garbage-collector"))
         self._items: dict[str, Item] = {}
-        self._keys: dict[str, str] = {}  # by uid
+        self._keys: dict[str, str] = {}  # {uid: key}
         self._dependents: dict[str, dict[str, None]] = {}  # an owner's uid: keys
         self.todo: dict[str, None] = {}
 

@@ -1,1 +1,1 @@
-"""From a request to its answer: request info, routing, negotiation, handlers (upstream: `apiserver/pkg/endpoints`)."""
+"""Endpoints: request info, routing, negotiation and handlers (upstream: `apiserver/pkg/endpoints`)."""

@@ -1,4 +1,4 @@
-"""What a request asks for, read from its method, path and query alone.
+"""Request info: the verb and resource of a request, read from its method, path and query alone.
 
 The rules are those of RequestInfoFactory (k8s.io/apiserver/pkg/endpoints/request/requestinfo.go), so that authorization
 also learns what a request to an unknown resource asks for. Whether the resource exists is not checked here.

@@ -237,7 +237,7 @@ def _groups(release: Version) -> Iterator[Group]:
     """Yield the API groups that were recorded of a release."""
     recorded = read_release_file(release, "resources.json")
     for group in recorded:
-        facts: dict[str, dict[str, Any]] = {}  # by kind, then version
+        facts: dict[str, dict[str, Any]] = {}  # {kind: {version: fact}}
         for version in group["versions"]:
             for resource in version["resources"]:
                 facts.setdefault(resource["responseKind"]["kind"], {})[version["version"]] = resource

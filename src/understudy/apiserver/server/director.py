@@ -1,4 +1,4 @@
-"""From a request to its answer: through the filters, then to the handler of a resource or to a page.
+"""The path of a request: through the filters, then to the handler of a resource or to a page.
 
 Errors of everything below end here and become a metav1.Status in one place. Upstream: `APIServerHandler`.
 """
@@ -43,7 +43,7 @@ from understudy.machinery.golang.text import go_quote
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
-ROUTES = 4096  # that are kept
+ROUTES = 4096  # size of the cache of routes
 
 
 class Director:

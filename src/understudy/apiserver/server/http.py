@@ -28,7 +28,7 @@ log = logging.getLogger("understudy")
 
 Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
-# As the real server has them: what is shorter than that many bytes is sent as it is, the rest is compressed quickly.
+# The real server's limits: bodies shorter than this many bytes are not compressed; the level is the fastest.
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
 
 
@@ -73,7 +73,7 @@ async def _body(request: web.BaseRequest) -> bytes:
     """Return the body of a request, or more than MAX_BODY bytes of it."""
     if request.headers.get("Expect", "").lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # of the answer nothing is sent yet
+        request.writer.output_size = 0  # aiohttp counts this line as part of the answer
     parts, size = [], 0
     async for chunk in request.content.iter_any():
         parts.append(chunk)

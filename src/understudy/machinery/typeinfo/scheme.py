@@ -15,7 +15,7 @@ from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _MAIN = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
-_OWN = {  # by API group
+_OWN = {  # {API group: the name of its own scheme}
     "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",
     "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
 }

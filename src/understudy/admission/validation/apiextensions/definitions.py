@@ -32,7 +32,7 @@ APPROVAL = "api-approved.kubernetes.io"
 _SPEC, _STORED = Path("spec"), Path("status", "storedVersions")
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 _NAMES = ("plural", "singular", "kind", "listKind")
-# What versions have in common: {their field: the spec's}.
+# Fields that all versions share: {field of a version: field of the spec}.
 _SHARED = {
     "schema": "validation",
     "subresources": "subresources",

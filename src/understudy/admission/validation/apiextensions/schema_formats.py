@@ -25,7 +25,7 @@ _ADDRESSES: Mapping[str, Callable[[str], bool]] = {
     "ipv6": lambda text: parse_ip(text) is not None and ":" in text,
     "cidr": lambda text: parse_cidr(text) is not None,
 }
-_NAMED = ("byte", "date", "datetime", "uri", "uuid")  # that CEL has, too
+_NAMED = ("byte", "date", "datetime", "uri", "uuid")  # formats that are also types of CEL
 
 
 def fits(text: str, name: str) -> bool:

@@ -20,8 +20,8 @@ _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 _META = ("metadata", "kind", "apiVersion")
 _LISTS, _MAPS = ("allOf", "oneOf", "anyOf"), ("properties", "patternProperties", "definitions")
 _UNSUPPORTED = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
-_POINTERS = ("additionalItems", "$ref")  # those of them that count when they are there but empty
-# What the root may hold where there is a status subresource, by the names of the Go fields.
+_POINTERS = ("additionalItems", "$ref")  # unsupported fields that are errors even if they are empty
+# Fields that the root schema may have beside a status subresource, with the names of their Go fields.
 _ROOT = {
     "description": "Description",
     "type": "Type",

@@ -75,7 +75,7 @@ def _series(series: Obj | None) -> Errors:
     return errors
 
 
-# What of an event stays: (field, how the path calls it, how it is printed). `reason` is checked twice.
+# Immutable fields of an event: (field, its name in errors, its Go type or ""). `reason` is checked twice.
 _FIXED = (
     ("involvedObject", "involvedObject", f"{_CORE}ObjectReference"),
     ("reason", "reason", ""),

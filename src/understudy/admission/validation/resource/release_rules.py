@@ -1,4 +1,4 @@
-"""What a release of resource.k8s.io allows, and how it words what it refuses.
+"""The rules and messages of resource.k8s.io that differ between releases.
 
 What differs between releases stands here, and only here: validators ask their `ReleaseRules`. Read from the newest
 release downwards: each one is the next newer with some differences.

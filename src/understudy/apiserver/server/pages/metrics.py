@@ -26,7 +26,7 @@ class _Series:
 
     codes: Counter[int] = field(default_factory=Counter)
     durations: list[int] = field(default_factory=lambda: [0] * (len(BUCKETS) + 1))
-    seconds: float = 0.0  # of all together
+    seconds: float = 0.0  # sum over all requests
 
 
 class Metrics:

@@ -45,10 +45,10 @@ from understudy.machinery.validation.diff.runs import (
     trimmed,
 )
 
-ALWAYS, COMPOSITES, NEVER = "always", "composites", "never"  # which types are named
+ALWAYS, COMPOSITES, NEVER = "always", "composites", "never"  # modes of naming types
 
 _CONTEXT = 2  # parts shown around a change
-_LEAST_DETAIL = 3  # of what changed
+_LEAST_DETAIL = 3  # for parts that changed
 _MOST_DETAIL = 16
 _LONG_STRING = 32  # bytes, or numbers in a list, from which on changes within are shown
 _PARTS = {STRUCT: "field", SLICE: "element", MAP: "entry"}
@@ -108,8 +108,8 @@ def _pointer(target: Node | None) -> Node | None:
 
 
 def _leaf(comparison: Comparison, style: Style) -> Node | None:
-    x = _shown(comparison.x, style) if style.mode != INSERTED else None
-    y = _shown(comparison.y, style) if style.mode != REMOVED else None
+    x = _side(comparison.x, style) if style.mode != INSERTED else None
+    y = _side(comparison.y, style) if style.mode != REMOVED else None
     if x is None or y is None:
         return y if x is None else x
     return x if size(one_line(x)) < size(one_line(y)) else y
@@ -252,7 +252,7 @@ def _inner_difference(part: Comparison, style: Style) -> Node | None:
 # --- values
 
 
-def _shown(value: Value | None, style: Style) -> Node | None:
+def _side(value: Value | None, style: Style) -> Node | None:
     return None if value is None else _value(value, style)
 
 

@@ -28,7 +28,7 @@ PROTOCOLS = ("SCTP", "TCP", "UDP")
 RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-# What ephemeral containers cannot have, in the order of their fields.
+# Fields that ephemeral containers cannot have, in the order of the Go type.
 _NOT_EPHEMERAL = ("ports", "resources", "resizePolicy", "restartPolicy", *_PROBES, "lifecycle")
 
 

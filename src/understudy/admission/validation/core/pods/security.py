@@ -237,7 +237,7 @@ def _host_process(of: Obj) -> bool | None:
     return options.get("hostProcess")
 
 
-# What a Windows pod cannot have: fields of the spec, of its security context, of containers' security contexts.
+# Fields that a Windows pod cannot have: in the spec, and in its security context.
 _NOT_WINDOWS = (
     ("securityContext", "appArmorProfile"),
     ("securityContext", "seLinuxOptions"),

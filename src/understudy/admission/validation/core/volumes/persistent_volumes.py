@@ -24,7 +24,7 @@ from understudy.machinery.validation.names import dns_subdomain_texts, label_nam
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 VOLUME_MODES = ("Block", "Filesystem")
-# In the order in which a volume's sources are looked at: the first counts, each further one is one too many.
+# The sources of a volume in the order of the checks: each one after the first is an error.
 _SOURCES = (
     "hostPath",
     "gcePersistentDisk",

@@ -18,7 +18,7 @@ from understudy.machinery.validation.names import dns_subdomain_texts, subdomain
 
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _CONFLICT = "conflicting duplicate paths"
-# In the order in which a volume's sources are looked at: the first counts, each further one is one too many.
+# The sources of a volume in the order of the checks: each one after the first is an error.
 _ORDER = (
     "emptyDir",
     "hostPath",

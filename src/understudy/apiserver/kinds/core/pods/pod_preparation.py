@@ -31,7 +31,10 @@ _LOCALHOST = "localhost/"
 
 
 def sync_app_armor(pod: Obj, ctx: Context) -> None:
-    """Profiles stand in annotations and in fields, for nodes of either age: each is filled in from the other."""
+    """Copy AppArmor profiles between annotations and fields, where one is missing.
+
+    Old nodes read the annotations, new ones the fields. Upstream: `applyAppArmorVersionSkew`.
+    """
     spec = pod["spec"]
     if nested_field(spec, "os", "name") == "windows":
         return
