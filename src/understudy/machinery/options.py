@@ -6,6 +6,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-parameters/common-par
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
@@ -14,6 +15,7 @@ from understudy.machinery.golang.text import go_quote, parse_int
 from understudy.machinery.patch.apply.managed_fields import validate_field_manager
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
@@ -174,7 +176,7 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
     return options
 
 
-def dry_run_errors(values: list[str]) -> Errors:
+def dry_run_errors(values: Sequence[str]) -> Errors:
     """List the errors of the parameter dryRun. Upstream: `validateDryRun`."""
     if all(value == "All" for value in values):
         return []
@@ -186,14 +188,27 @@ class DeleteOptions:
     """The options of a deletion; None for what is missing."""
 
     grace_period: int | None = None  # seconds
-    dry_run: bool = False
+    dry_run: Sequence[str] = ()  # nothing is stored if there is anything, which then has to be "All"
     orphan_dependents: bool | None = None
     propagation: str | None = None
     uid: str | None = None
     version: str | None = None  # resourceVersion precondition
 
 
-def validated_delete_options(options: DeleteOptions, dry_run: list[str], release: Version) -> DeleteOptions:
+def read_delete_options(body: Obj) -> DeleteOptions:
+    """Return the options that an object of kind DeleteOptions holds, not validated."""
+    preconditions = body.get("preconditions") or {}
+    return DeleteOptions(
+        grace_period=body.get("gracePeriodSeconds"),
+        dry_run=body.get("dryRun") or (),
+        orphan_dependents=body.get("orphanDependents"),
+        propagation=body.get("propagationPolicy"),
+        uid=preconditions.get("uid"),
+        version=preconditions.get("resourceVersion"),
+    )
+
+
+def validated_delete_options(options: DeleteOptions, release: Version) -> DeleteOptions:
     """Return the options if they are valid. Raises 422. Upstream: `ValidateDeleteOptions`."""
     field_errors: Errors = []
     if options.propagation is not None and options.orphan_dependents is not None:
@@ -202,7 +217,7 @@ def validated_delete_options(options: DeleteOptions, dry_run: list[str], release
     if options.propagation not in (None, "Foreground", "Background", "Orphan"):
         allowed = ["Foreground", "Background", "Orphan", "nil"]
         field_errors.append(not_supported(Path("propagationPolicy"), options.propagation, allowed))
-    field_errors += dry_run_errors(dry_run)
+    field_errors += dry_run_errors(options.dry_run)
     if field_errors:
         raise errors.invalid(META, "DeleteOptions", "", field_errors, release)
     return options

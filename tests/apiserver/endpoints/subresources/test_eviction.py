@@ -64,6 +64,79 @@ def test_failed_precondition_keeps_the_pod(server: Server, condition: dict[str, 
     assert send(server, "GET", f"{PODS}/p").json() == pod
 
 
+@pytest.mark.parametrize(
+    ("options", "status", "text"),
+    [
+        ({"propagationPolicy": "Nix"}, 422, 'propagationPolicy: Unsupported value: "Nix"'),
+        ({"propagationPolicy": "Orphan", "orphanDependents": True}, 422, "cannot be both set"),
+        ({"preconditions": {"uid": ""}}, 409, "the UID in the precondition () does not match"),
+    ],
+)
+def test_options_are_validated_after_the_note(server: Server, options: Any, status: int, text: str) -> None:
+    """Options that a deletion refuses keep the pod, whose status has noted the eviction already."""
+    run_pod(server, READY)
+    refused, answer = evict(server, **options)
+    assert refused == status
+    assert text in answer["message"]
+    conditions = send(server, "GET", f"{PODS}/p").json()["status"]["conditions"]
+    assert "DisruptionTarget" in [condition["type"] for condition in conditions]
+
+
+def test_invalid_dry_run_of_the_options(server: Server) -> None:
+    """An unknown `dryRun` is a dry run first and is refused then: it changes nothing."""
+    pod = run_pod(server, READY)
+    status, answer = evict(server, dryRun=["x"])
+    assert (status, answer["details"]["causes"][0]["field"]) == (422, "dryRun")
+    assert send(server, "GET", f"{PODS}/p").json() == pod
+
+
+def test_orphan_dependents_of_an_eviction(server: Server) -> None:
+    """An eviction with `orphanDependents` leaves the pod to the garbage collector."""
+    assert evict(server, orphanDependents=True)[0] == 201
+    assert send(server, "GET", f"{PODS}/p").json()["metadata"]["finalizers"] == ["orphan"]
+
+
+@pytest.mark.parametrize(("content", "status"), [(["All"], 201), ([], 201), (["All", "All"], 500), (["x"], 500)])
+def test_dry_run_in_query_and_options(server: Server, content: list[str], status: int) -> None:
+    """`dryRun` of the query and of the options must be the same if both are there."""
+    body = {"metadata": {"name": "p"}, "deleteOptions": {"dryRun": content}}
+    answer = send(server, "POST", f"{PODS}/p/eviction?dryRun=All", body)
+    assert answer.status == status
+    if status == 500:
+        expected = f"Non-matching dry-run options in request and content: [All] and [{' '.join(content)}]"
+        assert answer.json()["message"] == expected
+    assert send(server, "GET", f"{PODS}/p").status == 200
+
+
+def test_unsafe_deletion_is_no_eviction(server: Server) -> None:
+    """An eviction must not ignore errors of the store, whatever else is wrong with its options."""
+    status, answer = evict(server, ignoreStoreReadErrorWithClusterBreakingPotential=True, propagationPolicy="Nix")
+    assert (status, answer["details"]["kind"]) == (422, "Eviction")
+    assert answer["message"].endswith("can not be set for pod eviction, try after removing the option")
+
+
+def test_empty_version_precondition_counts_for_nothing(server: Server) -> None:
+    """An empty resourceVersion in the preconditions of an eviction counts for nothing."""
+    run_pod(server, READY)
+    assert evict(server, preconditions={"resourceVersion": ""})[0] == 201
+
+
+@pytest.mark.parametrize(
+    ("preconditions", "status"),
+    [({"resourceVersion": "1"}, 201), ({"uid": "other"}, 429), ({"uid": "other", "resourceVersion": "1"}, 409)],
+)
+def test_preconditions_of_an_unready_pod_with_a_budget(server: Server, preconditions: Any, status: int) -> None:
+    """For a pod that may go because it is not ready, the version looked at replaces the one of the preconditions.
+
+    A conflict is then 429, unless the client had named a version.
+    """
+    run_pod(server, [])
+    spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"a": "b"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"}
+    made = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b"}, "spec": spec}
+    send(server, "POST", BUDGETS, made)
+    assert evict(server, preconditions=preconditions)[0] == status
+
+
 def test_precondition_is_the_version_before_the_eviction(server: Server) -> None:
     """The precondition is compared with the pod's version from before the eviction is noted in its status."""
     pod = run_pod(server, READY)

@@ -18,7 +18,14 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState, sele
 from understudy.apiserver.registry.delete import Deletion, ValidateDeletion, validate_all
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
-from understudy.machinery.options import DeleteOptions, boolean, integer, list_options, validated_delete_options
+from understudy.machinery.options import (
+    DeleteOptions,
+    boolean,
+    integer,
+    list_options,
+    read_delete_options,
+    validated_delete_options,
+)
 from understudy.machinery.releases import features
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
@@ -88,29 +95,19 @@ def _validate(state: ServerState, scope: RequestScope, ctx: Context) -> Validate
 def delete_options(state: ServerState, request: Request) -> DeleteOptions:
     """From the body, or else from the query. Raises 400, 422, and 500 for a body that is something else."""
     if request.body:
-        body = _body(state, request)
-        preconditions = body.get("preconditions") or {}
-        options = DeleteOptions(
-            grace_period=body.get("gracePeriodSeconds"),
-            dry_run=bool(body.get("dryRun")),
-            orphan_dependents=body.get("orphanDependents"),
-            propagation=body.get("propagationPolicy"),
-            uid=preconditions.get("uid"),
-            version=preconditions.get("resourceVersion"),
-        )
-        return validated_delete_options(options, body.get("dryRun") or [], request.release)
+        return validated_delete_options(read_delete_options(_body(state, request)), request.release)
     query = request.query
     if not query:
         return DeleteOptions()
     options = DeleteOptions(
         grace_period=integer(query.get("gracePeriodSeconds")) if "gracePeriodSeconds" in query else None,
-        dry_run=bool(query.all("dryRun")),
+        dry_run=query.all("dryRun"),
         orphan_dependents=boolean(query, "orphanDependents"),
         propagation=query.get("propagationPolicy") if "propagationPolicy" in query else None,
         uid=query.get("uid") or None,
         version=query.get("resourceVersion") or None,
     )
-    return validated_delete_options(options, query.all("dryRun"), request.release)
+    return validated_delete_options(options, request.release)
 
 
 def _body(state: ServerState, request: Request) -> Obj:
@@ -121,7 +118,10 @@ def _body(state: ServerState, request: Request) -> Obj:
             return decode_protobuf(request.body, state.schemas.kind("", "v1", "DeleteOptions"))
         body = parse_json(yaml_to_json(request.body)[0] if media == YAML else request.body)
         return decode_delete_options(
-            state.schemas, *read_type_meta(body), lambda struct: decode_parsed(body, struct)[0]
+            state.schemas,
+            *read_type_meta(body),
+            lambda struct: decode_parsed(body, struct)[0],
+            lambda: request.body.decode("utf-8", "replace"),
         )
     except DecodeError as why:
         raise errors.unknown_error(str(why)) from None

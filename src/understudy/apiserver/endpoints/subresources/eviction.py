@@ -5,6 +5,8 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.admission.context import Context
 from understudy.admission.validation.label_selectors import matches
 from understudy.apiserver.endpoints.handlers.create import read_part
@@ -14,75 +16,113 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.rest import WriteTarget
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
-from understudy.machinery.options import DeleteOptions, write_options
+from understudy.machinery.options import DeleteOptions, read_delete_options, validated_delete_options, write_options
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Path, invalid
 
+UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 
 
 async def evict(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Raises 400, 403, 404, 409, 429, 500."""
-    options = write_options(request.query, request.method, request.release)
-    sent = await read_part(state, request, scope, options)
+    """Evict a pod. Raises 400, 403, 404, 409, 422, 429, 500."""
+    sent = await read_part(state, request, scope, write_options(request.query, request.method, request.release))
     if sent["metadata"].get("name") != scope.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")
+    options = _delete_options(sent.get("deleteOptions") or {}, request, scope.name)
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
-    delete = _delete_options(sent.get("deleteOptions") or {}, options.dry_run)
+    budget = None
     if not _needs_no_budget(entry.object):
-        await _take_disruption(state, request, scope, entry.object, delete.dry_run)
-    await _delete_evicted(state, scope, state.context(request, scope), delete)
+        budget = await _take_disruption(state, request, scope, entry.object, bool(options.dry_run))
+    ctx = state.context(request, scope)
+    if budget is None:
+        await _delete_evicted(state, scope, ctx, options)
+    else:
+        await _delete_unready(state, scope, ctx, options, entry, budget)
     return created_response(request, scope)
 
 
+async def _delete_unready(
+    state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions, entry: Entry, budget: str
+) -> None:
+    """Delete a pod that may go because it is not ready, unless it has changed since.
+
+    The version that was looked at replaces the client's own precondition. Raises 409, and 429 in place of a 409 if the
+    client had none.
+    """
+    try:
+        await _delete_evicted(state, scope, ctx, replace(options, version=str(entry.revision)))
+    except errors.StatusError as error:
+        if error.code != 409 or options.version is not None:
+            raise
+        raise _being_processed(budget) from None
+
+
 async def _delete_evicted(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> None:
-    """Notes in the pod why it goes, and deletes it. Raises 409 for preconditions that it does not meet."""
+    """Note in the pod why it goes, and delete it (upstream: `addConditionAndDeletePod`). Raises 409 and 422.
+
+    Options are validated only after the note, where empty preconditions count for nothing.
+    """
     deletion = Deletion(state.registry, scope.kind, ctx)
+    noticed = replace(options, uid=options.uid or None, version=options.version or None)
 
     def note(pod: Obj) -> Obj:
-        deletion.check_preconditions(pod, options)
+        deletion.check_preconditions(pod, noticed)
         return {**pod, "status": with_pod_condition(pod, "DisruptionTarget", ctx.now, **WHY)}
 
     if not options.dry_run:
         write = WriteTarget(scope.kind, scope.namespace, scope.name, scope.behavior.strategy, ctx)
         noted = await state.registry.modify(write, note)
         if options.version is not None:
-            options.version = str(noted.revision)
-    await deletion.run(scope.namespace, scope.name, options)
+            options = replace(options, version=str(noted.revision))
+    await deletion.run(scope.namespace, scope.name, validated_delete_options(options, state.release.version))
 
 
-def _delete_options(sent: Obj, dry_run: bool) -> DeleteOptions:
-    preconditions = sent.get("preconditions") or {}
-    return DeleteOptions(
-        grace_period=sent.get("gracePeriodSeconds"),
-        dry_run=dry_run or bool(sent.get("dryRun")),
-        propagation=sent.get("propagationPolicy"),
-        uid=preconditions.get("uid"),
-        version=preconditions.get("resourceVersion"),
-    )
+def _delete_options(sent: Obj, request: Request, name: str) -> DeleteOptions:
+    """Return the options of an eviction, with the `dryRun` of the query (upstream: `propagateDryRun`).
+
+    Raises 422 for an option that pods must not be evicted with, and 500 for another `dryRun` in the query.
+    """
+    if sent.get(UNSAFE):
+        text = "can not be set for pod eviction, try after removing the option"
+        raise errors.invalid(
+            "policy", "Eviction", name, [invalid(Path("deleteOptions", UNSAFE), True, text)], request.release
+        )
+    options, dry_run = read_delete_options(sent), request.query.all("dryRun")
+    if options.dry_run and dry_run and options.dry_run != dry_run:
+        both = f"[{' '.join(dry_run)}] and [{' '.join(options.dry_run)}]"
+        raise errors.unknown_error(f"Non-matching dry-run options in request and content: {both}")
+    return replace(options, dry_run=options.dry_run or dry_run)
 
 
 def _needs_no_budget(pod: Obj) -> bool:
-    """Pods that have ended, wait for a node or go already are no loss to anyone."""
+    """Report whether a pod has ended, is pending or goes already (upstream: `canIgnorePDB`)."""
     phase = (pod.get("status") or {}).get("phase")
     return phase in ("Succeeded", "Failed", "Pending") or "deletionTimestamp" in pod["metadata"]
 
 
-async def _take_disruption(state: ServerState, request: Request, scope: RequestScope, pod: Obj, dry_run: bool) -> None:
-    """Uses up one disruption of the budget that covers the pod. Raises 429 and 500."""
+async def _take_disruption(
+    state: ServerState, request: Request, scope: RequestScope, pod: Obj, dry_run: bool
+) -> str | None:
+    """Use up one disruption of the budget that covers the pod, if it needs one. Raises 429 and 500.
+
+    Returns the budget's name if it needs none because it is not ready.
+    """
     budgets = state.release.kind("policy", "PodDisruptionBudget")
     if budgets is None:
-        return
+        return None
     covering = [b for b in await state.registry.all(budgets, scope.namespace) if _covers(b.object, pod)]
     if not covering:
-        return
+        return None
     if len(covering) > 1:
         raise errors.unknown_error(
             "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
         )
+    name = str(covering[0].object["metadata"]["name"])
     if _is_no_loss(pod, covering[0].object):
-        return
-    name = covering[0].object["metadata"]["name"]
+        return name
     ctx = state.context(request, scope)
 
     def disrupt(budget: Obj) -> Obj:
@@ -91,10 +131,11 @@ async def _take_disruption(state: ServerState, request: Request, scope: RequestS
     await state.registry.modify(
         WriteTarget(budgets, scope.namespace, name, budgets.behavior.strategy, ctx, dry_run), disrupt
     )
+    return None
 
 
 def _is_no_loss(pod: Obj, budget: Obj) -> bool:
-    """Whether a pod that is not ready may go without being counted: always, or while enough others are healthy."""
+    """Report whether a pod is not ready and may go without being counted: always, or while enough are healthy."""
     conditions = (pod.get("status") or {}).get("conditions") or []
     if any(c["type"] == "Ready" and c["status"] == "True" for c in conditions):
         return False
@@ -110,25 +151,27 @@ def _covers(budget: Obj, pod: Obj) -> bool:
 
 
 def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
-    """The budget with one disruption less. Raises 429."""
+    """Return the budget with one disruption less. Raises 403 and 429."""
     status = budget.get("status") or {}
     name = budget["metadata"]["name"]
-    said = "Cannot evict pod as it would violate the pod's disruption budget."
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 0):
-        cause = {
-            "reason": "DisruptionBudget",
-            "message": f"The disruption budget {name} is still being processed by the server.",
-        }
-        raise errors.too_many_requests(said, 10, [cause])
+        raise _being_processed(name)
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
         raise errors.forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
     if allowed == 0:
         needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-        cause = {
-            "reason": "DisruptionBudget",
-            "message": f"The disruption budget {name} needs {needs} healthy pods and has {has} currently",
-        }
-        raise errors.too_many_requests(said, 0, [cause])
+        raise _violation(f"The disruption budget {name} needs {needs} healthy pods and has {has} currently", 0)
     disrupted = {**(status.get("disruptedPods") or {}), pod: now}
     return {**budget, "status": {**status, "disruptedPods": disrupted, "disruptionsAllowed": allowed - 1}}
+
+
+def _being_processed(budget: str) -> errors.StatusError:
+    """Return the 429 for a budget or a pod that has just changed (upstream: `createTooManyRequestsError`)."""
+    return _violation(f"The disruption budget {budget} is still being processed by the server.", 10)
+
+
+def _violation(cause: str, retry_after: int) -> errors.StatusError:
+    """Return the 429 for a pod that its budget does not let go; `retry_after` in seconds, 0 for no hint."""
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+    return errors.too_many_requests(message, retry_after, [{"reason": "DisruptionBudget", "message": cause}])
