@@ -23,20 +23,20 @@ _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
 _META_KINDS = frozenset(
     (
-        "CreateOptions",
         "GetOptions",
         "ListOptions",
         "PartialObjectMetadata",
         "PartialObjectMetadataList",
         "PatchOptions",
         "Table",
-        "UpdateOptions",
         "WatchEvent",
     )
 )
+_DELETE_OPTIONS = GroupVersionKind("meta.k8s.io", "v1", "DeleteOptions")
 # Kinds in versions that are not served any more, and the version with the same fields.
 _UNSERVED = {GroupVersionKind("policy", "v1beta1", "Eviction"): GroupVersionKind("policy", "v1", "Eviction")}
 _UNVERSIONED = frozenset(("Status", "APIVersions", "APIGroup", "APIGroupList", "APIResourceList"))
+_META_KINDS_OF_ANY_VERSION = _UNVERSIONED | {"CreateOptions", "UpdateOptions"}
 
 
 def gvk_with_defaults(api_version: str, kind: str, default: GroupVersionKind) -> GroupVersionKind:
@@ -68,11 +68,7 @@ def decode_registered(
         raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
     struct = _registered(schemas, gvk, expected.group)
     if struct is None:
-        version = f"version {go_quote(gvk.api_version)}"
-        if gvk.version == INTERNAL:
-            version = f"the internal version of group {go_quote(gvk.group)}"
-        scheme = _OWN.get(expected.group, _MAIN)
-        raise DecodeError(f'no kind {go_quote(gvk.kind)} is registered for {version} in scheme "{scheme}"')
+        raise _not_registered(gvk, _OWN.get(expected.group, _MAIN))
     result = decode(struct)
     hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:
@@ -92,19 +88,31 @@ def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct 
     return struct if server not in _OWN or gvk.group == server or everywhere else None
 
 
-def decode_delete_options(schemas: Schemas, api_version: str, kind: str, decode: Callable[[Struct], Obj]) -> Obj:
+def _not_registered(gvk: GroupVersionKind, scheme: str) -> DecodeError:
+    """Return the error for a kind that a scheme does not know. Upstream: `NewNotRegisteredErrForKind`."""
+    version = f"version {go_quote(gvk.api_version)}"
+    if gvk.version == INTERNAL:
+        version = f"the internal version of group {go_quote(gvk.group)}"
+    return DecodeError(f'no kind {go_quote(gvk.kind)} is registered for {version} in scheme "{scheme}"')
+
+
+def decode_delete_options(
+    schemas: Schemas, api_version: str, kind: str, decode: Callable[[Struct], Obj], text: Callable[[], str]
+) -> Obj:
     """Decode the body of a DELETE, whose scheme only knows kinds of meta/v1. Raises DecodeError.
 
-    DeleteOptions of any version are accepted, and a body need not name its kind.
+    DeleteOptions of any version are accepted, and a body need not name its kind. `text` returns the text of the body,
+    for error messages.
     """
-    if api_version.count("/") > 1:
-        raise DecodeError(f"unexpected GroupVersion string: {api_version}")
-    kind = kind or "DeleteOptions"
-    if kind == "DeleteOptions":
-        return decode(schemas.struct(f"{_META}.{kind}"))
-    if kind not in _UNVERSIONED and (api_version != "meta.k8s.io/v1" or kind not in _META_KINDS):
-        version = go_quote(api_version or "v1")
-        raise DecodeError(f'no kind {go_quote(kind)} is registered for version {version} in scheme "{_META_SCHEME}"')
-    struct = schemas.struct(f"{_META}.{kind}")
+    gvk = gvk_with_defaults(api_version, kind, _DELETE_OPTIONS)
+    if not gvk.version:
+        raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
+    struct_name = f"{_META}.{gvk.kind}"
+    if gvk.kind == _DELETE_OPTIONS.kind:
+        return decode(schemas.struct(struct_name))
+    in_meta = gvk.api_version == _DELETE_OPTIONS.api_version and gvk.kind in _META_KINDS
+    if not in_meta and gvk.kind not in _META_KINDS_OF_ANY_VERSION:
+        raise _not_registered(gvk, _META_SCHEME)
+    struct = schemas.struct(struct_name)
     decode(struct)
     raise DecodeError(f"converting ({struct.go}) to (v1.DeleteOptions): unknown conversion")
