@@ -9,6 +9,7 @@ from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.time import new_well_known_message
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import NONE, Optional, Value, is_number, map_key, type_name
+from understudy.machinery.golang.text import go_scalar
 
 
 class MapWithDefault(dict[Any, Value]):
@@ -26,7 +27,10 @@ def index(value: Value, key: Value) -> Value:
         except (KeyError, TypeError):
             raise EvaluationError(f"no such key: {format_key(key)}") from None
     if isinstance(value, list):
-        return value[_list_index(value, key)]
+        position = _list_index(value, key)
+        if position is None:
+            raise EvaluationError(f"index out of bounds: {format_key(key)}")
+        return value[position]
     if isinstance(value, Optional):
         return optional_field(value, key)
     if isinstance(value, Message):
@@ -34,15 +38,20 @@ def index(value: Value, key: Value) -> Value:
     raise EvaluationError(f"no such key: {format_key(key)}")
 
 
-def _list_index(values: list[Value], key: Value) -> int:
-    """Return a key as an index, which may be any whole number. Raises `EvaluationError` if it is out of bounds."""
+def _list_index(values: list[Value], key: Value) -> int | None:
+    """Return a key as an index, None if it is out of bounds. Upstream: `IndexOrError`.
+
+    Raises `EvaluationError` for a key that is no number, or no whole number of 64 bits.
+    """
     if not is_number(key):
         raise EvaluationError(f"unsupported index type '{type_name(key)}' in list")
-    if key != int(key):
+    is_whole = -_LIMIT < key < _LIMIT and key.is_integer() if isinstance(key, float) else key < _LIMIT
+    if not is_whole:
         raise EvaluationError(f"unsupported index value {format_key(key)} in list")
-    if not 0 <= key < len(values):
-        raise EvaluationError(f"index out of bounds: {int(key)}")
-    return int(key)
+    return int(key) if 0 <= key < len(values) else None
+
+
+_LIMIT = 2**63
 
 
 def select_field(value: Value, field: str) -> Value:
@@ -55,20 +64,23 @@ def select_field(value: Value, field: str) -> Value:
 
 
 def has_field(value: Value, field: str) -> bool:
-    """Report whether a value has a field; `MapWithDefault` has every one."""
+    """Report whether a value has a field; `MapWithDefault` has every one. Raises `EvaluationError` for a list."""
     if isinstance(value, Optional):
         return value is not NONE and has_field(value.value, field)
     if isinstance(value, MapWithDefault):
         return True
     if isinstance(value, dict):
         return field in value
-    if isinstance(value, Message):
-        return field in value.values
-    return False
+    if isinstance(value, list):
+        return _list_index(value, field) is not None
+    return isinstance(value, Message) and field in value.values
 
 
 def optional_field(value: Value, key: Value) -> Optional:
-    """Return `value.?key` or `value[?key]`: the element as an optional, `NONE` if there is no such element."""
+    """Return `value.?key` or `value[?key]`: the element as an optional, `NONE` if there is no such element.
+
+    Raises `EvaluationError` for a key that no list can have.
+    """
     if isinstance(value, Optional):
         if value is NONE:
             return NONE
@@ -79,11 +91,11 @@ def optional_field(value: Value, key: Value) -> Optional:
         name = map_key(key)
         return Optional(value[name]) if name in value else NONE
     if isinstance(value, list):
-        inside = is_number(key) and key == int(key) and 0 <= key < len(value)
-        return Optional(value[int(key)]) if inside else NONE
-    if isinstance(value, Message):
-        return Optional(value.values[key]) if key in value.values else NONE
-    raise EvaluationError(f"no such key: {format_key(key)}")
+        position = _list_index(value, key)
+        return NONE if position is None else Optional(value[position])
+    if isinstance(value, Message) and key in value.values:
+        return Optional(value.values[key])
+    return NONE
 
 
 def optional_entry(value: Value) -> Optional:
@@ -98,7 +110,7 @@ def format_key(key: Value) -> str:
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, float):
-        return f"{key:g}"
+        return go_scalar(key)
     return f"{int(key)}" if isinstance(key, int) else str(key)
 
 
