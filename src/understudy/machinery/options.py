@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote, parse_int
-from understudy.machinery.patch.apply.managed_fields import validate_field_manager
+from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import FieldTerm, Requirement, SelectorError, parse_fields, parse_labels
 from understudy.machinery.types import Obj

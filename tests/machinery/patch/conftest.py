@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.releases import NEWEST
 from understudy.machinery.patch import merge_patch
-from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.patch.apply import apply_body
+from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
@@ -45,16 +45,18 @@ class ManagedObject:
     def struct(self, api_version: str = "") -> Struct:
         return SCHEMAS.kind(*split_api_version(api_version or self.api_version), self.kind)
 
-    def _request(self, subresource: str, api_version: str) -> dict[str, Any]:
+    def field_manager(self, subresource: str = "", api_version: str = "") -> FieldManager:
+        return FieldManager(
+            self.struct(api_version),
+            api_version or self.api_version,
+            subresource=subresource,
+            reset=self.reset.get(subresource, ()),
+            convert=self.convert,
+        )
+
+    def _now(self) -> str:
         self.time += 1
-        return {
-            "struct": self.struct(api_version),
-            "api_version": api_version or self.api_version,
-            "subresource": subresource,
-            "now": f"2024-01-01T00:00:{self.time:02}Z",
-            "reset": self.reset.get(subresource, ()),
-            "convert": self.convert,
-        }
+        return f"2024-01-01T00:00:{self.time:02}Z"
 
     def stored(self, obj: Obj, api_version: str = "") -> Obj:
         self.live = decode_value({**obj, "apiVersion": self.api_version}, self.struct())[0]
@@ -66,9 +68,7 @@ class ManagedObject:
 
     def create(self, manager: str, obj: Obj) -> Obj:
         new = self.form({"kind": self.kind, "metadata": {}} | obj, "")
-        new["metadata"]["managedFields"] = managed_fields.update_managed_fields(
-            None, new, manager=manager, **self._request("", "")
-        )
+        new["metadata"]["managedFields"] = self.field_manager().update(None, new, manager, self._now())
         return self.stored(new)
 
     def update(self, manager: str, edit: Obj, subresource: str = "", api_version: str = "") -> Obj:
@@ -79,9 +79,8 @@ class ManagedObject:
         sent = (edit.get("metadata") or {}).get("managedFields")
         if sent is not None:
             new["metadata"]["managedFields"] = sent
-        new["metadata"]["managedFields"] = managed_fields.update_managed_fields(
-            live, new, manager=manager, **self._request(subresource, api_version)
-        )
+        fields = self.field_manager(subresource, api_version)
+        new["metadata"]["managedFields"] = fields.update(live, new, manager, self._now())
         return self.stored(new)
 
     def apply(
@@ -92,7 +91,8 @@ class ManagedObject:
         live = self.form(self.live, version) if self.live else None
         before = copy.deepcopy((live, config))
         patch = {"apiVersion": version, "kind": self.kind, "metadata": {"name": "x"}} | config
-        new = apply.apply(live, patch, manager=manager, force=force, **self._request(subresource, api_version))
+        fields = self.field_manager(subresource, api_version)
+        new = fields.apply(live, apply_body.Patch(patch, [], []), manager, self._now(), force=force)
         assert (live, config) == before, "apply has changed its arguments"
         return self.stored(new) if new is not live else self.live or {}
 

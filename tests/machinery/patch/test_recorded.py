@@ -10,7 +10,8 @@ import pytest
 
 from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import json_patch, merge_patch, strategic
-from understudy.machinery.patch.apply import apply, managed_fields
+from understudy.machinery.patch.apply import apply_body
+from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
@@ -63,36 +64,24 @@ def without_server_fields(obj: Obj) -> Obj:
 def test_owners_are_as_recorded(item: dict[str, Any]) -> None:
     """After every recorded write the owners are the recorded ones."""
     live, new = item["live"], item["new"]
-    owners = managed_fields.update_managed_fields(
-        live,
-        new,
-        struct=struct_of(new),
-        api_version=new["apiVersion"],
-        manager=item["manager"],
-        subresource=item["subresource"],
-        now=NOW,
-        reset=(),
-        convert=one_version,
-    )
+    fields = FieldManager(struct_of(new), new["apiVersion"], subresource=item["subresource"], convert=one_version)
+    owners = fields.update(live, new, item["manager"], NOW)
     assert json.dumps(owners) == json.dumps(item["owners"])
 
 
 @pytest.mark.parametrize("item", recorded("applies"))
 def test_applies_are_as_recorded(item: dict[str, Any]) -> None:
     """Every recorded apply has the recorded object and owners."""
+    fields = FieldManager(
+        struct_of({"apiVersion": item["api_version"], "kind": item["kind"]}),
+        item["api_version"],
+        subresource=item["subresource"],
+        reset=(("spec",),) if item["subresource"] else (("status",),),
+        convert=one_version,
+    )
     try:
-        obj = apply.apply(
-            item["live"],
-            apply.parse(item["body"].encode()).obj,
-            struct=struct_of({"apiVersion": item["api_version"], "kind": item["kind"]}),
-            api_version=item["api_version"],
-            manager=item["manager"],
-            force=item["force"],
-            subresource=item["subresource"],
-            now=NOW,
-            reset=(("spec",),) if item["subresource"] else (("status",),),
-            convert=one_version,
-        )
+        patch = apply_body.parse(item["body"].encode())
+        obj = fields.apply(item["live"], patch, item["manager"], NOW, force=item["force"])
         outcome = json.dumps(obj["metadata"].get("managedFields", []))
     except StatusError as error:
         outcome = json.dumps(error.status(), sort_keys=True)

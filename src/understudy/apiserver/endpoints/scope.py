@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
@@ -17,10 +18,12 @@ from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.encoded import bare, from_internal, to_internal, typed
 from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.quota_status import QuotaStatus
+from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
 from understudy.machinery.clock import Clock, SystemClock, timestamp
 from understudy.machinery.errors import bad_request
 from understudy.machinery.options import ListOptions
+from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
@@ -109,6 +112,7 @@ class ServerState:
     account_tokens: AccountTokens = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)
+    _field_managers: dict[tuple[Kind, str, str], FieldManager] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock)
@@ -151,11 +155,27 @@ class ServerState:
             listing=self.registry.listing,
         )
 
-    def convert(self, scope: RequestScope, obj: Obj, source: str, target: str) -> Obj | None:
-        """Convert an object of the scope's kind between API versions. Returns None if one of them is not served."""
+    def field_manager(self, scope: RequestScope) -> FieldManager:
+        """Return the field manager for the bodies of a scope, which is built once for all its requests."""
+        key = scope.kind, scope.version, scope.subresource
+        manager = self._field_managers.get(key)
+        if manager is None:
+            gvk = scope.body_kind
+            reset = strategy_of(scope.kind, scope.subresource).reset_fields
+            manager = self._field_managers[key] = FieldManager(
+                self.schemas.kind(*gvk),
+                gvk.api_version,
+                subresource=scope.subresource,
+                reset=reset.get(scope.version, reset.get("", ())),
+                convert=partial(self.convert, scope.kind),
+            )
+        return manager
+
+    def convert(self, kind: Kind, obj: Obj, source: str, target: str) -> Obj | None:
+        """Convert an object of a kind between API versions. Returns None if one of them is not served."""
         if source == target:
             return obj
-        versions = self._versions(scope.kind)
+        versions = self._versions(kind)
         if source not in versions or target not in versions:
             return None
         (from_kind, from_version), (to_kind, to_version) = versions[source], versions[target]

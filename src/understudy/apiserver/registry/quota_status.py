@@ -9,7 +9,7 @@ from understudy.admission.plugins.resource_quota.plugin import Charge
 from understudy.apiserver.registry.encoded import bare, from_internal
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all
-from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.types import Obj
 
 MANAGER = "kube-apiserver"
@@ -27,6 +27,7 @@ class QuotaStatus:
         assert kind is not None
         assert kind.behavior.status is not None
         strategy, version = kind.behavior.status, kind.versions[0]
+        fields = FieldManager(kind.struct(version), version, subresource="status", reset=strategy.reset_fields[""])
 
         async def transform(quota: Obj | None) -> Obj:
             assert quota is not None
@@ -35,17 +36,7 @@ class QuotaStatus:
                 return quota
             live = from_internal(kind, version, quota)
             new = {**live, "status": {**live["status"], "used": used}}
-            owners = managed_fields.update_managed_fields(
-                live,
-                new,
-                struct=kind.struct(version),
-                api_version=version,
-                manager=MANAGER,
-                subresource="status",
-                now=ctx.now,
-                reset=strategy.reset_fields[""],
-                convert=managed_fields.no_conversion,
-            )
+            owners = fields.update(live, new, MANAGER, ctx.now)
             return bare({**new, "metadata": {**new["metadata"], "managedFields": owners}})
 
         target = WriteTarget(kind, namespace, name, strategy, replace(ctx, subresource="status", version=version))

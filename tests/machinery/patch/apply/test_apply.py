@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from understudy.machinery.errors import StatusError
-from understudy.machinery.patch.apply import apply
+from understudy.machinery.patch.apply import apply_body
 
+NOW = "2024-01-01T00:00:00Z"
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
@@ -235,9 +236,8 @@ TYPES = [
 @pytest.mark.parametrize(("config", "message"), TYPES)
 def test_applied_object_must_name_its_type(world: Any, config: dict[str, Any], message: str) -> None:
     """An applied object without the right apiVersion and kind is refused."""
-    w = world()
-    request = w._request("", "")
-    error = refused(apply.apply, None, config, manager="m", force=False, **request)
+    fields = world().field_manager()
+    error = refused(fields.apply, None, apply_body.Patch(config, [], []), "m", NOW, force=False)
     assert (error.code, error.message) == (400, message)
 
 
@@ -323,16 +323,13 @@ def test_impossible_values_are_refused(world: Any, container: dict[str, Any], wh
 
 def test_duplicate_keys_are_the_last_error(world: Any) -> None:
     """Strict errors about duplicate keys come after all other errors."""
-    w = world()
     body = b"apiVersion: v1\nkind: ConfigMap\nkind: ConfigMap\nmetadata:\n  name: x\n  name: x\n"
     lines = ['line 3: key "kind" already set in map', 'line 6: key "name" already set in map']
-    assert apply.parse(body).warnings == lines
-    patch = apply.parse(body, "Strict")
+    assert apply_body.parse(body).warnings == lines
+    patch = apply_body.parse(body, "Strict")
     assert (patch.warnings, patch.duplicates) == ([], lines)
-    assert apply.parse(body, "Ignore") == apply.Patch(patch.obj, [], [])
-    error = refused(
-        apply.apply, None, patch.obj, manager="m", force=False, duplicates=patch.duplicates, **w._request("", "")
-    )
+    assert apply_body.parse(body, "Ignore") == apply_body.Patch(patch.obj, [], [])
+    error = refused(world().field_manager().apply, None, patch, "m", NOW, force=False)
     assert (error.code, error.message) == (
         400,
         "error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  " + "\n  ".join(lines),
@@ -352,15 +349,15 @@ BODIES = [
 @pytest.mark.parametrize(("body", "message"), BODIES)
 def test_malformed_apply_is_refused(body: bytes, message: str) -> None:
     """A body that is no YAML mapping is refused."""
-    assert refused(apply.parse, body).message == message
+    assert refused(apply_body.parse, body).message == message
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"{}"])
 def test_empty_apply_body(body: bytes) -> None:
     """An empty body is an apply without fields."""
-    assert apply.parse(body).obj == {}
+    assert apply_body.parse(body).obj == {}
 
 
 def test_whole_floats_are_integers() -> None:
     """A whole number written as a float is an integer."""
-    assert json.dumps(apply.parse(b'{"a":1.0,"b":1e3,"c":1.5}').obj) == '{"a": 1, "b": 1000, "c": 1.5}'
+    assert json.dumps(apply_body.parse(b'{"a":1.0,"b":1e3,"c":1.5}').obj) == '{"a": 1, "b": 1000, "c": 1.5}'

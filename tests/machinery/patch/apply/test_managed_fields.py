@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.releases import NEWEST
-from understudy.machinery.patch.apply.managed_fields import ignore_timestamps, manager_name, validate_field_manager
+from understudy.machinery.patch.apply.managed_fields import ignore_timestamps
+from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}

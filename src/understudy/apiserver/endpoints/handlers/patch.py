@@ -1,10 +1,14 @@
-"""PATCH: an object as a JSON, merge or strategic merge patch, or an apply, changes it."""
+"""PATCH: an object as a JSON, merge or strategic merge patch changes it, or as server-side apply does.
+
+Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go (`PatchResource`).
+"""
 
 from __future__ import annotations
 
 from copy import deepcopy
 
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
+from understudy.apiserver.endpoints.handlers.request_body import Sent
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
     check_name,
@@ -18,70 +22,47 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
-from understudy.machinery.patch.apply import apply
+from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.types import Obj
 
 
 async def patch(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """PATCH of an object or its status, in any of the four forms."""
+    """Answer PATCH of an object, or of a subresource that is the object itself, in any of the four forms."""
     media = patch_type(request.headers)
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
-    if media == APPLY_PATCH:
-        transform = _applying(write)
-    else:
-        transform = _patching(write, media)
     entry, created = await state.registry.update(
         write.target(scope.name),
-        transform,
+        _apply_transform(write) if media == APPLY_PATCH else _patch_transform(write, media),
         create=media == APPLY_PATCH and not scope.subresource,
         validate=write.validate,
     )
     return object_response(request, scope, entry, 201 if created else 200)
 
 
-def _patching(write: WriteRequest, media: str) -> Transform:
-    """The patch is read when there is an object to apply it to: a missing one is told of first."""
-    scope, validation = write.scope, write.options.field_validation
+def _patch_transform(write: WriteRequest, media: str) -> Transform:
+    """Return what patches the stored object. It reads the patch only then: a missing object is reported first."""
+    scope = write.scope
 
     async def transform(current: Obj | None) -> Obj:
         if current is None:
             raise errors.not_found(scope.kind.group, scope.kind.resource, scope.name)
         live = write.live(current)
-        kind = scope.kind.gvk(scope.version)
-        sent = PATCHERS[media](write.request.body, Current(live, kind, write.state.schemas, validation, write.ctx))
-        obj = write.defaulted(sent)
+        obj = write.defaulted(patch_live(write, media, live))
         write.update_managed_fields(live, obj)
-        check_namespace(obj, scope)
-        check_name(obj, scope)
-        dedup_owner_references(obj, write.ctx)
-        return await write.admit(write.internal(obj), current)
+        return await _checked(write, obj, current)
 
     return transform
 
 
-def _applying(write: WriteRequest) -> Transform:
-    scope, options = write.scope, write.options
+def _apply_transform(write: WriteRequest) -> Transform:
+    """Return what applies the body to the stored object, or creates it."""
+    scope = write.scope
 
     async def transform(current: Obj | None) -> Obj:
-        patch = apply.parse(write.request.body, options.field_validation)
         live = write.live(current) if current else None
-        obj = apply.apply(
-            live,
-            patch.obj,
-            struct=scope.struct,
-            api_version=scope.api_version,
-            manager=options.field_manager,
-            force=bool(options.force),
-            subresource=scope.subresource,
-            now=write.ctx.now,
-            reset=write.reset,
-            convert=write.convert,
-            duplicates=patch.duplicates,
-        )
-        for text in patch.warnings:
-            write.ctx.warn(text)
+        obj = apply_to_live(write, live)
         if current is not None and obj is live:
             return current
         if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
@@ -89,11 +70,38 @@ def _applying(write: WriteRequest) -> Transform:
         write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]
-            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
-            raise errors.conflict(scope.kind.group, scope.kind.resource, scope.name, why)
-        check_namespace(obj, scope)
-        check_name(obj, scope)
-        dedup_owner_references(obj, write.ctx)
-        return await write.admit(write.internal(obj), current)
+            message = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            raise errors.conflict(scope.kind.group, scope.kind.resource, scope.name, message)
+        return await _checked(write, obj, current)
 
     return transform
+
+
+async def _checked(write: WriteRequest, obj: Obj, current: Obj | None) -> Obj:
+    """Check the metadata of a patched object, and return its internal form as mutating admission leaves it."""
+    check_namespace(obj, write.scope)
+    check_name(obj, write.scope)
+    dedup_owner_references(obj, write.ctx)
+    return await write.admit(write.internal(obj), current)
+
+
+def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:
+    """Return what the body's JSON, merge or strategic merge patch makes of an object in the version of the request.
+
+    Raises 400, 413, 422 and, for strategic merge patches, 500.
+    """
+    current = Current(live, write.scope.body_kind, write.state.schemas, write.options.field_validation, write.ctx)
+    return PATCHERS[media](write.request.body, current)
+
+
+def apply_to_live(write: WriteRequest, live: Obj | None) -> Obj:
+    """Return what server-side apply of the body makes of an object in the version of the request (None: there is none).
+
+    It has its managed fields; it is `live` itself if nothing changes. Raises 400, 409, 500.
+    """
+    options = write.options
+    patch = apply_body.parse(write.request.body, options.field_validation)
+    obj = write.field_manager.apply(live, patch, options.field_manager, write.ctx.now, force=bool(options.force))
+    for text in patch.warnings:
+        write.ctx.warn(text)
+    return obj

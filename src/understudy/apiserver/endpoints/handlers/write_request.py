@@ -12,7 +12,8 @@ from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
 from understudy.machinery.options import WriteOptions
-from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.patch.apply.field_manager import FieldManager
+from understudy.machinery.patch.apply.manager_names import manager_name
 from understudy.machinery.types import Obj
 
 DUPLICATE_OWNERS = (
@@ -33,34 +34,26 @@ class WriteRequest:
         self.strategy: Strategy = strategy_of(scope.kind, scope.subresource)
         self.agent = request.headers.get("User-Agent", "")
 
+    @property
+    def field_manager(self) -> FieldManager:
+        """Return what computes the managed fields of bodies of this request."""
+        return self.state.field_manager(self.scope)
+
     def target(self, name: str) -> WriteTarget:
         scope = self.scope
         return WriteTarget(scope.kind, scope.namespace, name, self.strategy, self.ctx, self.options.dry_run)
 
-    @property
-    def reset(self) -> tuple[tuple[str, ...], ...]:
-        """The fields that this request cannot change, which nobody comes to own by it."""
-        fields = self.strategy.reset_fields
-        return fields.get(self.scope.version, fields.get("", ()))
-
-    def convert(self, obj: Obj, source: str, wanted: str) -> Obj | None:
-        return self.state.convert(self.scope, obj, source, wanted)
-
     def update_managed_fields(self, live: Obj | None, obj: Obj) -> None:
-        """Records in `obj` who owns what. Both in the version of the request, typed."""
+        """Set the managed fields of `obj`, in place. It replaces `live` (None: it is created); both are in the version
+        of the request, with kind and apiVersion."""
         converts = self.scope.version in self.scope.kind.behavior.conversions
-        owners = managed_fields.update_managed_fields(
-            live,
-            self.live(self.internal(obj)) if converts else obj,  # with what a conversion adds
-            struct=self.scope.struct,
-            api_version=self.scope.api_version,
-            manager=managed_fields.manager_name(self.options.field_manager, self.agent),
-            subresource=self.scope.subresource,
-            now=self.ctx.now,
-            reset=self.reset,
-            convert=self.convert,
-        )
-        set_managed_fields(obj, owners)
+        new = self.live(self.internal(obj)) if converts else obj  # with what a conversion adds
+        manager = manager_name(self.options.field_manager, self.agent)
+        owners = self.field_manager.update(live, new, manager, self.ctx.now)
+        metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+        if owners:
+            metadata["managedFields"] = owners
+        obj["metadata"] = metadata
 
     async def admit(self, obj: Obj, old: Obj | None) -> Obj:
         """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object."""
@@ -110,13 +103,6 @@ class WriteRequest:
     def defaulted(self, sent: request_body.Sent) -> Obj:
         """An object that may be in another version, with that version's defaults, in the version of the request."""
         return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
-
-
-def set_managed_fields(obj: Obj, owners: list[Obj]) -> None:
-    fields = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
-    if owners:
-        fields["managedFields"] = owners
-    obj["metadata"] = fields
 
 
 def check_namespace(obj: Obj, scope: RequestScope) -> None:

@@ -10,7 +10,7 @@ from copy import deepcopy
 
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
+from understudy.apiserver.endpoints.handlers.patch import apply_to_live, patch_live
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -19,12 +19,10 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoded import bare
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
-from understudy.machinery.patch.apply import apply, managed_fields
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Path, invalid
 
-STATUS = (("status",),)
 GVK = GroupVersionKind("autoscaling", "v1", "Scale")
 SCALE_GROUPS = {"deployments": "apps", "replicasets": "apps", "replicationcontrollers": "autoscaling"}  # in errors
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -86,7 +84,13 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
     check_name(sent.obj, scope)
     write = WriteRequest(state, request, scope, options)
     uid = str(sent.obj["metadata"].get("uid", ""))
-    return await _write(write, lambda live: _owned(write, live, {**live, **sent.obj}), uid)
+
+    def replace(live: Obj) -> Obj:
+        scale = {**live, **sent.obj}
+        write.update_managed_fields(live, scale)
+        return scale
+
+    return await _write(write, replace, uid)
 
 
 async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -96,55 +100,16 @@ async def patch_scale(state: ServerState, request: Request, scope: RequestScope)
     write = WriteRequest(state, request, scope, options)
 
     def change(live: Obj) -> Obj:
-        scale = _applied(write, live) if media == APPLY_PATCH else _patched(write, media, live)
+        if media == APPLY_PATCH:
+            scale = apply_to_live(write, live)
+        else:
+            scale = {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(patch_live(write, media, live).obj)}
+            write.update_managed_fields(live, scale)
         check_namespace(scale, scope)
         check_name(scale, scope)
         return scale
 
     return await _write(write, change)
-
-
-def _patched(write: WriteRequest, media: str, live: Obj) -> Obj:
-    current = Current(live, GVK, write.state.schemas, write.options.field_validation, write.ctx)
-    sent = PATCHERS[media](write.request.body, current)
-    return _owned(write, live, {"kind": GVK.kind, "apiVersion": GVK.api_version, **bare(sent.obj)})
-
-
-def _owned(write: WriteRequest, live: Obj, scale: Obj) -> Obj:
-    """The Scale with its owners, as seen through it."""
-    options = write.options
-    owners = managed_fields.update_managed_fields(
-        live,
-        scale,
-        struct=write.state.schemas.kind(*GVK),
-        api_version=GVK.api_version,
-        manager=managed_fields.manager_name(options.field_manager, write.agent),
-        subresource="scale",
-        now=write.ctx.now,
-        reset=STATUS,
-        convert=managed_fields.no_conversion,
-    )
-    return {**scale, "metadata": {**scale["metadata"], "managedFields": owners}}
-
-
-def _applied(write: WriteRequest, live: Obj) -> Obj:
-    patch = apply.parse(write.request.body, write.options.field_validation)
-    scale = apply.apply(
-        live,
-        patch.obj,
-        struct=write.state.schemas.kind(*GVK),
-        api_version=GVK.api_version,
-        manager=write.options.field_manager,
-        force=bool(write.options.force),
-        subresource="scale",
-        now=write.ctx.now,
-        reset=STATUS,
-        convert=managed_fields.no_conversion,
-        duplicates=patch.duplicates,
-    )
-    for text in patch.warnings:
-        write.ctx.warn(text)
-    return scale
 
 
 async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "") -> Response:

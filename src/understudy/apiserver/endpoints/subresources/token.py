@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
 from understudy.apiserver.endpoints.handlers.create import read_part
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import clock, errors
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.options import WriteOptions, write_options
-from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.options import write_options
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors, Path, invalid
 
@@ -41,35 +41,17 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     }
     fields = {"name": scope.name, "namespace": scope.namespace, "creationTimestamp": state.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
-    body = {
+    body: Obj = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": fields,
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    sent_spec = {**spec, "expirationSeconds": seconds}
-    return value_response(request, scope, _owned(state, request, scope, body, sent_spec, options), 201)
-
-
-def _owned(
-    state: ServerState, request: Request, scope: RequestScope, body: Obj, sent: Obj, options: WriteOptions
-) -> Obj:
-    """The request shows who sent it, though it is not stored."""
-    bare = {**body, "metadata": {}, "spec": sent, "status": {}}
-    kind = scope.kind.subresources["token"].kind
-    owners = managed_fields.update_managed_fields(
-        None,
-        bare,
-        struct=state.schemas.kind(*kind),
-        api_version=kind.api_version,
-        manager=managed_fields.manager_name(options.field_manager, request.headers.get("User-Agent", "")),
-        subresource="token",
-        now=state.context(request, scope).now,
-        reset=(),
-        convert=managed_fields.no_conversion,
-    )
-    return {**body, "metadata": {**body["metadata"], "managedFields": owners}}
+    as_sent = {**body, "metadata": {}, "spec": {**spec, "expirationSeconds": seconds}, "status": {}}
+    WriteRequest(state, request, scope, options).update_managed_fields(None, as_sent)
+    body["metadata"] |= as_sent["metadata"]
+    return value_response(request, scope, body, 201)
 
 
 def _token_errors(seconds: int) -> Errors:

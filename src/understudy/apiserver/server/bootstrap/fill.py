@@ -7,7 +7,7 @@ from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
-from understudy.machinery.patch.apply import managed_fields
+from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.types import split_api_version
 
 MANAGER = "kube-apiserver"
@@ -21,17 +21,8 @@ async def fill(state: ServerState, port: int) -> None:
         kind = state.release.kind(group, obj["kind"])
         if kind is None or version not in kind.versions:
             continue
-        owners = managed_fields.update_managed_fields(
-            None,
-            obj,
-            struct=kind.struct(version),
-            api_version=obj["apiVersion"],
-            manager=MANAGER,
-            subresource="",
-            now=now,
-            reset=(("status",), ("spec", "finalizers")),  # what strategies fill in, for namespaces
-            convert=managed_fields.no_conversion,
-        )
+        reset = (("status",), ("spec", "finalizers"))  # what strategies fill in, for namespaces
+        owners = FieldManager(kind.struct(version), obj["apiVersion"], reset=reset).update(None, obj, MANAGER, now)
         made = {"uid": new_uid(), "creationTimestamp": now, "managedFields": owners}
         fields = {**obj["metadata"], **made}
         internal = {**to_internal(kind, version, obj), "metadata": fields}

@@ -1,6 +1,6 @@
 """Server-side apply: a manager sends all the fields that it wants to set, and owns those.
 
-    new = apply(live, patch, struct=…, api_version="v1", manager="kubectl", force=False, …)
+    new = ApplyRequest(updater, patch, manager="kubectl", subresource="", now=…).run(live, force=False)
 
 A field that another manager owns with another value is a conflict (409, one cause per field) unless the manager forces
 it. A field that the manager sends no longer and nobody else owns is removed. Several managers may own a field while
@@ -10,18 +10,14 @@ here knows requests, stores or any validation but that by the schema.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from understudy.machinery.errors import StatusError, apply_conflict, bad_request, unknown_error
 from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.patch import unstructured
 from understudy.machinery.patch.apply import last_applied, managers
-from understudy.machinery.patch.apply.apply_body import Patch, parse
 from understudy.machinery.patch.apply.managed_fields import (
     NEVER_OWNED,
-    Convert,
-    Paths,
     Updater,
     ignore_timestamps,
     new_empty_object,
@@ -65,41 +61,6 @@ class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
         else:
             summary = f"{len(causes)} conflicts: " + "\n".join(lines)
         return apply_conflict(f"Apply failed with {summary}", causes)
-
-
-def apply(
-    live: Obj | None,
-    patch: Obj,
-    *,
-    struct: Struct,
-    api_version: str,
-    manager: str,
-    force: bool,
-    subresource: str,
-    now: str,
-    reset: Paths,
-    convert: Convert,
-    duplicates: Sequence[str] = (),
-) -> Obj:
-    """Return the object after an apply, complete and in the form of `api_version`, with its managed fields; `live`
-    itself if nothing changes.
-
-    `live` is None if the object is created. `reset` are paths that the endpoint cannot change (upstream:
-    `ResetFields`). `duplicates` are keys of the patch's text that strict field validation refuses: only if the rest
-    goes well.
-
-    Raises StatusError: 409 for conflicts; 400 for a patch of another type, or with managedFields; 500 (without a
-    reason) for a patch that does not fit the schema.
-    """
-    _check_type(patch, struct, api_version)
-    request = ApplyRequest(Updater(struct, api_version, reset, convert), patch, manager, subresource, now)
-    new = request.run(live, force)
-    if duplicates:
-        lines = "\n  ".join(duplicates)
-        raise bad_request(
-            f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
-        )
-    return new
 
 
 def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
@@ -148,6 +109,7 @@ class ApplyRequest:
 
     def run(self, live: Obj | None, force: bool) -> Obj:
         """Return the new object with its managed fields, or `live` if nothing changes. Raises StatusError."""
+        _check_type(self.patch, self.updater.struct, self.updater.api_version)
         current = live if live is not None else new_empty_object(self.updater.struct, self.updater.api_version)
         try:
             managed = managers.decode(current["metadata"].get("managedFields"))
@@ -265,6 +227,3 @@ class ApplyRequest:
         metadata = metadata if isinstance(metadata, dict) else {}
         names = (metadata.get("namespace"), metadata.get("name"))
         return "/".join(name if isinstance(name, str) else "" for name in names) + f"; {self.type_text}"
-
-
-__all__ = ["Conflicts", "Patch", "apply", "parse"]

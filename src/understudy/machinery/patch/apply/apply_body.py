@@ -20,7 +20,7 @@ class Patch:
     """A parsed apply request.
 
     Duplicate keys (`line 7: key "yaml" already set in map`) are `warnings` by default; with strict field validation
-    they are `duplicates`, for `apply.apply` to refuse; with fieldValidation=Ignore they are dropped.
+    they are `duplicates`, for `FieldManager.apply` to refuse; with fieldValidation=Ignore they are dropped.
     """
 
     obj: Obj

@@ -1,7 +1,5 @@
 """metadata.managedFields: which manager owns which field, kept up to date on every create, update and patch.
 
-    owners = update_managed_fields(live, new, struct=…, api_version="v1", manager="kubectl", …)     # of the new object
-
 A manager owns the fields that its write changes or adds, whoever owned them before; nobody owns the fields that it
 removes. A write that changes nothing leaves the owners as they are, times included. The rules are those of
 k8s.io/apimachinery/pkg/util/managedfields. They hold for every kind that has metadata; for the scale subresource see
@@ -19,7 +17,6 @@ from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
 from understudy.machinery.patch.apply.go_equality import go_differences, was_sent_empty
-from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
 from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
 from understudy.machinery.patch.structured_merge_diff.field_set import (
     Set,
@@ -67,37 +64,6 @@ NEVER_OWNED = new_set(
 def no_conversion(obj: Obj, source: str, target: str) -> Obj | None:
     """Return `obj` if it is in the target version, else None: the conversion of a kind with a single version."""
     return obj if source == target else None
-
-
-def update_managed_fields(
-    live: Obj | None,
-    new: Obj,
-    *,
-    struct: Struct,
-    api_version: str,
-    manager: str,
-    subresource: str,
-    now: str,
-    reset: Paths,
-    convert: Convert,
-) -> list[Obj]:
-    """Return the managedFields of `new`, which replaces `live` (None: it is created); [] if it has none (upstream:
-    `FieldManager.Update`).
-
-    `new` may bring managedFields of its own: `[]` and `[{}]` clear them; malformed or missing ones, and those that come
-    through a subresource, count as the live ones. A `live` object without managedFields stays without. `reset` are
-    paths that the endpoint cannot change.
-    """
-    before = starting_owners(live, new, subresource)
-    if not before and live is not None:
-        return []
-    try:
-        after = Updater(struct, api_version, reset, convert).update(
-            live, new, before, managers.update_manager(manager, api_version, subresource), now
-        )
-    except InvalidValue:
-        return []
-    return managers.encode(cap_update_managers(after))
 
 
 def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFields:
@@ -291,16 +257,3 @@ def ignore_timestamps(old: Obj, new: Obj) -> Obj:
 
 def _without_time(entry: Obj) -> dict[str, Any]:
     return {key: value for key, value in entry.items() if key != "time"}
-
-
-__all__ = [
-    "NEVER_OWNED",
-    "Convert",
-    "Paths",
-    "Updater",
-    "ignore_timestamps",
-    "manager_name",
-    "no_conversion",
-    "update_managed_fields",
-    "validate_field_manager",
-]

@@ -1,0 +1,82 @@
+"""The field manager of an endpoint, which says who owns which field after a write (upstream:
+`managedfields.FieldManager`).
+
+    fields = FieldManager(struct, "v1")                                             # of config maps, built once
+    owners = fields.update(live, new, "kubectl-edit", now)                          # after POST, PUT and PATCH
+    obj = fields.apply(live, apply_body.parse(body), "kubectl", now, force=False)   # server-side apply
+
+The managed fields of the scale subresource are also those of the object behind it: see `scale_handler`.
+"""
+
+from __future__ import annotations
+
+from understudy.machinery.errors import bad_request
+from understudy.machinery.patch.apply import managers
+from understudy.machinery.patch.apply.apply import ApplyRequest
+from understudy.machinery.patch.apply.apply_body import Patch
+from understudy.machinery.patch.apply.managed_fields import (
+    Convert,
+    Paths,
+    Updater,
+    cap_update_managers,
+    no_conversion,
+    starting_owners,
+)
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue
+from understudy.machinery.typeinfo.go_types import Struct
+from understudy.machinery.types import Obj
+
+
+class FieldManager:
+    """Computes the managed fields of objects that are written in one API version, to one endpoint.
+
+    struct, api_version  the type of the objects; of a subresource such as scale, that of its body
+    subresource          "" for the object itself
+    reset                paths that the endpoint cannot change, which nobody comes to own through it (`ResetFields`)
+    convert              converts objects between API versions, for owners that wrote in another one
+    """
+
+    def __init__(
+        self,
+        struct: Struct,
+        api_version: str,
+        *,
+        subresource: str = "",
+        reset: Paths = (),
+        convert: Convert = no_conversion,
+    ) -> None:
+        self.api_version = api_version
+        self.subresource = subresource
+        self._updater = Updater(struct, api_version, reset, convert)
+
+    def update(self, live: Obj | None, new: Obj, manager: str, now: str) -> list[Obj]:
+        """Return the managedFields of `new`, which replaces `live` (None: it is created); [] if it has none (upstream:
+        `FieldManager.Update`).
+
+        `new` may bring managedFields of its own: `[]` and `[{}]` clear them; malformed or missing ones, and those that
+        come through a subresource, count as the live ones. A `live` object without managedFields stays without.
+        """
+        before = starting_owners(live, new, self.subresource)
+        if not before and live is not None:
+            return []
+        writer = managers.update_manager(manager, self.api_version, self.subresource)
+        try:
+            after = self._updater.update(live, new, before, writer, now)
+        except InvalidValue:
+            return []
+        return managers.encode(cap_update_managers(after))
+
+    def apply(self, live: Obj | None, patch: Patch, manager: str, now: str, *, force: bool) -> Obj:
+        """Return the object after an apply, complete and with its managed fields; `live` itself if nothing changes
+        (upstream: `FieldManager.Apply`).
+
+        `live` is None if the object is created. Raises StatusError: 409 for conflicts; 400 for a patch of another type,
+        with managedFields, or with duplicate keys; 500 (without a reason) for a patch that does not fit the schema.
+        """
+        new = ApplyRequest(self._updater, patch.obj, manager, self.subresource, now).run(live, force)
+        if patch.duplicates:
+            lines = "\n  ".join(patch.duplicates)
+            raise bad_request(
+                f"error strict decoding YAML: error converting YAML to JSON: yaml: unmarshal errors:\n  {lines}"
+            )
+        return new
