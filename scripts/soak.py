@@ -210,7 +210,7 @@ class Watcher:
         self.version = 0
         self.run.counts["relists"] += 1
         if self.rng is None:
-            self.run.fail(f"{self.path}: the reference was told 410")
+            self.run.fail(f"{self.path}: the reference got 410")
 
 
 async def write(run: Run, rng: random.Random, path: str, pause: float) -> None:

@@ -10,7 +10,7 @@ NOW = "2030-01-01T00:00:00Z"
 
 
 def test_a_new_condition_is_the_last() -> None:
-    """It bears the time at which it is set."""
+    """A new condition stands last and bears the time at which it is set."""
     assert with_condition([OTHER], {"type": "Ready", "status": "True"}, NOW) == [
         OTHER,
         {"type": "Ready", "status": "True", "lastTransitionTime": NOW},

@@ -72,7 +72,7 @@ def test_values_of_the_client_stay(placeholders: Any) -> None:
 
 
 def test_values_that_are_sent_back_are_masked(placeholders: Any) -> None:
-    """What an answer held is recorded in a request by its placeholder, so that a replay sends the live value."""
+    """A value of an earlier answer is recorded by its placeholder, so that a replay sends the live value."""
     masked = placeholders.mask_response(stored("7", name="a"))
     assert placeholders.mask_request(stored("7", name="a")) == masked
 

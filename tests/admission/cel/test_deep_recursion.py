@@ -32,7 +32,7 @@ def test_recursion_is_deeper_than_the_limit() -> None:
 
 
 def test_errors_reach_the_caller() -> None:
-    """What is raised on another stack is raised in the caller's thread."""
+    """An error that is raised on another stack reaches the caller's thread."""
     with pytest.raises(ValueError, match="deepest"):
         fail(1000)
 

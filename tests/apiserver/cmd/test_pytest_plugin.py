@@ -46,7 +46,7 @@ def test_sync_and_async_tests(project: pytest.Pytester) -> None:
 
 
 def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
-    """What a test made, or switched, is gone for the next one, though the server goes on running."""
+    """Objects and gates of one test are gone for the next one, though the server goes on running."""
     project.makepyfile(
         CLAIM
         + """

@@ -296,7 +296,7 @@ def test_orphan_deletion(apiserver: Server) -> None:
 
 
 def test_changes_belong_to_the_controller_manager(apiserver: Server) -> None:
-    """What the controllers write is owned by kube-controller-manager, as with the real one."""
+    """Fields that controllers write belong to kube-controller-manager, as with the real one."""
     make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"l": "v"}}})
     make(apiserver, config_map("held", namespace="a", finalizers=["e.com/f"]))
     apiserver.delete("namespace", "a")

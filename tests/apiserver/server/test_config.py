@@ -78,7 +78,7 @@ def test_options_that_make_no_sense(options: dict[str, Any], message: str) -> No
 
 
 def test_a_store_with_data_survives_a_second_start() -> None:
-    """What is missing of the initial objects is created, nothing else changes."""
+    """A second start creates the initial objects that are missing, and changes nothing else."""
     store = MemoryStore()
     with Server(store=lambda: store) as first:
         first.apply(CONFIG_MAP)

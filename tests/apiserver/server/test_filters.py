@@ -60,7 +60,7 @@ class World:
         return answer
 
 
-async def test_what_is_not_allowed_is_forbidden() -> None:
+async def test_denied_request_is_forbidden() -> None:
     """The 403 names the user, the verb and the resource, as kube-apiserver's does, with the authorizer's reason."""
     world = World(Authorizer())
     answer = await world.send("DELETE", "/apis/apps/v1/namespaces/default/deployments/web", "a")

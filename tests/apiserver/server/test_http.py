@@ -188,8 +188,8 @@ def test_options_of_the_server(server: Server) -> None:
         (f"GET /version HTTP/1.1\r\nHost: a\r\nX: {'a' * (1 << 20)}a\r\n\r\n", "431 Request Header Fields Too Large"),
     ],
 )
-def test_what_is_no_http_is_refused_with_a_page(server: Server, request_text: str, status: str) -> None:
-    """What breaks the rules of HTTP gets a page in plain text, and the connection closes."""
+def test_malformed_http_is_refused_with_a_page(server: Server, request_text: str, status: str) -> None:
+    """A request that breaks the rules of HTTP gets a page in plain text, and the connection closes."""
     head, _, body = spoken(server, request_text).partition(END)
     assert head.startswith(f"HTTP/1.1 {status}\r\n".encode())
     assert b"\r\nConnection: close" in head

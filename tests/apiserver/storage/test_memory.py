@@ -106,7 +106,7 @@ async def test_slow_watcher_is_cut_off(store: MemoryStore) -> None:
 
 
 async def test_watcher_of_large_values_is_cut_off() -> None:
-    """What waits counts by the bytes of the values that it replaced; what is taken counts no more."""
+    """Waiting events count by the bytes of the values that they replaced; events that were taken count no more."""
     store = MemoryStore()
     entry = await store.create(PREFIX + "a", thing("a"))
     reading, idle = (store.watch(PREFIX, store.revision, limit=250_000) for _ in range(2))

@@ -67,7 +67,7 @@ def test_stages_are_set_before_single_gates() -> None:
 
 
 def test_reset_turns_gates_to_their_defaults() -> None:
-    """What was set before is forgotten, for gates of other releases too."""
+    """A reset forgets the gates that were set before, those of other releases too."""
     gates = Gates.of(V1_31, {ABANDONED: True})
     gates.reset({})
     assert gates.in_force() == Gates.of(V1_31).in_force()

@@ -68,7 +68,7 @@ def test_types_are_worded_as_upstream_words_them(error: FieldError, reason: str,
     ],
 )
 def test_lengths_are_worded_by_release(release: Version, in_bytes: bool, text: str) -> None:
-    """The same error is worded in two ways by 1.31, and in one way since."""
+    """Errors about lengths are worded in two ways by 1.31, and in one way since."""
     assert too_long(PATH, 63, in_bytes=in_bytes).body(release) == text
 
 

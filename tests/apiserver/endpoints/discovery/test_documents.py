@@ -162,7 +162,7 @@ def test_unknown_group_is_plain_text(path: str) -> None:
 
 
 def test_discovery_follows_runtime_config() -> None:
-    """What --runtime-config switches off is not listed."""
+    """Resources that --runtime-config switches off are not listed."""
     release = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
     call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)

@@ -103,7 +103,7 @@ REFUSED = [
 def test_first_error_of_a_request_is_reported(
     server: Server, method: str, target: str, status: int, message: str
 ) -> None:
-    """Of several errors in a request, the real server's first one is reported."""
+    """A request with several errors is answered with the one that the real server reports."""
     code, body = exchange(server, method, target)
     assert (code, body["message"]) == (status, message)
 

@@ -117,7 +117,7 @@ def test_forced_apply_wins_and_owns(world: Any, kind: str, data: st.DataObject) 
 @given(data=st.data())
 @settings(max_examples=60)
 def test_repeated_apply_does_nothing(world: Any, kind: str, data: st.DataObject) -> None:
-    """The same apply again changes neither the object nor its owners."""
+    """A repeated apply changes neither the object nor its owners."""
     version, parts = KINDS[kind]
     w = world(version, kind)
     taken(w, data.draw(writes(parts)))
