@@ -1,4 +1,4 @@
-"""Validation of flow schemas and priority levels. Those that every server needs cannot be changed."""
+"""Validation of flow schemas and priority levels. The mandatory ones, named "exempt" and "catch-all", are fixed."""
 
 from __future__ import annotations
 

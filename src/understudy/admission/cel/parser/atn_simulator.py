@@ -4,8 +4,8 @@ All alternatives are simulated together, token by token. The first simulation (S
 called from: after a rule's end it continues wherever any caller of the rule would. If that leaves a conflict, a second
 simulation (full LL) uses the real call stack; there the lowest alternative wins an ambiguity.
 
-The first simulation is not only faster. What it takes for possible also decides which errors are noticed during
-prediction and which later.
+The first simulation is not only faster. The alternatives that it leaves open also decide which errors are noticed
+during prediction and which later.
 """
 
 from __future__ import annotations

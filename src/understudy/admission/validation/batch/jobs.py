@@ -45,7 +45,10 @@ def create(job: Obj, ctx: Context) -> Errors:
 
 
 def update(job: Obj, old: Obj, ctx: Context) -> Errors:
-    """Check a changed job. What is wrong is reported twice, as upstream validates it as a job, then as an update."""
+    """Check a changed job (upstream: `ValidateJobUpdate`).
+
+    Errors are reported twice, as upstream validates the object as a job, then as an update.
+    """
     spec, before = job["spec"], old["spec"]
     errors = _whole_spec(spec, before, ctx)
     completions = spec.get("completions")
