@@ -43,7 +43,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
+import yaml
 
 from understudy import Server
 
@@ -91,7 +91,7 @@ class Api:
 
     def create(self, file: str) -> None:
         """Create every object of a manifest."""
-        for obj in YAML(typ="safe").load_all((MANIFESTS / file).read_text()):
+        for obj in yaml.safe_load_all((MANIFESTS / file).read_text()):
             api = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
             namespace = obj["metadata"].get("namespace")
             within = f"/namespaces/{namespace}" if namespace else ""

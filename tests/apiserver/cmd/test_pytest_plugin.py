@@ -166,9 +166,9 @@ def test_plugin_imports_no_server() -> None:
         "jsonpatch",
         "lark",
         "orjson",
-        "ruamel",
         "understudy.apiserver.server.server",
         "uvloop",
+        "yaml",
     ]
     code = (
         "import pytest, sys\n"

@@ -111,6 +111,11 @@ def test_duplicate_key_keeps_its_last_value() -> None:
         ("? [a]\n: b", 'yaml: invalid map key: []interface {}{"a"}'),
         ("a: .inf", "json: unsupported value: +Inf"),
         ("a: \x01", "yaml: control characters are not allowed"),
+        ("%YAML 1.2\n---\na: b", "yaml: found incompatible YAML document"),
+        ("a: |\n\tx", "yaml: line 2: found a tab character where an indentation space is expected"),
+        ("a: !a!b 1", "yaml: found undefined tag handle"),
+        ("a: 'x\n---\n'", "yaml: line 2: found unexpected document indicator"),
+        ("a: .nan\n_: .inf", "json: unsupported value: +Inf"),
     ],
 )
 def test_syntax_errors_are_those_of_go(text: str, expected: str) -> None:
@@ -140,6 +145,34 @@ def test_mapping_that_merges_itself_is_refused() -> None:
         yaml_to_json(b"a: &a {<<: *a}")
 
 
+DEEP = {
+    "flow sequences": lambda depth: "a: " + "[" * depth + "]" * depth,
+    "flow mappings": lambda depth: "a: " + "{a: " * depth + "}" * depth,
+    "block sequences": lambda depth: "a:\n" + "- " * depth + "x",
+}
+
+
+@pytest.mark.parametrize("collections", DEEP)
+def test_nesting_is_limited_as_in_go(collections: str) -> None:
+    """Collections nest to 10,000 levels; JSON's reader refuses one more, and go-yaml what is beyond."""
+    make = DEEP[collections]
+    assert decode_yaml(make(9999).encode(), CONFIG_MAP)[1] == ['unknown field "a"']
+    with pytest.raises(DecodeError, match=r"^invalid character '.' exceeded max depth$"):
+        decode_yaml(make(10000).encode(), CONFIG_MAP)
+    with pytest.raises(DecodeError, match=r"^yaml: (line 2: )?exceeded max depth of 10000$"):
+        decode_yaml(make(10001).encode(), CONFIG_MAP)
+
+
+def test_parser_in_python_is_used_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyYAML has no libyaml, documents are read all the same, and refused in the words of PyYAML."""
+    monkeypatch.delattr("yaml.CSafeLoader")
+    body = b"a: &a {x: yes, z: 010}\nb: [*a, ~]\n"
+    assert yaml_to_json(body)[0] == b'{"a":{"x":true,"z":8},"b":[{"x":true,"z":8},null]}'
+    for wrong in (b"a: b: c", b"a: \xff", b"%YAML 1.2\n---\na: b"):
+        with pytest.raises(DecodeError, match=r"^yaml: "):
+            yaml_to_json(wrong)
+
+
 def test_body_is_its_first_document() -> None:
     """Later documents of a request body are ignored."""
     assert yaml_to_json(b"a: b\n---\nc: d: e")[0] == b'{"a":"b"}'
@@ -148,7 +181,7 @@ def test_body_is_its_first_document() -> None:
 def test_manifest_documents_have_lines() -> None:
     """Each document of a manifest has the line on which it begins; empty documents are left out."""
     documents = load_yaml("# comment\na: 1\n---\n---\n- b\n...\n---\nc: {d: 1, d: 2}\n")
-    assert [(document.line, document.value) for document in documents] == [
+    assert [(document.root.line, document.value) for document in documents] == [
         (2, {"a": 1}),
         (5, ["b"]),
         (8, {"c": {"d": 2}}),

@@ -48,14 +48,14 @@ def _documents(text: str, file: str) -> Iterator[Document]:
     from understudy.machinery.golang.yaml_reader import load_yaml  # a server without manifests needs no YAML
 
     try:
-        for number, (line, obj, duplicates) in enumerate(load_yaml(text), 1):
-            where = f"{file}, document {number} (line {line})"
+        for number, (obj, duplicates, root) in enumerate(load_yaml(text), 1):
+            where = f"{file}, document {number} (line {root.line})"
             if duplicates:
                 raise LoadError(f"{where}: {', '.join(duplicates)}")
             if not isinstance(obj, dict) or not obj.get("kind") or not obj.get("apiVersion"):
                 raise LoadError(f"{where}: no object with apiVersion and kind")
             items = obj["items"] if obj["kind"] == "List" and isinstance(obj.get("items"), list) else [obj]
             for item in items:
-                yield Document(item, where, file, line)
+                yield Document(item, where, file, root.line)
     except DecodeError as why:
         raise LoadError(f"{file}: {why}") from None

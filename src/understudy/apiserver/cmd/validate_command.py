@@ -20,6 +20,7 @@ from understudy.apiserver.client.manifests import SUFFIXES
 from understudy.apiserver.cmd.flags import add_server_flags
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
 from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.yaml_reader import Node, load_yaml
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
 STDIN = "-"
@@ -99,18 +100,16 @@ def read(file: str) -> str:
 
 def check(file: str, text: str, validator: Validator) -> Iterator[Located]:
     """List the findings in the documents of a file. Raises UnreadableError."""
-    from understudy.machinery.golang.yaml_reader import load_yaml  # it takes its time to import
-
     try:
         documents = load_yaml(text)
     except DecodeError as why:
         raise UnreadableError(f"{file}: {why}") from None
-    for document, node in zip(documents, _nodes(text), strict=False):
+    for document in documents:
         for twice in document.duplicates:
             line, _, message = twice.removeprefix("line ").partition(": ")
             finding = Finding(*described(document.value), "BadRequest", "", message)
-            yield Located(file, int(line) if line.isdigit() else document.line, finding)
-        for item, at in _objects(document.value, node):
+            yield Located(file, int(line) if line.isdigit() else document.root.line, finding)
+        for item, at in _objects(document.value, document.root):
             for finding in _findings(item, validator):
                 yield Located(file, line_of(finding.field, at), finding)
 
@@ -124,16 +123,7 @@ def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
 # --- where things stand -----------------------------------------------------------------------------------------------
 
 
-def _nodes(text: str) -> Iterator[Any]:
-    """List the YAML nodes of the documents that are not empty; nodes know their lines."""
-    from ruamel.yaml import YAML
-
-    for node in YAML(typ="rt", pure=True).compose_all(text):
-        if node is not None and node.tag != "tag:yaml.org,2002:null":
-            yield node
-
-
-def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
+def _objects(obj: Any, node: Node | None) -> Iterator[tuple[Any, Node | None]]:
     """List an object with its YAML node, or the items of a List with theirs."""
     if not is_list(obj):
         yield obj, node
@@ -144,9 +134,9 @@ def _objects(obj: Any, node: Any) -> Iterator[tuple[Any, Any]]:
         yield from _objects(item, member[1] if member else None)
 
 
-def line_of(field: str, node: Any) -> int:
+def line_of(field: str, node: Node | None) -> int:
     """Return the line of a field, or of the nearest field above it that the file has."""
-    line = node.start_mark.line + 1 if node is not None else 0
+    line = node.line if node else 0
     for step in _STEP.finditer(field):
         member = _step(node, step["field"] or step["key"])
         if member:
@@ -154,13 +144,15 @@ def line_of(field: str, node: Any) -> int:
     return line
 
 
-def _step(node: Any, name: str) -> tuple[int, Any] | None:
+def _step(node: Node | None, name: str) -> tuple[int, Node] | None:
     """Return (line, node) of a member of a mapping or a list, None if there is none."""
-    kind, value = getattr(node, "id", ""), getattr(node, "value", ())
-    if kind == "sequence" and name.isdigit() and int(name) < len(value):
-        return value[int(name)].start_mark.line + 1, value[int(name)]
-    if kind == "mapping":
-        for key, member in value:
-            if key.value == name:
-                return key.start_mark.line + 1, member
+    if node and node.kind == "alias":
+        (node,) = node.children
+    if node and node.kind == "sequence" and name.isdecimal() and int(name) < len(node.children):
+        item = node.children[int(name)]
+        return item.line, item
+    if node and node.kind == "mapping":
+        for key, member in zip(node.children[::2], node.children[1::2], strict=True):
+            if key.text == name:
+                return key.line, member
     return None

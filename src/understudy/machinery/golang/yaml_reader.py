@@ -1,14 +1,16 @@
 """YAML read as the real server reads it: converted to JSON first, as sigs.k8s.io/yaml and go-yaml do with YAML 1.1.
 
 `yes` is true, `010` is 8, timestamps are strings, keys become strings; the JSON has sorted keys, and the last of
-duplicate keys wins. ruamel.yaml parses the structure; the meaning of scalars and the texts of errors are Go's.
+duplicate keys wins. libyaml parses the structure, through PyYAML: go-yaml is a port of it, so that both have the same
+texts of errors. Where PyYAML is built without libyaml, its parser in Python is used: slower, and errors have its texts.
 """
 
 from __future__ import annotations
 
 import re
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from math import isfinite, isnan
 from typing import Any, NamedTuple
 
 from understudy.machinery.golang.json_reader import DecodeError
@@ -68,11 +70,11 @@ def _resolve_plain(text: str) -> tuple[str, Any]:
 # --- structure
 
 
-class _Node:
+class Node:
     """A node of the document tree (go-yaml: `node`).
 
     `kind` is scalar, sequence, mapping or alias. `children` are the items, or keys and values in turn, or the anchored
-    node. `busy` is true while the node is converted, to notice an anchor that contains itself.
+    node. `line` counts from 1. `busy` is true while the node is converted, to notice an anchor that contains itself.
     """
 
     __slots__ = ("anchor", "busy", "children", "kind", "line", "plain", "tag", "text")
@@ -80,66 +82,40 @@ class _Node:
     def __init__(self, kind: str, event: Any) -> None:
         self.kind = kind
         self.line: int = event.start_mark.line + 1
-        self.anchor: str = getattr(event, "anchor", None) or ""
-        tag = str(getattr(event, "tag", None) or "")
-        self.tag = f"!!{tag[len(_LONG_TAG) :]}" if tag.startswith(_LONG_TAG) else tag
-        self.text: str = getattr(event, "value", None) or ""
+        self.anchor: str = event.anchor or ""
+        self.tag = "" if kind == "alias" else _short_tag(event.tag or "")
+        self.text: str = event.value if kind == "scalar" else ""
         self.plain = kind == "scalar" and event.implicit[0]
-        self.children: list[_Node] = []
+        self.children: list[Node] = []
         self.busy = False
 
 
 class Document(NamedTuple):
-    """One document of a file: the line on which it begins, its value, and an error line for each key that stands twice
-    ("line 5: …")."""
+    """One document of a file: its value, an error line for each key that stands twice ("line 5: …"), and its root,
+    which knows the line on which it begins."""
 
-    line: int
     value: Any
     duplicates: list[str]
+    root: Node
 
 
-def _documents(text: str) -> Iterator[_Node]:
+def _short_tag(tag: str) -> str:
+    return f"!!{tag[len(_LONG_TAG) :]}" if tag.startswith(_LONG_TAG) else tag
+
+
+def _roots(body: bytes) -> Iterator[Node]:
     """Yield the root of every document. Raises DecodeError with Go's text."""
-    from ruamel.yaml import YAML  # imported here: it takes long, and few requests are YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError, YAMLStreamError
+    import yaml  # imported here: it takes long, and few requests are YAML
 
-    reader = YAML(typ="safe", pure=True)
-    reader.version = (1, 1)
     try:
-        yield from _roots(reader.parse(text))
-    except MarkedYAMLError as error:
-        raise DecodeError(_in_go_words(error, text)) from error
-    except (YAMLError, YAMLStreamError) as error:  # raised by the reader: a character that YAML does not allow
-        raise DecodeError("yaml: control characters are not allowed") from error
-
-
-def _roots(events: Any) -> Iterator[_Node]:
-    """Build the tree of every document from ruamel.yaml's events, and yield its root."""
-    anchors: dict[str, _Node] = {}
-    open_: list[_Node] = []
-    root: _Node | None = None
-    for event in events:
-        name = type(event).__name__
-        if name == "DocumentStartEvent":
-            anchors.clear()
-            root = None
-        elif name == "DocumentEndEvent" and root:
-            yield root
-        elif name in ("MappingEndEvent", "SequenceEndEvent"):
-            open_.pop()
-        elif name in _KINDS:
-            node = _Node(_KINDS[name], event)
-            if node.kind == "alias":
-                if node.anchor not in anchors:
-                    raise DecodeError(f"yaml: unknown anchor '{node.anchor}' referenced")
-                node.children.append(anchors[node.anchor])
-            elif node.anchor:
-                anchors[node.anchor] = node
-            root = root or node
-            if open_:
-                open_[-1].children.append(node)
-            if node.kind in ("mapping", "sequence"):
-                open_.append(node)
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(body)
+        loader.get_event()  # the start of the stream
+        while not loader.check_event(yaml.StreamEndEvent):
+            yield _root(loader)
+    except yaml.MarkedYAMLError as error:
+        raise DecodeError(_in_go_words(error)) from error
+    except yaml.reader.ReaderError as error:  # octets that are no characters, or characters that YAML does not allow
+        raise DecodeError(f"yaml: {error.reason}") from error
 
 
 _KINDS = {
@@ -149,49 +125,70 @@ _KINDS = {
     "AliasEvent": "alias",
 }
 
-# Pairs of a pattern for ruamel.yaml's problem and context, and Go's text.
-_PROBLEMS = (
-    (r"mapping values are not allowed here", "mapping values are not allowed in this context"),
-    (r"expected <block end>.*mapping", "did not find expected key"),
-    (r"expected <block end>.*collection", "did not find expected '-' indicator"),
-    (r"expected ',' or '(.)'", r"did not find expected ',' or '\1'"),
-    (r"found character .* that cannot start any token", "found character that cannot start any token"),
-    (r"found unknown escape character", "found unknown escape character"),
-    (r"expected escape sequence", "did not find expected hexdecimal number"),
-    (r"expected '>'", "did not find the expected '>'"),
-    (r"expected the node content", "did not find expected node content"),
-    (r"expected alphabetic or numeric character", "did not find expected alphabetic or numeric character"),
-    (r"sequence entries are not allowed here", "block sequence entries are not allowed in this context"),
-    (r"found incompatible YAML document", "found incompatible YAML document"),
-)
+
+def _root(loader: Any) -> Node:
+    """Build the tree of the next document from a loader's events. Returns its root. Raises DecodeError."""
+    anchors: dict[str, Node] = {}
+    root: Node | None = None
+    open_: list[Node] = []
+    flows = 0  # how many of the open collections are in brackets: all within the first such one
+    while True:
+        event = loader.get_event()
+        kind = _KINDS.get(type(event).__name__)
+        if kind:
+            node = Node(kind, event)
+            if kind == "alias":
+                if node.anchor not in anchors:
+                    raise DecodeError(f"yaml: unknown anchor '{node.anchor}' referenced")
+                node.children.append(anchors[node.anchor])
+            elif node.anchor:
+                anchors[node.anchor] = node
+            if open_:
+                open_[-1].children.append(node)
+            else:
+                root = node
+            if kind in ("mapping", "sequence"):
+                open_.append(node)
+                flows += event.flow_style
+                if flows > _MAX_DEPTH or len(open_) - flows > _MAX_DEPTH + 1:
+                    line = node.line if node.line > 1 else 0
+                    raise DecodeError(f"yaml: {_where(line)}exceeded max depth of {_MAX_DEPTH}")
+        elif open_:
+            open_.pop()
+            flows -= flows > 0
+        elif root:
+            return root
+        elif event.version not in (None, (1, 1)):
+            raise DecodeError(f"yaml: {_where(event.start_mark.line)}found incompatible YAML document")
 
 
-def _in_go_words(error: Any, text: str) -> str:
-    """Return Go's text for an error of ruamel.yaml.
+# The depth of flow collections, and that of block collections. A sequence may stand at the indentation of the mapping
+# around it, and does not count then: one more is allowed for the usual case.
+_MAX_DEPTH = 10000
 
-    The line is that of the problem: counted from 1 by the scanner, from 0 by the parser; the end of the text is on a
-    line of its own.
+
+def _in_go_words(error: Any) -> str:
+    """Return the text of a syntax error (go-yaml: `parser.fail`).
+
+    Lines are counted from 1 by the scanner, from 0 by the parser, and the first one is not mentioned.
     """
-    problem = f"{error.problem} {error.context}"
-    for pattern, words in _PROBLEMS:
-        match = re.search(pattern, problem)
-        if match:
-            problem = match.expand(words)
-            break
-    else:
-        problem = str(error.problem)
-    mark = error.problem_mark or error.context_mark
-    line = mark.line if mark else 0
-    scanned = type(error).__name__ == "ScannerError"
-    if mark and mark.index >= len(text) and mark.column and (not scanned or "could not find expected" in problem):
+    line = error.problem_mark.line if error.problem_mark else 0
+    if line and type(error).__name__ == "ScannerError":
         line += 1
-    where = f"line {line + scanned}: " if line else ""
-    return f"yaml: {where}{problem}"
+    elif not line and error.context_mark:
+        line = error.context_mark.line
+    return f"yaml: {_where(line)}{error.problem}"
+
+
+def _where(line: int) -> str:
+    """Return where an error is; 0 is not mentioned."""
+    return f"line {line}: " if line else ""
 
 
 # --- values
 
 _MAX_ALIAS_RATIO = ((400_000, 0.99), (4_000_000, 0.10))
+_Steps = Generator["_Steps", Any, Any]
 
 
 class _Converter:
@@ -202,16 +199,34 @@ class _Converter:
         self._decoded = 1  # the document itself
         self._aliased = self._depth = 0
 
-    def value(self, node: _Node) -> Any:
-        """Return the JSON value of a node. Raises DecodeError."""
+    def value(self, root: Node) -> Any:
+        """Return the JSON value of a node. Raises DecodeError.
+
+        Documents nest deeper than Python calls: a generator converts one collection, yields a generator for each
+        collection inside, and is sent its value.
+        """
+        steps = [self._steps(root)]
+        value = None
+        while steps:
+            try:
+                steps.append(steps[-1].send(value))
+                value = None
+            except StopIteration as end:
+                steps.pop()
+                value = end.value
+        return value
+
+    def _steps(self, node: Node) -> _Steps:
+        """Convert a node of any kind."""
+        if node.kind == "scalar":
+            return self._scalar(node)
         self._count()
         if node.kind == "alias":
-            return self._aliased_value(node, self.value)
-        if node.kind == "scalar":
-            return _scalar(node)
-        if node.kind == "sequence":
-            return self._guarded(node, lambda: [self.value(child) for child in node.children])
-        return self._guarded(node, lambda: self._mapping(node, {}))
+            return (yield from self._alias(node, self._steps))
+        node.busy = True
+        value = yield from self._sequence(node) if node.kind == "sequence" else self._mapping(node, {})
+        node.busy = False
+        return value
 
     def _count(self) -> None:
         """Count a node, and refuse a document with too many aliased ones: a few aliases of aliases make a gigabyte."""
@@ -223,57 +238,63 @@ class _Converter:
             if self._aliased / self._decoded > much - (much - little) * share:
                 raise DecodeError("yaml: document contains excessive aliasing")
 
-    def _aliased_value(self, node: _Node, convert: Callable[[_Node], Any]) -> Any:
+    def _alias(self, node: Node, convert: Callable[[Node], _Steps]) -> _Steps:
         """Convert the anchored node of an alias. Raises DecodeError if the alias is inside it."""
         (target,) = node.children
         if target.busy:
             raise DecodeError(f"yaml: anchor '{node.anchor}' value contains itself")
         self._depth += 1
-        value = convert(target)
+        value = yield convert(target)
         self._depth -= 1
         return value
 
-    def _guarded(self, node: _Node, make: Any) -> Any:
-        """Call `make` while the node is marked as busy."""
-        node.busy = True
-        value = make()
-        node.busy = False
-        return value
+    def _scalar(self, node: Node) -> Any:
+        self._count()
+        return _scalar(node)
 
-    def _mapping(self, node: _Node, out: dict[str, Any]) -> dict[str, Any]:
+    def _sequence(self, node: Node) -> _Steps:
+        items: list[Any] = []
+        for child in node.children:
+            value = self._scalar(child) if child.kind == "scalar" else (yield self._steps(child))
+            items.append(value)
+        return items
+
+    def _mapping(self, node: Node, out: dict[str, Any]) -> _Steps:
         """Add the members of a mapping to `out`, and return it."""
-        pairs = zip(node.children[::2], node.children[1::2], strict=True)
-        for key_node, value_node in pairs:
-            if key_node.kind == "scalar" and key_node.plain and key_node.text == "<<" and not key_node.tag:
-                self._merge(value_node, out)
+        children = iter(node.children)
+        for key_node, value_node in zip(children, children, strict=True):
+            if key_node.text == "<<" and (key_node.plain or key_node.tag == "!!merge"):
+                yield self._merge(value_node, out)
                 continue
-            key = self.value(key_node)
-            value = self.value(value_node)
-            name = _key(key, value)
+            key = self._scalar(key_node) if key_node.kind == "scalar" else (yield self._steps(key_node))
+            value = self._scalar(value_node) if value_node.kind == "scalar" else (yield self._steps(value_node))
+            name = key if type(key) is str else _key(key, value)
             if name in out:
-                key_text = go_quote(key) if isinstance(key, str) else _key(key, value)
+                key_text = go_quote(key) if isinstance(key, str) else name
                 self.duplicates.append(f"line {value_node.line}: key {key_text} already set in map")
             out[name] = value
         return out
 
-    def _merge(self, node: _Node, out: dict[str, Any]) -> None:
+    def _merge(self, node: Node, out: dict[str, Any]) -> _Steps:
         """Merge what `<<` refers to: a mapping, or a sequence of mappings, of which the first wins."""
         for each in reversed(node.children) if node.kind == "sequence" else (node,):
             target = each.children[0] if each.kind == "alias" else each
             if target.kind != "mapping":
                 raise DecodeError("yaml: map merge requires map or sequence of maps as the value")
-            self._merged(each, out)
+            yield self._merged(each, out)
 
-    def _merged(self, node: _Node, out: dict[str, Any]) -> None:
+    def _merged(self, node: Node, out: dict[str, Any]) -> _Steps:
         """Merge one mapping, or an alias of one: both count as nodes of the document."""
         self._count()
         if node.kind == "alias":
-            self._aliased_value(node, lambda target: self._merged(target, out))
-        else:
-            self._guarded(node, lambda: self._mapping(node, out))
+            yield from self._alias(node, lambda target: self._merged(target, out))
+            return
+        node.busy = True
+        yield from self._mapping(node, out)
+        node.busy = False
 
 
-def _scalar(node: _Node) -> Any:
+def _scalar(node: Node) -> Any:
     if not node.tag and not node.plain:
         return node.text
     if node.tag == "!!binary":
@@ -312,46 +333,15 @@ def _go_value(value: Any) -> str:
     return go_quote(value) if isinstance(value, str) else go_float(value)
 
 
-def _convert(root: _Node) -> Document:
+def _convert(root: Node) -> Document:
     converter = _Converter()
-    try:
-        return Document(root.line, converter.value(root), converter.duplicates)
-    except RecursionError as error:
-        raise DecodeError("yaml: exceeded max depth of 10000") from error
-
-
-_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}  # by byte order mark
-_WIDTHS = ((0xE0, 0xC0, 2), (0xF0, 0xE0, 3), (0xF8, 0xF0, 4))  # (mask, bits, octets) of a leading octet
-
-
-def _text(body: bytes) -> str:
-    """Decode a body. Raises DecodeError if it is neither UTF-8 nor marked as UTF-16."""
-    encoding = _UTF_16.get(body[:2])
-    if encoding:
-        return body[2:].decode(encoding, "replace")
-    try:
-        return body.decode()
-    except UnicodeDecodeError as error:
-        raise DecodeError(f"yaml: {_octets_error(body[error.start : error.start + 4])}") from error
-
-
-def _octets_error(octets: bytes) -> str:
-    """Return go-yaml's text for octets that are not a character."""
-    width = next((size for mask, bits, size in _WIDTHS if octets[0] & mask == bits), 0)
-    if not width:
-        return "invalid leading UTF-8 octet"
-    if any(octet & 0xC0 != 0x80 for octet in octets[1:width]):
-        return "invalid trailing UTF-8 octet"
-    if len(octets) < width:
-        return "incomplete UTF-8 octet sequence"
-    overlong = octets[0] in (0xC0, 0xC1) or octets[:2] < {3: b"\xe0\xa0", 4: b"\xf0\x90"}.get(width, b"")
-    return "invalid length of a UTF-8 sequence" if overlong else "invalid Unicode character"
+    return Document(converter.value(root), converter.duplicates, root)
 
 
 def to_json(body: bytes) -> tuple[bytes, list[str]]:
     """Return the JSON of the first document of a body, and the strict error about its duplicate keys, if any. Raises
     DecodeError."""
-    for root in _documents(_text(body)):
+    for root in _roots(body):
         document = _convert(root)
         lines = "\n  ".join(document.duplicates)
         return encode(_sorted(document.value)), [f"yaml: unmarshal errors:\n  {lines}"] if lines else []
@@ -359,19 +349,27 @@ def to_json(body: bytes) -> tuple[bytes, list[str]]:
 
 
 def _sorted(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _sorted(value[key]) for key in sorted(value)}
-    if isinstance(value, list):
-        return [_sorted(item) for item in value]
-    if isinstance(value, float):
-        if value != value or value in (float("inf"), float("-inf")):
-            text = "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
-            raise DecodeError(f"json: unsupported value: {text}")
-        return go_number(value)
-    return value
+    """Return a value as Go's JSON has it: keys in order, whole floats as integers. Raises DecodeError for infinite
+    numbers. It does not recurse."""
+    ordered: list[Any] = [value]
+    todo: list[tuple[Any, Any]] = [(ordered, 0)]  # containers and the keys or positions of what is to be converted
+    while todo:
+        container, at = todo.pop()
+        item = container[at]
+        if isinstance(item, dict):
+            item = container[at] = {key: item[key] for key in sorted(item)}
+            todo += [(item, key) for key in reversed(item)]
+        elif isinstance(item, list):
+            todo += [(item, i) for i in reversed(range(len(item)))]
+        elif isinstance(item, float):
+            if not isfinite(item):
+                text = "NaN" if isnan(item) else "+Inf" if item > 0 else "-Inf"
+                raise DecodeError(f"json: unsupported value: {text}")
+            container[at] = go_number(item)
+    return ordered[0]
 
 
 def load_yaml(text: str) -> list[Document]:
     """Return every document of a manifest that is not empty. Raises DecodeError."""
-    documents = map(_convert, _documents(text))
+    documents = map(_convert, _roots(text.encode(errors="surrogatepass")))
     return [document for document in documents if document.value is not None]
