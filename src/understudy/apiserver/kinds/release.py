@@ -61,10 +61,9 @@ class Group:
 
 
 def storage_version_hash(stored: GroupVersionKind) -> str:
-    """Return the hash that discovery shows for a stored kind: equal hashes mean that two resources are stored in the
-    same way.
+    """Return the hash that discovery shows for a stored kind (`discovery.StorageVersionHash`).
 
-    Upstream: `discovery.StorageVersionHash`.
+    Two resources with equal hashes are stored in the same way.
     """
     return b64encode(sha256("/".join(stored).encode()).digest()[:8]).decode()
 
@@ -80,8 +79,10 @@ DEFAULT = str(releases()[-1])
 
 
 class Release:
-    """The group-versions and kinds that one release serves. `groups` are in the order of discovery, the core group ("")
-    first."""
+    """A release with the group-versions and kinds that it serves.
+
+    `groups` are in the order of discovery, the core group ("") first.
+    """
 
     @staticmethod
     @lru_cache
@@ -161,6 +162,7 @@ class Release:
 
     @cached_property
     def _facts(self) -> _Facts:
+        """Return what was recorded of the release besides discovery."""
         facts: _Facts = read_release_file(self.version, "release.json")
         return facts
 
@@ -268,7 +270,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kin
         categories=tuple(first.get("categories", ())),
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
         columns={version: fact["columns"] for version, fact in facts.items() if "columns" in fact},
-        find_behavior=_rules_of(release, group, name),
+        find_behavior=_behavior_of(release, group, name),
     )
 
 
@@ -281,9 +283,11 @@ def _subresource(fact: Obj, group: str, version: str) -> Subresource:
     return Subresource(fact["subresource"], gvk, tuple(fact["verbs"]), foreign)
 
 
-def _rules_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
+def _behavior_of(release: Version, group: str, name: str) -> Callable[[], Behavior]:
+    """Return a function that finds the behavior of a kind when it is first needed."""
+
     def find() -> Behavior:
-        from understudy.apiserver import kinds  # imported late: a server that only answers /version needs no kinds
+        from understudy.apiserver import kinds  # imported late: a server that only answers /version needs no behavior
 
         return kinds.behaviors(release).get((group, name), Behavior())
 
