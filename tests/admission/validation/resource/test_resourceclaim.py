@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import copy
+import asyncio
 from typing import Any
 
 import pytest
 
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.resource import resource
-from understudy.machinery.releases.features import Gates
+from understudy.apiserver.registry.delete import Deletion
+from understudy.apiserver.registry.kind import Strategy
+from understudy.apiserver.registry.rest import WriteTarget
+from understudy.apiserver.registry.store import Registry, validate_all
+from understudy.apiserver.server.config import ServerConfig
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.errors import StatusError
+from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -29,46 +36,66 @@ Obj = dict[str, Any]
 
 
 class ClaimUnderTest:
-    """A claim that is created and updated with the strategies of a release and some gates."""
+    """A claim that a registry creates, updates and deletes, in a release and with some gates."""
 
     def __init__(self, release: Version = V1_32, **gates: bool) -> None:
-        self.release = release
-        self.ctx = Context(release, Gates.of(release, gates or ALL_ON[release]), VERSIONS[release])
-        self.behavior = resource.behaviors(release)["ResourceClaim"]
-        assert self.behavior.status is not None
-        self.status_rules = self.behavior.status
-        self.obj: Obj = {}
+        config = ServerConfig(emulated_version=str(release), feature_gates=gates or ALL_ON[release])
+        self.release = config.release
+        self.registry = Registry(MemoryStore(), self.release)
+        kind = self.release.kind("resource.k8s.io", "ResourceClaim")
+        assert kind is not None
+        assert kind.behavior.status is not None
+        self.kind, self.main_strategy, self.status_strategy = kind, kind.behavior.strategy, kind.behavior.status
+        self.ctx = Context(release, config.gates(), VERSIONS[release], now="2026-01-01T00:00:00Z")
 
     def decode(self, spec: Obj, status: Obj | None = None) -> Obj:
-        obj = {"metadata": metadata("claim"), "spec": spec, "status": status or {}}
-        struct = Schemas.of(self.release).kind("resource.k8s.io", VERSIONS[self.release], "ResourceClaim")
-        decoded, _ = decode_json(encode(obj), struct)
-        decoded["metadata"] |= {"namespace": "n", "uid": "u", "resourceVersion": "1"}
-        self.behavior.defaults(decoded, self.ctx)
-        return decoded
+        sent = {"metadata": metadata("claim"), "spec": spec, "status": status or {}}
+        struct = Schemas.of(self.ctx.release).kind("resource.k8s.io", self.ctx.version, "ResourceClaim")
+        obj, _ = decode_json(encode(sent), struct)
+        obj["metadata"]["namespace"] = "n"
+        self.kind.behavior.defaults(obj, self.ctx)
+        return obj
 
-    def create(self, **spec: Any) -> None:
-        self.obj = self.decode({"devices": DEVICES, **spec})
-        self.behavior.strategy.prepare_for_create(self.obj, self.ctx)
-        assert self.behavior.strategy.validate(self.obj, self.ctx) == []
-
-    def _update(self, strategy: Any, new: Obj) -> list[str]:
-        new["metadata"] = copy.deepcopy(self.obj["metadata"])
-        strategy.prepare_for_update(new, self.obj, self.ctx)
-        errors = [error.text(self.ctx.release) for error in strategy.validate_update(new, self.obj, self.ctx)]
-        if not errors:
-            self.obj = new
-        return errors
+    def create(self, status: Obj | None = None, **spec: Any) -> None:
+        """Create the claim, in place of the one that there is."""
+        self.registry = Registry(MemoryStore(), self.release)
+        obj = self.decode({"devices": DEVICES, **spec}, status)
+        asyncio.run(self.registry.create(self._target(self.main_strategy), obj, validate_all))
 
     def update(self, **spec: Any) -> list[str]:
-        return self._update(self.behavior.strategy, self.decode({"devices": DEVICES, **spec}))
+        """Write a new spec, and return the errors if it is refused."""
+        return self._update(self.main_strategy, self.decode({"devices": DEVICES, **spec}))
 
     def update_status(self, **status: Any) -> list[str]:
         """Write a new status, and return the errors if it is refused."""
-        return self._update(self.status_rules, self.decode({"devices": {}}, status))
+        return self._update(self.status_strategy, self.decode({"devices": {}}, status))
+
+    def delete(self) -> None:
+        """Mark the claim as being deleted; its finalizer keeps it."""
+        asyncio.run(Deletion(self.registry, self.kind, self.ctx).run("n", "claim", DeleteOptions()))
+
+    def _update(self, strategy: Strategy, sent: Obj) -> list[str]:
+        async def replace(current: Obj | None) -> Obj:
+            assert current is not None
+            return {**sent, "metadata": dict(current["metadata"])}
+
+        try:
+            asyncio.run(self.registry.update(self._target(strategy), replace, validate=validate_all))
+        except StatusError as error:
+            return [f"{cause['field']}: {cause['message']}" for cause in error.details["causes"]]
+        return []
+
+    def _target(self, strategy: Strategy) -> WriteTarget:
+        return WriteTarget(self.kind, "n", "claim", strategy, self.ctx)
 
     def set_gates(self, **gates: bool) -> None:
         self.ctx.gates.set(gates)
+
+    @property
+    def obj(self) -> Obj:
+        obj = self.registry.lookup("resource.k8s.io", "resourceclaims", "n", "claim")
+        assert obj is not None
+        return obj
 
     @property
     def status(self) -> Obj:
@@ -82,8 +109,7 @@ def reserved_for(*consumers: Obj) -> Obj:
 @pytest.mark.parametrize("release", VERSIONS)
 def test_create_drops_status(release: Version) -> None:
     claim = ClaimUnderTest(release)
-    claim.obj = claim.decode({"devices": DEVICES}, {"reservedFor": [POD]})
-    claim.behavior.strategy.prepare_for_create(claim.obj, claim.ctx)
+    claim.create(status={"reservedFor": [POD]})
     assert claim.status == {}
 
 
@@ -153,7 +179,7 @@ def test_claim_under_deletion_gets_no_new_consumers(release: Version) -> None:
     claim = ClaimUnderTest(release)
     claim.create()
     assert claim.update_status(**reserved_for(POD, OTHER)) == []
-    claim.obj["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    claim.delete()
     text = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set"
     assert claim.update_status(**reserved_for(POD, {**OTHER, "name": "z"})) == [
         f"status.reservedFor: Forbidden: {text}"
