@@ -31,6 +31,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import memory
 import micro
 import uvloop
 
@@ -566,6 +567,8 @@ def main() -> None:
         print_startup_times(3 if args.quick else 9)
         print("\nin one process")
         micro.main(args.quick)
+        print("\nresident memory")
+        memory.main(args.quick)
 
 
 if __name__ == "__main__":

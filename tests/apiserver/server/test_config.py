@@ -68,6 +68,8 @@ def test_flags_set_their_options() -> None:
         ({"feature_gates": {"NoSuchGate": True}}, "unrecognized feature gate: NoSuchGate"),
         ({"runtime_config": {"apps/v9": True}}, "group version apps/v9 that has not been registered"),
         ({"tls_cert_file": "cert.pem"}, "--tls-cert-file and --tls-private-key-file go together"),
+        ({"etcd_compaction_interval": "often"}, "want a compaction interval such as 5m or 0, not 'often'"),
+        ({"etcd_compaction_interval": "-1s"}, "want a compaction interval that is not negative, not '-1s'"),
         ({"controllers": ["scheduler"]}, "unknown controller 'scheduler'"),
     ],
 )

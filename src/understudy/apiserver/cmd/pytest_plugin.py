@@ -44,7 +44,8 @@ class Pool:
         else:
             from understudy import Server
 
-            self._running[key] = self._stack.enter_context(Server(**options))
+            lasting = {"etcd_compaction_interval": "0", **options}  # history ends only where a test says so
+            self._running[key] = self._stack.enter_context(Server(**lasting))
         return self._running[key]
 
 

@@ -17,6 +17,7 @@ from understudy.apiserver.kinds.release import DEFAULT, Release, releases
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.clock import Clock, SystemClock
+from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
@@ -45,6 +46,9 @@ class ServerConfig:
     tls                     True for a self-signed certificate; or give `tls_cert_file` and `tls_private_key_file`
     token_auth_file         a file of tokens; without it everybody may do everything
     control                 whether /understudy/ is served
+    etcd_compaction_interval
+                            how often history is compacted, up to the revision of the turn before: a duration as Go
+                            writes it ("5m0s"); "0" for never
     controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
@@ -73,6 +77,9 @@ class ServerConfig:
     tls: bool = field(default=False, metadata=flag("HTTPS, with a self-signed certificate"))
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
     controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
+    etcd_compaction_interval: str = field(
+        default="5m0s", metadata=flag("how often history is compacted, 0 for never (default: %(default)s)", "DURATION")
+    )
     enable_admission_plugins: Sequence[str] = field(
         default=(), metadata=flag("admission plugins to switch on besides those that are on by default", "A,B")
     )
@@ -87,6 +94,8 @@ class ServerConfig:
             raise ValueError(f"want a port from 0 to 65535, not {self.port}")
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+        if self.compaction_seconds < 0:
+            raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
         self.gates()
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
@@ -105,6 +114,14 @@ class ServerConfig:
     def gates(self) -> Gates:
         """Return new feature gates, as they are at the start. Raises UnknownGateError."""
         return Gates.of(self.release.version, self.feature_gates)
+
+    @cached_property
+    def compaction_seconds(self) -> float:
+        """Return the seconds between compactions, 0 for none. Raises ValueError for text that is no duration."""
+        nanoseconds = parse_duration(self.etcd_compaction_interval)
+        if nanoseconds is None:
+            raise ValueError(f"want a compaction interval such as 5m or 0, not {self.etcd_compaction_interval!r}")
+        return nanoseconds / 1e9
 
     @cached_property
     def tokens(self) -> Mapping[str, User] | None:

@@ -17,6 +17,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -34,6 +35,7 @@ from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
@@ -87,6 +89,7 @@ class Server:
         self._port = config.port
         self._listener: Listener | None = None
         self._controllers: Controllers | None = None
+        self._compaction: asyncio.Task[None] | None = None
         self._client: Client | None = None
 
     # --- lifecycle --------------------------------------------------------------------------------------------
@@ -105,7 +108,7 @@ class Server:
             await self._fill()
             self._listener = Listener(director, sock, self._certificates.context())
             await self._listener.start()
-            self._controllers.start()
+            self._start_background_tasks()
         except BaseException:
             sock.close()
             raise
@@ -129,6 +132,23 @@ class Server:
         if self._kubeconfig is not None:
             self._kubeconfig.unlink(missing_ok=True)
             self._kubeconfig = None
+        await self._stop_background_tasks()
+
+    def _start_background_tasks(self) -> None:
+        """Start the controllers and the compaction of history."""
+        assert self._controllers is not None
+        self._controllers.start()
+        if interval := self._config.compaction_seconds:
+            compaction = compact_periodically(self.state.registry.store, interval, asyncio.sleep)
+            self._compaction = asyncio.create_task(compaction)
+
+    async def _stop_background_tasks(self) -> None:
+        """Stop the compaction and the controllers. Raises the error that has ended one of them before."""
+        compaction, self._compaction = self._compaction, None
+        if compaction is not None:
+            compaction.cancel()
+            with suppress(asyncio.CancelledError):
+                await compaction
         if self._controllers is not None:
             await self._controllers.stop()
 
@@ -161,14 +181,13 @@ class Server:
             await apply.load(self._client, manifest)
 
     async def _reset(self) -> None:
-        assert self._controllers is not None
         if self._listener is not None:
             self._listener.end_watches()
-        await self._controllers.stop()
+        await self._stop_background_tasks()
         await self.state.registry.store.clear()
         self.state.gates.reset(self._config.feature_gates or {})
         await self._fill()
-        self._controllers.start()
+        self._start_background_tasks()
 
     # --- use --------------------------------------------------------------------------------------------------
 
