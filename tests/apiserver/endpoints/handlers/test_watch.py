@@ -1,12 +1,27 @@
-"""Watches that are refused or end by themselves."""
+"""Watches that are refused, end by themselves, or have more to send than is read."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import orjson
+import pytest
+
 from tests.http import send
 from understudy import Server
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.server.director import Director
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.options import Query
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_32
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -45,3 +60,62 @@ def test_table_watch_with_initial_events_is_refused(server: Server) -> None:
 def test_watch_of_metadata_lists_is_empty(server: Server) -> None:
     """An event cannot be a PartialObjectMetadataList, so such a watch ends before its first event."""
     assert watched(server, "", METADATA_LIST) == (200, [])
+
+
+def test_long_backlog_is_sent_before_the_end(server: Server) -> None:
+    """A watch whose time is up sends everything that was written before, also what takes several chunks."""
+    version = json.loads(send(server, "GET", MAPS).body)["metadata"]["resourceVersion"]
+    names = [f"map-{number}" for number in range(8)]
+    for name in names:
+        send(server, "POST", MAPS, {"metadata": {"name": name}, "data": {"key": "x" * 100_000}})
+    events = watched(server, f"{ENDED}&resourceVersion={version}", "application/json")[1]
+    assert [event["object"]["metadata"]["name"] for event in events] == names
+
+
+@pytest.fixture
+async def director() -> Director:
+    """Return the front door of a server that listens nowhere, with a config map."""
+    release = Release.of(V1_32)
+    state = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
+    await fill.fill(state, 0)
+    authenticator = Authenticator(None, state.user_of, LoopbackTokens(), anonymous=False)
+    director = Director(state, authenticator, "http://127.0.0.1:0")
+    await ask(director, "POST", MAPS, {"metadata": {"name": "map"}}, media="application/json")
+    return director
+
+
+async def ask(director: Director, method: str, path: str, body: Any = None, query: str = "", media: str = "") -> Any:
+    """Send a request in this process; return the answer."""
+    raw = b"" if body is None else orjson.dumps(body)
+    headers = {"Accept": "application/json", "Content-Type": media}
+    return await director(Request(method, path, headers, raw, Query(query), V1_32))
+
+
+async def update_map(director: Director, number: int) -> None:
+    """Write 100 kB to a config map."""
+    data = {"n": str(number), "key": "x" * 100_000}
+    answer = await ask(director, "PATCH", f"{MAPS}/map", {"data": data}, media="application/merge-patch+json")
+    assert answer.status == 200, answer.body
+
+
+async def test_watch_takes_what_can_be_sent_soon(director: Director) -> None:
+    """A slow reader's events wait in the store, where their bytes are counted, and are all sent in order."""
+    source = (await ask(director, "GET", MAPS, query="watch=true&resourceVersion=0")).source
+    source.take()
+    for number in range(10):
+        await update_map(director, number)
+    taken = []
+    while frames := source.take():
+        assert len(frames) <= 3
+        taken += [json.loads(frame)["object"]["data"]["n"] for frame in frames]
+    assert taken == [str(number) for number in range(10)]
+    assert not source.ended
+
+
+async def test_watch_that_is_never_read_ends(director: Director) -> None:
+    """A watcher that reads nothing is cut off before its events take more than 16 MiB."""
+    source = (await ask(director, "GET", MAPS, query="watch=true&resourceVersion=0")).source
+    for number in range(200):
+        await update_map(director, number)
+    source.take()
+    assert source.ended

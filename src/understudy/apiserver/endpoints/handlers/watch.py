@@ -40,7 +40,7 @@ BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
 SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
 
-SENT_AT_ONCE = 256 << 10  # bytes of events after which those that wait are not taken yet
+SENT_AT_ONCE = 256 << 10  # bytes of events after which the next ones wait until these are sent
 
 # Whether the bookmark that ends the initial events carries an empty list in the watch's own form (KEP-3157).
 SENDS_BLUEPRINT = ByRelease({V1_31: False, V1_32: True, V1_34: False})
@@ -137,16 +137,16 @@ class EventSource:
             else:
                 while watch.queue and self._out_size < SENT_AT_ONCE:  # the rest waits where its bytes are counted
                     self._on_write(watch.take())
-            if not self.ended:
-                self._on_time(watch)
+            if not self.ended and not watch.queue:
+                self._on_time()
         out, self._out, self._out_size = self._out, [], 0
         return out
 
-    def _on_time(self, watch: Watch) -> None:
+    def _on_time(self) -> None:
         now = self._clock.monotonic()
         if now >= self._end:
             self.close()
-        elif now >= self._bookmark_at and not watch.queue:
+        elif now >= self._bookmark_at:
             last = self._end - LAST_BOOKMARK
             self._bookmark_at = min(now + BOOKMARK_PERIOD, last) if now < last else self._end
             if self._store.revision > self._seen:
