@@ -1,0 +1,84 @@
+"""The words of the code: docstrings that are read alone, and names that say what they hold."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "src" / "understudy"
+
+# A docstring begins with a verb and its object. These words begin a noun clause that makes sense only beside the
+# function's name or another docstring.
+RIDDLES = re.compile(r"(What|Which|As|Of|By|That|Those|And|So|Nobody|Nothing|The same|Its|It|Who|Where)\b")
+# Names that say nothing about their value: errors, expected, message or value are meant.
+VAGUE = {"found", "wanted", "told"}
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def definitions(node: ast.AST, public: bool = True) -> Iterator[tuple[Function | ast.ClassDef, bool]]:
+    """Yield every function and class below a node, and whether it is public: no part of its path is private."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, Function | ast.ClassDef):
+            is_public = public and not child.name.startswith("_")
+            yield child, is_public
+            yield from definitions(child, is_public and isinstance(child, ast.ClassDef))
+        else:
+            yield from definitions(child, public)
+
+
+def undescribed(tree: ast.Module) -> list[str]:
+    """List the public functions and classes without a docstring."""
+    return [node.name for node, public in definitions(tree) if public and ast.get_docstring(node) is None]
+
+
+def riddles(tree: ast.Module) -> list[str]:
+    """List the functions whose docstring begins with a noun clause."""
+    functions = [node for node, _ in definitions(tree) if isinstance(node, Function)]
+    return [node.name for node in functions if RIDDLES.match(ast.get_docstring(node) or "")]
+
+
+def vague(tree: ast.Module) -> list[str]:
+    """List the variables, parameters and fields that are bound under a vague name, with their lines."""
+    bound = [(node.lineno, node.arg) for node in ast.walk(tree) if isinstance(node, ast.arg)]
+    bound += [(n.lineno, n.id) for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [f"{name} in line {line}" for line, name in bound if name in VAGUE]
+
+
+# Folders whose words are not revised yet.
+UNREVISED = ("apiserver/endpoints/handlers/", "apiserver/endpoints/subresources/", "apiserver/registry/")
+
+PATHS = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
+SOURCES = {name: ast.parse(path.read_text()) for name, path in PATHS.items() if not name.startswith(UNREVISED)}
+
+
+@pytest.mark.parametrize("words", [undescribed, riddles, vague])
+def test_source_uses_plain_words(words: Callable[[ast.Module], list[str]]) -> None:
+    """Public definitions have docstrings, no function's docstring is a riddle, and no name is vague."""
+    assert {path: names for path, tree in SOURCES.items() if (names := words(tree))} == {}
+
+
+SAMPLE = '''
+class Checker:
+    def check(self, found): ...
+    def _inner(self):
+        """What is inside."""
+        def nested(): ...
+
+
+def compare():
+    """Tell two apart."""
+    return [wanted for wanted in ()], lambda told: told
+'''
+
+
+def test_every_kind_of_bad_word_is_noticed() -> None:
+    """The checks find missing docstrings, riddles, and vague parameters, variables and arguments of lambdas."""
+    tree = ast.parse(SAMPLE)
+    assert undescribed(tree) == ["Checker", "check"]
+    assert riddles(tree) == ["_inner"]
+    assert vague(tree) == ["found in line 3", "told in line 11", "wanted in line 11"]
