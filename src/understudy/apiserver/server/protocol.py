@@ -1,8 +1,8 @@
 """Answers requests that aiohttp's HTTP parser refuses.
 
 aiohttp's parser refuses methods that it does not know, while kube-apiserver answers any method, with 405 for instance.
-Such a request is read again here and answered like every other one; the connection is closed after it. Everything else
-that the parser refuses gets the page that Go's `net/http` sends.
+Such a request is read again here and answered like every other one, if its head came in one piece; the connection is
+closed after it. Everything else that the parser refuses gets the page that Go's `net/http` sends.
 """
 
 from __future__ import annotations
