@@ -26,6 +26,7 @@ class Context:
     requester: Obj = field(default_factory=dict)  # as in UserInfo: username, uid, groups, extra
     subresource: str = ""
     dry_run: bool = False
+    offline: bool = False  # no server: what its configuration decides (addresses, ports, families) is left open
     now: str = ""  # RFC 3339, seconds
     metadata_validated: bool = False  # the registry checked the metadata already, so kinds skip that
     warnings: list[str] = field(default_factory=list)

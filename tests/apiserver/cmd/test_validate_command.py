@@ -171,3 +171,31 @@ def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "field": "spec.devices.requests[0].count",
         "message": "Invalid value: -1: must be greater than zero",
     }
+
+
+def test_configuration_of_a_server_is_not_decided(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Addresses, node ports and families of services depend on the cluster; contradictions in a service do not."""
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}], %s}\n"
+    possible = (
+        "clusterIP: 172.30.0.10",
+        "ipFamilyPolicy: RequireDualStack",
+        "ipFamilies: [IPv6]",
+        'clusterIP: "fd00::1"',
+        "type: LoadBalancer, externalTrafficPolicy: Local",
+    )
+    file.write_text("---\n".join(service % fields for fields in possible))
+    assert (run(str(file)), capsys.readouterr().out) == (0, "")
+    file.write_text(service % "ipFamilies: [IPv6, IPv4]")
+    assert run(str(file)) == 1
+    assert capsys.readouterr().out == (
+        f"{file}:4: Service/a: spec.ipFamilyPolicy: Invalid value: \"SingleStack\": must be 'RequireDualStack' or "
+        "'PreferDualStack' when multiple IP families are specified\n"
+    )
+
+
+def test_lists_nest_deeply(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Lists of Lists are looked into without recursion."""
+    depth = 3000
+    file.write_text("{apiVersion: v1, kind: List, items: [" * depth + "{kind: Nope, apiVersion: v1}" + "]}" * depth)
+    assert run(str(file)) == 1
+    assert capsys.readouterr().out.startswith(f'{file}:1: Nope/: no matches for kind "Nope"')

@@ -124,14 +124,17 @@ def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
 
 
 def _objects(obj: Any, node: Node | None) -> Iterator[tuple[Any, Node | None]]:
-    """List an object with its YAML node, or the items of a List with theirs."""
-    if not is_list(obj):
-        yield obj, node
-        return
-    _, items = _step(node, "items") or (0, None)
-    for i, item in enumerate(obj["items"]):
-        member = _step(items, str(i))
-        yield from _objects(item, member[1] if member else None)
+    """List an object with its YAML node, or the items of a List, and of the Lists inside, with theirs."""
+    todo = [(obj, node)]
+    while todo:
+        obj, node = todo.pop()
+        if not is_list(obj):
+            yield obj, node
+            continue
+        _, items = _step(node, "items") or (0, None)
+        members = (_step(items, str(i)) for i in range(len(obj["items"])))
+        nodes = [member[1] if member else None for member in members]
+        todo += reversed([*zip(obj["items"], nodes, strict=True)])
 
 
 def line_of(field: str, node: Node | None) -> int:

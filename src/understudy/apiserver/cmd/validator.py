@@ -4,7 +4,8 @@
         print(finding)
 
 The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. Rules
-that depend on other objects (its namespace, its priority class, policies) are left out.
+that depend on other objects (its namespace, its priority class, policies) are left out, and so are those that the
+server's own configuration decides: which cluster IPs, node ports and IP families a Service may have.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from understudy.apiserver.registry import rest
 from understudy.apiserver.registry.encoded import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
+from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
@@ -102,8 +104,11 @@ class Validator:
             return
         for text in strict:
             yield Finding(*who, "BadRequest", _field_in(text), text)
-        for wrong in self.errors(kind, version, decoded):
-            yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
+        try:
+            for wrong in self.errors(kind, version, decoded):
+                yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
+        except StatusError as refused:
+            yield from _causes(who, refused)
 
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Return kind, version, decoded object, and the warnings of strict decoding. Raises _UnusableError."""
@@ -119,7 +124,10 @@ class Validator:
             raise _UnusableError("BadRequest", str(error)) from None
 
     def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
-        """List the errors of an object of a kind, as decoded from a version. The object is edited."""
+        """List the errors of an object of a kind, as decoded from a version. The object is edited.
+
+        Raises StatusError for what the server refuses before it validates.
+        """
         ctx, strategy = self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
@@ -128,7 +136,7 @@ class Validator:
 
     def context(self, version: str) -> Context:
         """Return the context of an object that is created now, in an API version."""
-        return Context(self.release.version, self.gates, version, now=timestamp(SystemClock().now()))
+        return Context(self.release.version, self.gates, version, offline=True, now=timestamp(SystemClock().now()))
 
     @staticmethod
     def internal(kind: Kind, version: str, decoded: Obj, ctx: Context) -> Obj:
@@ -136,6 +144,13 @@ class Validator:
         kind.behavior.defaults(decoded, ctx)
         obj = to_internal(kind, version, decoded)
         return obj | {"metadata": dict(obj.get("metadata") or {})}
+
+
+def _causes(who: tuple[str, str], refused: StatusError) -> Iterator[Finding]:
+    """List the causes of a Status, or the Status itself if it has none."""
+    causes = (refused.details or {}).get("causes") or [{"reason": refused.reason, "message": refused.message}]
+    for cause in causes:
+        yield Finding(*who, cause["reason"], cause.get("field", ""), cause["message"])
 
 
 def _field_in(text: str) -> str:

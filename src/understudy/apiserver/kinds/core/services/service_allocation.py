@@ -39,13 +39,13 @@ def needs_node_ports(spec: Obj) -> bool:
 
 
 def allocate(service: Obj, ctx: Context) -> None:
-    """Allocate addresses and ports for a new service, in place. Raises StatusError 422 for an address or port that
-    cannot be had."""
+    """Allocate addresses and ports for a new service, in place; offline there are no addresses, and every port is free.
+    Raises StatusError 422 for an address or port that cannot be had."""
     spec = service["spec"]
     if spec.get("clusterIP") and not spec.get("clusterIPs"):
         spec["clusterIPs"] = [spec["clusterIP"]]
     _families(service, ctx)
-    if needs_cluster_ip(spec):
+    if needs_cluster_ip(spec) and not ctx.offline:
         _addresses(service, ctx)
     _ports(service, ctx, set())
 
@@ -94,7 +94,7 @@ def _sync_cluster_ips(spec: Obj, before: Obj) -> None:
 
 
 def _families(service: Obj, ctx: Context) -> None:
-    """Set ipFamilyPolicy and ipFamilies. Raises StatusError 422."""
+    """Set ipFamilyPolicy and ipFamilies, the latter with a server only. Raises StatusError 422."""
     spec = service["spec"]
     if not needs_cluster_ip(spec):
         return
@@ -104,6 +104,8 @@ def _families(service: Obj, ctx: Context) -> None:
     field_errors = cluster_ips.validate(spec) or _family_errors(spec, headless, ctx)
     if field_errors:
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), field_errors, ctx.release)
+    if ctx.offline:
+        return
     families = list(spec.get("ipFamilies") or FAMILIES[:1])
     if headless and len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
         families += [family for family in FAMILIES if family not in families]
@@ -111,13 +113,16 @@ def _families(service: Obj, ctx: Context) -> None:
 
 
 def _family_errors(spec: Obj, headless: bool, ctx: Context) -> Errors:
-    """Check that policy, families and addresses are possible in a cluster with IPv4 only."""
+    """Check that policy, families and addresses fit each other, and are possible in a cluster with IPv4 only; offline
+    any cluster may be meant."""
     policy, families, ips = spec["ipFamilyPolicy"], spec.get("ipFamilies") or [], spec.get("clusterIPs") or []
     field_errors: Errors = []
     for values, subject in ((ips, "cluster IPs"), (families, "IP families")):
         if policy == "SingleStack" and len(values) == 2:
             text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {subject} are specified"
             field_errors.append(invalid(_POLICY, policy, text))
+    if ctx.offline:
+        return field_errors
     for i, ip in enumerate(ips[len(families) :], len(families)):
         if ":" in ip:
             addresses = Typed(ips, "[]string")
@@ -199,7 +204,7 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
         number = port.get("nodePort") or 0
         if not number and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
-        if number and not ctx.dry_run:
+        if number and not (ctx.dry_run or ctx.offline):
             _check_port(service, i, number, taken if by_port.get(port["port"]) != number else set(), ctx)
         elif not number:
             number = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
