@@ -11,11 +11,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tests.http import send, watch
+from understudy.apiserver.cmd.cli import main
+from understudy.apiserver.kinds.release import Release
 
 PATIENCE = 30  # seconds that an answer or the end may take; an end that waits for watches takes 60
 PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli import main; sys.exit(main())"]
@@ -99,6 +102,33 @@ def test_wrong_options_are_refused(argv: list[str], message: str, tmp_path: Path
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints name and version."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == f"understudy {metadata.version('understudy')}\n"
+
+
+def test_program_alone_prints_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a command the help is printed."""
+    assert main([]) == 0
+    assert capsys.readouterr().out.startswith("usage: understudy ")
+
+
+@pytest.mark.parametrize("name", ["v1.32", "1.32.2", "v1.32.11"])
+def test_release_may_be_named_by_its_patches(name: str) -> None:
+    """A release is named with or without v and patch number."""
+    assert str(Release.named(name).version) == "1.32"
+
+
+@pytest.mark.parametrize("name", ["1.32.", "v", "1.32-rc1", "1.320", "\u0661.32", ""])
+def test_other_names_of_releases_are_refused(name: str) -> None:
+    """Names that are no release are refused with those that are."""
+    with pytest.raises(ValueError, match=r"unknown release .*: there are 1\.31, 1\.32"):
+        Release.named(name)
 
 
 def test_used_port_is_refused() -> None:

@@ -23,9 +23,20 @@ class _Parser(argparse.ArgumentParser):
         self.exit(USAGE_ERROR, f"{self.prog}: {message}\n")
 
 
+class _PrintVersion(argparse.Action):
+    """Prints the version of the installed distribution, which takes its time to find."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        from importlib.metadata import version
+
+        print("understudy", version("understudy"))
+        parser.exit()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="understudy", description="A stand-in for the Kubernetes API server.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version of understudy and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve = commands.add_parser("serve", help="serve the API", description="Serves the Kubernetes API until stopped.")
     add_server_flags(serve)
     serve.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
@@ -41,8 +52,12 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run a command; return its exit code."""
-    args = _parser().parse_args(argv)
+    """Run a command; return its exit code. Without a command the help is printed."""
+    parser = _parser()
+    args = parser.parse_args(argv)
+    if not args.command:
+        parser.print_help()
+        return 0
     run: Callable[[argparse.Namespace], int] = args.run
     return run(args)
 

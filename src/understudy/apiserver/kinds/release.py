@@ -76,6 +76,7 @@ def releases() -> tuple[Version, ...]:
 
 
 DEFAULT = str(releases()[-1])
+_NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?", re.ASCII)
 
 
 class Release:
@@ -92,11 +93,13 @@ class Release:
 
     @staticmethod
     def named(name: str) -> Release:
-        """Return the release that a user names, such as "1.32". Raises UnknownReleaseError."""
+        """Return the release that a user names: "1.32", "v1.32", or one of its patches, "1.32.2". Raises
+        UnknownReleaseError."""
         known = {str(version): version for version in releases()}
-        if name not in known:
+        named = _NAME.fullmatch(name)
+        if not named or named[1] not in known:
             raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}")
-        return Release.of(known[name])
+        return Release.of(known[named[1]])
 
     def __init__(self, version: Version, groups: tuple[Group, ...]) -> None:
         self.version = version
