@@ -25,7 +25,7 @@ from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.encoded import to_internal, typed
+from understudy.apiserver.registry.conversion import to_internal, typed
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill

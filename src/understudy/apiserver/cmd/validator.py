@@ -19,7 +19,7 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import rest
-from understudy.apiserver.registry.encoded import to_internal
+from understudy.apiserver.registry.conversion import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError

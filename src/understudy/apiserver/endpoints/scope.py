@@ -15,7 +15,7 @@ from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.encoded import bare, from_internal, to_internal, typed
+from understudy.apiserver.registry.conversion import bare, from_internal, to_internal, typed
 from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of

@@ -1,7 +1,7 @@
-"""Continue tokens: which key a list goes on at, and at which revision.
+"""Continue tokens: the key and the revision at which a paged list goes on (upstream: `storage.continueToken`).
 
-A token is {"v": "meta.k8s.io/v1", "rv": revision, "start": key} in URL-safe base64; a revision of -1 stands for an
-inconsistent continuation, at whatever is newest.
+A token is {"v": "meta.k8s.io/v1", "rv": revision, "start": key} in URL-safe base64; a revision of -1 asks for
+an inconsistent continuation, at the newest revision.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ KINDS = {str: "string", bool: "bool", int: "number", float: "number", list: "arr
 
 
 class Continue(NamedTuple):
+    """The place at which a list goes on."""
+
     start: str  # relative to the prefix of the list
     revision: int
 
 
 def encode(start: str, revision: int) -> str:
+    """Return the token of a place (`EncodeContinue`)."""
     token = orjson.dumps({"v": VERSION, "rv": revision, "start": start})
     return base64.urlsafe_b64encode(token).rstrip(b"=").decode()
 
 
 def decode(token: str) -> Continue:
-    """Raises 400 with the reason."""
+    """Return the place that a token stands for (`DecodeContinue`). Raises 400 with the reason."""
     raw = _unpacked(token)
     try:
         parse(raw.decode("utf-8", "surrogateescape"))
@@ -54,7 +57,7 @@ def decode(token: str) -> Continue:
 
 
 def _unpacked(token: str) -> bytes:
-    """The bytes of URL-safe base64 without padding; line breaks do not count, as in Go."""
+    """Decode URL-safe base64 without padding. Ignores line breaks, like Go. Raises 400."""
     for at, char in enumerate(token):
         if char not in ALPHABET:
             raise _invalid(f"illegal base64 data at input byte {at}")
@@ -65,18 +68,19 @@ def _unpacked(token: str) -> bytes:
 
 
 def _typed(content: Any) -> Obj:
-    """The token's fields, if they are of their types."""
+    """Return the fields of a token. Raises 400 if one has another type."""
     if content is None:
         return {}
     if not isinstance(content, dict):
         raise _invalid(f"json: cannot unmarshal {KINDS[type(content)]} into Go value of type storage.continueToken")
-    for name, of_type, wanted in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
+    for name, of_type, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
         value = content.get(name)
         if value is not None and type(value) is not of_type:
             kind = f"number {value}" if isinstance(value, float) and of_type is int else KINDS[type(value)]
-            raise _invalid(f"json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {wanted}")
+            raise _invalid(f"json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {go_type}")
     return content
 
 
-def _invalid(why: str) -> errors.StatusError:
-    return errors.bad_request(f"invalid continue token: continue key is not valid: {why}")
+def _invalid(message: str) -> errors.StatusError:
+    """Return the 400 for a token."""
+    return errors.bad_request(f"invalid continue token: continue key is not valid: {message}")

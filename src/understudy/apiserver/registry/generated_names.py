@@ -1,11 +1,11 @@
-"""Names and uids that the server makes up for new objects."""
+"""Names and uids that the server generates for new objects."""
 
 from __future__ import annotations
 
 import uuid
 from random import SystemRandom
 
-# No vowels and no digits that look like letters, so that no words come about (k8s.io/apimachinery/pkg/util/rand).
+# No vowels and no digits that look like letters, so that no words arise (k8s.io/apimachinery/pkg/util/rand).
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX = 5
 _LONGEST_BASE = 63 - _SUFFIX

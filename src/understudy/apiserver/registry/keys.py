@@ -1,4 +1,4 @@
-"""Where objects are kept: the keys of the store, which are those of the real server in etcd."""
+"""Keys of objects in the store, which are those of the real server in etcd."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 
-# Where a kind is kept if not under its resource's name.
+# Kinds whose keys do not have the name of their resource.
 _KEYS = {
     ("", "nodes"): "minions",
     ("", "services"): "services/specs",
@@ -22,7 +22,7 @@ _KEYS = {
 
 
 def prefix_of(kind: Kind, namespace: str = "") -> str:
-    """Under which the objects of a kind are kept, all or those of a namespace."""
+    """Return the prefix of the keys of a kind, of one namespace or ("") of all. Ends with a slash."""
     prefix = _prefix(kind)
     return f"{prefix}{namespace}/" if namespace else prefix
 
@@ -33,12 +33,15 @@ def _prefix(kind: Kind) -> str:
 
 
 def key_of(kind: Kind, namespace: str, name: str) -> str:
+    """Return the key of an object; `namespace` is "" for kinds without namespaces."""
     return prefix_of(kind, namespace) + name
 
 
 def check_name(name: str) -> None:
-    """Refuses what cannot be a part of a key. Raises 400."""
+    """Raise 400 for a name that cannot be a part of a key."""
     if name and "%" not in name and name not in (".", ".."):
         return
-    why = f"may not be '{name}'" if name in (".", "..") else "may not contain '%'"
-    raise errors.bad_request(f"Name parameter invalid: {go_quote(name)}: {why}" if name else "Name parameter required.")
+    reason = f"may not be '{name}'" if name in (".", "..") else "may not contain '%'"
+    raise errors.bad_request(
+        f"Name parameter invalid: {go_quote(name)}: {reason}" if name else "Name parameter required."
+    )

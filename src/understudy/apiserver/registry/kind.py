@@ -1,4 +1,4 @@
-"""What the server knows of a kind: names, versions, and what the kind does differently from any other.
+"""Kinds: their names and versions, and the behavior in which a kind differs from others.
 
 Facts (names, scope, verbs, columns) come from `schemas/RELEASE/resources.json`; differences from the `Behavior` that
 `kinds/` has for it; `kinds.release` joins the two. A kind without a behavior is decoded, given metadata, stored and
@@ -24,18 +24,20 @@ from understudy.machinery.validation.field import Errors
 
 
 def _nothing(obj: Obj, ctx: Context) -> None:
-    """The rule of a kind that has none."""
+    """Do nothing, as the rule of kinds that have none."""
 
 
 def _nothing_new(obj: Obj, old: Obj, ctx: Context) -> None:
-    """The update rule of a kind that has none."""
+    """Do nothing, as the update rule of kinds that have none."""
 
 
 def _valid(obj: Obj, ctx: Context) -> Errors:
+    """Find no errors, as the validation of kinds that have none."""
     return []
 
 
 def _valid_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Find no errors, as the update validation of kinds that have none."""
     return []
 
 
@@ -67,7 +69,7 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Between a version's form and the internal one. Both return an object of their own, sharing what is the same."""
+    """Conversion between a version and the internal form. Both return a new object, which may share parts."""
 
     to_internal: Callable[[Obj], Obj]
     from_internal: Callable[[Obj], Obj]
@@ -75,7 +77,7 @@ class Conversion:
 
 @dataclass(frozen=True, slots=True)
 class Behavior:
-    """What a kind does differently from any other: its strategies, its table, its deletion.
+    """The ways in which a kind differs from others: its strategies, its table, its deletion.
 
     conversions  by version, for those whose form differs from the internal one
     defaults     fills in a decoded object of any version, in place and in that version's form
@@ -157,30 +159,34 @@ class Kind:
 
     @cached_property
     def behavior(self) -> Behavior:
+        """Return the behavior of the kind, found once."""
         return self.find_behavior()
 
     @property
     def storage_version(self) -> str:
+        """Return the version that stored objects are said to have."""
         return self.stored.version
 
     @property
     def virtual(self) -> bool:
-        """Nothing is stored: reviews and bindings are created only, component statuses are read only."""
+        """Report whether nothing is stored: reviews and bindings are only created, component statuses read."""
         return "watch" not in self.verbs
 
     @cached_property
     def has_status(self) -> bool:
+        """Report whether the kind has a status subresource."""
         return "status" in self.subresources
 
     def gvk(self, version: str) -> GroupVersionKind:
+        """Return the group, version and kind of objects in a version."""
         return GroupVersionKind(self.group, version, self.name)
 
     def subresource_kind(self, sub: Subresource, version: str) -> GroupVersionKind:
-        """What the body of a subresource is, in a version of this kind."""
+        """Return the kind of the body of a subresource, in a version of this kind."""
         return sub.kind if sub.foreign else GroupVersionKind(self.group, version, sub.kind.kind)
 
     def struct(self, version: str) -> Struct:
-        """The shape of its objects in a version. Raises KeyError for one that the release does not know."""
+        """Return the type of objects in a version. Raises KeyError for a version that the release does not know."""
         return Schemas.of(self.release).kind(self.group, version, self.name)
 
 

@@ -1,8 +1,8 @@
-"""What a list answers: which objects, of which revision, and the token to go on with.
+"""Lists: which objects they hold, at which revision, and the token of the next page.
 
-The real server has two sources. Its watch cache answers what is not older than a version; etcd, which has the past,
-answers continued lists, exact versions and all of the kinds that have no cache (shouldDelegateList in
-k8s.io/apiserver/pkg/storage/cacher, resolveGetListRev in …/storage/etcd3).
+The real server has two sources. Its watch cache answers lists that may be newer than a version; etcd, which holds
+old revisions, answers continued lists, exact versions, and kinds that have no cache (upstream: `shouldDelegateList` in
+k8s.io/apiserver/pkg/storage/cacher, `resolveGetListRev` in k8s.io/apiserver/pkg/storage/etcd3).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TOKEN_TOO_OLD = (
 
 
 class Page(NamedTuple):
-    """A list's part. `remaining` None: not told."""
+    """A page of a list. `remaining` is the number of objects after it, None if that is not known."""
 
     entries: list[Entry]
     revision: int
@@ -37,12 +37,12 @@ class Page(NamedTuple):
 
 @dataclass(slots=True)
 class Listing:
-    """One list.
+    """One list request.
 
-    prefix    of the keys that are looked at
-    name      what follows it in the only key that is looked at; "" for all
-    cached    whether the real server has a cache of the kind
-    patience  seconds to wait for a version that is not there yet
+    prefix        of the keys that are listed
+    name          rest of the only key that is listed; "" for all keys
+    cached        whether the real server has a watch cache of the kind
+    wait_seconds  time to wait for a version that the store has not reached yet
     """
 
     store: Store
@@ -54,7 +54,7 @@ class Listing:
     wait_seconds: float
 
     async def page(self) -> Page:
-        """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
+        """Return the requested page. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
         options, start, revision = self.options, "", 0
         if options.token:
             start, revision = self._continued()
@@ -70,57 +70,65 @@ class Listing:
             raise errors.unknown_error("etcdserver: mvcc: required revision is a future revision") from None
 
     def _from_cache(self) -> bool:
+        """Report whether the real server answers from its watch cache."""
         exact = self.options.match == EXACT or self._legacy_exact()
         return self.cached and not self.options.token and not exact
 
     def _legacy_exact(self) -> bool:
-        """A limit beside a version has meant that very version before there was a parameter to say so."""
+        """Report whether `limit` with `resourceVersion` means exactly that version.
+
+        It does without `resourceVersionMatch`, for clients from before that parameter.
+        """
         options = self.options
         return options.limit > 0 and not options.match and options.version not in ("", "0")
 
     def _continued(self) -> tuple[str, int]:
-        """Where a token goes on, behind the prefix, and at which revision; 0: the newest."""
+        """Return the start key of the token, without the prefix, and its revision; 0 is the newest. Raises 400."""
         start, revision = continue_token.decode(self.options.token)
         if self.options.version not in ("", "0"):
             raise errors.bad_request("specifying resource version is not allowed when using continue")
         return start, max(revision, 0)
 
     def _exact_revision(self) -> int:
-        """The revision that etcd is asked for, 0 if any that is new enough will do."""
+        """Return the revision that etcd is asked for, 0 if any that is new enough will do. Raises 400 and 504."""
         if self.options.match == EXACT or (self._legacy_exact() and not self.name):
             return resource_version.exact(self.options.version)
         resource_version.check(self.store, self.options.version)
         return 0
 
     async def _one(self, revision: int) -> Page:
-        found = await self.store.range(self.prefix, start=self.prefix + self.name, limit=1, revision=revision)
-        return Page([e for e in found.entries if self.selector.matches(e.object)], found.revision, "", None)
+        """Return the page of the only object that can match."""
+        batch = await self.store.range(self.prefix, start=self.prefix + self.name, limit=1, revision=revision)
+        return Page([e for e in batch.entries if self.selector.matches(e.object)], batch.revision, "", None)
 
     async def _several(self, start: str, revision: int) -> Page:
+        """Return the matching objects from `start` on, up to the limit, reading on until it is reached."""
         limit = 0 if self.options.version == "0" and self._from_cache() else self.options.limit
-        found = await self.store.range(self.prefix, start=self.prefix + start, limit=limit, revision=revision)
+        batch = await self.store.range(self.prefix, start=self.prefix + start, limit=limit, revision=revision)
         if self.selector.everything:
-            token = self._token(found.entries[-1], found.revision) if found.remaining > 0 else ""
-            return Page(found.entries, found.revision, token, found.remaining or None)
-        entries = [e for e in found.entries if self.selector.matches(e.object)]
-        while found.remaining > 0 and len(entries) < limit:
-            more = found.entries[-1].key + "\0"
-            found = await self.store.range(self.prefix, start=more, limit=limit, revision=found.revision)
-            for i, entry in enumerate(found.entries):
+            token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
+            return Page(batch.entries, batch.revision, token, batch.remaining or None)
+        entries = [e for e in batch.entries if self.selector.matches(e.object)]
+        while batch.remaining > 0 and len(entries) < limit:
+            more = batch.entries[-1].key + "\0"
+            batch = await self.store.range(self.prefix, start=more, limit=limit, revision=batch.revision)
+            for i, entry in enumerate(batch.entries):
                 if self.selector.matches(entry.object):
                     entries.append(entry)
                     if len(entries) == limit:
-                        left = len(found.entries) - i - 1 + found.remaining
-                        found = found._replace(entries=found.entries[: i + 1], remaining=left)
+                        left = len(batch.entries) - i - 1 + batch.remaining
+                        batch = batch._replace(entries=batch.entries[: i + 1], remaining=left)
                         break
-        token = self._token(found.entries[-1], found.revision) if found.remaining > 0 else ""
-        return Page(entries, found.revision, token, None)
+        token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
+        return Page(entries, batch.revision, token, None)
 
     def _token(self, last: Entry, revision: int) -> str:
+        """Return the token of the page after an entry."""
         start = last.key.removeprefix(self.prefix) + "\0"
         return continue_token.encode(f"/{start}" if self._from_cache() else start, revision)
 
     def _too_old(self, start: str) -> errors.StatusError:
+        """Return the 410 for a revision that was compacted."""
         if not self.options.token:
             return errors.expired(TOO_OLD)
         return errors.expired(TOKEN_TOO_OLD, continue_token.encode(start, continue_token.INCONSISTENT))

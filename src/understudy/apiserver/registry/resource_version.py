@@ -1,7 +1,7 @@
-"""`resourceVersion` as the least that a read may answer from.
+"""`resourceVersion` of reads: the oldest revision that they may answer from.
 
-The real server reads from its watch cache, which waits for a version that is not there yet, or from etcd, which does
-not (waitUntilFreshAndBlock and validateMinimumResourceVersion in k8s.io/apiserver/pkg/storage).
+The real server reads from its watch cache, which waits for a version that it has not reached yet, or from etcd, which
+does not (upstream: `waitUntilFreshAndBlock`, `validateMinimumResourceVersion` in k8s.io/apiserver/pkg/storage).
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from understudy.machinery import errors
 from understudy.machinery.options import resource_version
 
 WAIT_SECONDS = 3.0  # seconds that the cache waits
-RETRY_AFTER = 1  # seconds after which clients that have waited in vain may try again
+RETRY_AFTER = 1  # seconds after which clients whose wait timed out may try again
 
 
 async def wait_for(store: Store, version: str, wait_seconds: float) -> None:
-    """Returns once the store has come to a version. Raises 504 if it does not within `patience` seconds, and 500."""
+    """Wait until the store has reached a version. Raises 504 if that takes more than `wait_seconds`, and 500."""
     revision = resource_version(version)
     if revision <= store.revision:
         return
@@ -27,13 +27,13 @@ async def wait_for(store: Store, version: str, wait_seconds: float) -> None:
 
 
 def check(store: Store, version: str) -> None:
-    """Raises 504 for a version that the store has not come to, and 400."""
+    """Raise 504 for a version that the store has not reached, and 400 for one that is no number."""
     if (revision := exact(version)) > store.revision:
         raise _too_large(revision, store.revision, 0)
 
 
 def exact(version: str) -> int:
-    """A version as etcd is asked for it. Raises 400."""
+    """Return the revision of a version, 0 for none. Raises 400."""
     try:
         return resource_version(version)
     except errors.StatusError as error:
@@ -41,7 +41,7 @@ def exact(version: str) -> int:
 
 
 async def _written(store: Store, revision: int, wait_seconds: float) -> None:
-    """Returns once a revision is there, or when patience ends."""
+    """Wait until the store has reached a revision, at most `wait_seconds`."""
     written = asyncio.Event()
     watch = store.watch("/", store.revision, limit=1)  # the writes do not matter, only that there are some
     watch.wake = written.set
@@ -57,6 +57,7 @@ async def _written(store: Store, revision: int, wait_seconds: float) -> None:
 
 
 def _too_large(revision: int, current: int, retry_after: int) -> errors.StatusError:
+    """Return the 504 for a version that the store has not reached (`NewTooLargeResourceVersionError`)."""
     message = f"Timeout: Too large resource version: {revision}, current: {current}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     return errors.timeout(message, retry_after, causes=[cause])

@@ -1,5 +1,5 @@
-"""What is done around a strategy's own steps, the same for every kind: metadata are completed and kept, the rest is
-prepared, validated and canonicalized. Nothing here touches the store.
+"""The steps around a strategy that are the same for every kind: metadata are filled in and kept, the object is
+prepared, validated and canonicalized. Nothing here reads or writes the store.
 
 Source: k8s.io/apiserver/pkg/registry/rest (BeforeCreate, BeforeUpdate).
 """
@@ -25,7 +25,7 @@ WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 @dataclass(frozen=True, slots=True)
 class WriteTarget:
-    """What is written to: `strategy` is the resource's or its subresource's."""
+    """The object that a write is for. `strategy` is that of the resource or of its subresource."""
 
     kind: Kind
     namespace: str
@@ -36,7 +36,7 @@ class WriteTarget:
 
 
 def strategy_of(kind: Kind, subresource: str) -> Strategy:
-    """The strategy of a kind's main resource, of its status or of another subresource that writes the object."""
+    """Return the strategy of a kind ("") or of a subresource such as "status" that writes the object."""
     if subresource != "status":
         return kind.behavior.subresources.get(subresource, kind.behavior.strategy)
     if kind.behavior.status is not None:
@@ -45,7 +45,7 @@ def strategy_of(kind: Kind, subresource: str) -> Strategy:
 
 
 def _keep_spec(obj: Obj, old: Obj, ctx: Context) -> None:
-    """A status write changes the status and metadata only."""
+    """Keep all but metadata and status as stored, in place: a write of the status cannot change it."""
     for name in [n for n in obj if n not in ("metadata", "status") and n not in old]:
         del obj[name]
     for name, value in old.items():
@@ -57,7 +57,10 @@ _GENERIC_STATUS = Strategy(prepare_for_update=_keep_spec, reset_fields={"": (("s
 
 
 def before_create(target: WriteTarget, obj: Obj) -> None:
-    """Fills in metadata, prepares, validates and canonicalizes. Raises 422 and what the strategy's checks raise."""
+    """Complete a new object in place: fill in metadata, prepare, validate, canonicalize (`BeforeCreate`).
+
+    Raises 422 and what the strategy raises.
+    """
     kind, strategy, ctx = target.kind, target.strategy, target.ctx
     fill_metadata(obj, kind, strategy, target.namespace, ctx)
     _raise_invalid(kind, obj, prepare_and_validate(obj, kind, strategy, ctx))
@@ -98,7 +101,7 @@ def prepare_and_validate(obj: Obj, kind: Kind, strategy: Strategy, ctx: Context)
 
 
 def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
-    """Keeps what cannot change, prepares, validates and canonicalizes. Raises 422."""
+    """Complete an update in place: keep metadata, prepare, validate, canonicalize (`BeforeUpdate`). Raises 422."""
     kind, strategy, ctx = target.kind, target.strategy, target.ctx
     fields, before = obj["metadata"], old["metadata"]
     _keep(fields, before, "generation")
@@ -117,23 +120,26 @@ def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
         fields["namespace"] = target.namespace
     else:
         fields.pop("namespace", None)
-    found = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
-    found += objectmeta.validate_update(fields, before)
-    ctx.metadata_validated = not found
-    found += strategy.validate_update(obj, old, ctx)
-    _raise_invalid(kind, obj, found)
+    field_errors = objectmeta.validate(fields, namespaced=kind.namespaced, name=path_segment_name)
+    field_errors += objectmeta.validate_update(fields, before)
+    ctx.metadata_validated = not field_errors
+    field_errors += strategy.validate_update(obj, old, ctx)
+    _raise_invalid(kind, obj, field_errors)
     strategy.warn_update(obj, old, ctx)
     strategy.canonicalize(obj, ctx)
 
 
-def _raise_invalid(kind: Kind, obj: Obj, found: Errors) -> None:
-    if found:
+def _raise_invalid(kind: Kind, obj: Obj, field_errors: Errors) -> None:
+    """Raise 422 if there are errors."""
+    if field_errors:
         stored = kind.stored
-        raise errors.invalid(stored.group, stored.kind, str(obj["metadata"].get("name", "")), found, kind.release)
+        raise errors.invalid(
+            stored.group, stored.kind, str(obj["metadata"].get("name", "")), field_errors, kind.release
+        )
 
 
 def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:
-    """The optimistic lock. Raises 409, and 422 where a version has to be sent."""
+    """Raise 409 if the sent resourceVersion is not the stored one, 422 if it is missing and required."""
     version, kind = sent_version(obj), target.kind
     if version == 0:
         if not target.strategy.unconditional_update:
@@ -145,16 +151,17 @@ def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:
 
 
 def sent_version(obj: Obj) -> int:
-    """The resourceVersion that a client has sent, 0 for none. Raises 500 for what is no number."""
+    """Return the resourceVersion that a client has sent, 0 for none. Raises 500 for text that is no number."""
     text = obj["metadata"].get("resourceVersion", "")
     try:
         return parse_int(text, signed=False) if text else 0
-    except ValueError as wrong:
-        raise errors.unknown_error(str(wrong)) from wrong
+    except ValueError as error:
+        raise errors.unknown_error(str(error)) from error
 
 
 def should_delete_during_update(kind: Kind, obj: Obj, old: Obj) -> bool:
-    """Whether an update took away what a deletion was waiting for."""
+    """Report whether an update removed the last finalizer of an object that is being deleted (upstream:
+    `ShouldDeleteDuringUpdate`)."""
     if obj["metadata"].get("finalizers") or kind.behavior.held_by_spec_finalizers(obj):
         return False
     before = old["metadata"]
@@ -162,16 +169,20 @@ def should_delete_during_update(kind: Kind, obj: Obj, old: Obj) -> bool:
 
 
 def only_timestamps_differ(obj: Obj, old: Obj) -> bool:
-    """Whether nothing differs but the times at which managers are said to have changed something."""
-    mine, before = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
-    if not mine or not before or mine == before or len(mine) != len(before):
+    """Report whether two objects differ in the times of their managed fields only.
+
+    Upstream: `ignoreManagedFieldsTimestampsTransformer`.
+    """
+    after, before = obj["metadata"].get("managedFields"), old["metadata"].get("managedFields")
+    if not after or not before or after == before or len(after) != len(before):
         return False
     if {**obj, "metadata": {**obj["metadata"], "managedFields": before}} != old:
         return False
-    return all({**a, "time": ""} == {**b, "time": ""} for a, b in zip(mine, before, strict=True))
+    return all({**a, "time": ""} == {**b, "time": ""} for a, b in zip(after, before, strict=True))
 
 
 def _keep(fields: Obj, before: Obj, name: str) -> None:
+    """Set a field of the metadata to its stored value, in place."""
     if name in before:
         fields[name] = before[name]
     else:
@@ -179,6 +190,6 @@ def _keep(fields: Obj, before: Obj, name: str) -> None:
 
 
 def _spec_changed(obj: Obj, old: Obj) -> bool:
-    """Whether anything but metadata and status differs."""
+    """Report whether anything but metadata and status differs."""
     ignored = ("metadata", "status", "kind", "apiVersion")
     return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}

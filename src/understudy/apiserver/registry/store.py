@@ -4,8 +4,8 @@
              validating admission, quotas last → store
     update   the same around one compare-and-swap loop; PUT, every PATCH and apply differ in their `transform` only
 
-Objects are in the internal form here; requests are decoded, converted and given managed fields by `writes`, deletions
-are in `deletion`. What a write asks of its kind is in `strategies`.
+Objects are in the internal form here; `endpoints.handlers` decodes and converts requests and sets managed fields.
+Deletion is in `delete`; the steps of writes that do not touch the store are in `rest`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,10 @@ async def validate_all(obj: Obj, old: Obj | None) -> None:
 
 
 class Registry:
-    """Reads and writes the store of one server. `patience`: seconds that reads wait for a version to come."""
+    """Reads and writes the store of one server (upstream: `registry.Store`).
+
+    wait_seconds  time that reads wait for a version that the store has not reached yet
+    """
 
     def __init__(self, store: Store, resources: Resources) -> None:
         self.store = store
@@ -58,7 +61,7 @@ class Registry:
     # --- reading ----------------------------------------------------------------------------------------------
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Entry:
-        """Raises 400, 404."""
+        """Return the stored object. Raises 400 for a name that cannot be one, and 404."""
         check_name(name)
         entry = await self.store.get(key_of(kind, namespace, name))
         if entry is None:
@@ -66,24 +69,24 @@ class Registry:
         return entry
 
     def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
-        """An object by the name of its resource, None where there is none. Answers at once, for rules."""
+        """Return an object by the name of its resource, None if there is none. Does not wait, so rules can use it."""
         kind = self.resources.of_resource(group, resource)
         entry = kind and self.store.peek(key_of(kind, namespace, name))
         return entry.object if entry else None
 
     def listing(self, group: str, resource: str, namespace: str = "") -> list[Obj]:
-        """The objects of a resource, of one namespace or of all. Answers at once, for rules."""
+        """Return the objects of a resource, of one namespace or of all. Does not wait, so rules can use it."""
         kind = self.resources.of_resource(group, resource)
         return [entry.object for entry in self.store.scan(prefix_of(kind, namespace))] if kind else []
 
     async def all(self, kind: Kind, namespace: str = "") -> list[Entry]:
-        """Every entry of a kind, of one namespace or of all."""
+        """Return every entry of a kind, of one namespace or of all."""
         return (await self.store.range(prefix_of(kind, namespace))).entries
 
     async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
-        """Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
+        """Return a page of a list. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
         name = ""
-        if not options.token:  # which looks at all that it has begun to list
+        if not options.token:  # a continued list goes on with the prefix that it began with
             if kind.namespaced:
                 namespace = namespace or selector.namespace
             name = selector.name if namespace or not kind.namespaced else ""
@@ -91,7 +94,7 @@ class Registry:
         return await Listing(self.store, prefix, name, options, selector, cached, self.wait_seconds).page()
 
     async def not_older(self, kind: Kind, version: str) -> None:
-        """Returns once there is what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
+        """Wait until the store has what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""
         if kind.behavior.cached:
             await resource_version.wait_for(self.store, version, self.wait_seconds)
         else:
@@ -114,6 +117,7 @@ class Registry:
         return await self._create_once(target, obj, validate)
 
     async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
+        """Complete, validate and store a new object under one name."""
         kind = target.kind
         before_create(target, obj)
         await validate(obj, None)
@@ -131,6 +135,7 @@ class Registry:
             raise self._exists(target, key, obj) from None
 
     def _exists(self, target: WriteTarget, key: str, obj: Obj) -> errors.StatusError:
+        """Return the 409 for a name that is taken, which says so if its object is being deleted."""
         fields = obj["metadata"]
         constructor = errors.generate_name_conflict if fields.get("generateName") else errors.already_exists
         error = constructor(target.kind.group, target.kind.resource, fields["name"])
@@ -150,7 +155,7 @@ class Registry:
         create: bool = False,
         validate: Validate,
     ) -> tuple[Entry, bool]:
-        """Stores what `transform` makes of the current object; answers it and whether it was created by that.
+        """Store what `transform` makes of the current object. Return it, and whether it was created.
 
         `uid` is a precondition, `create` allows a missing object (apply; strategies may allow it for PUT too),
         `validate` is validating admission. Raises 404, 409, 422 and what transform raises.
@@ -171,6 +176,7 @@ class Registry:
     async def _create_by_update(
         self, target: WriteTarget, transform: Transform, validate: Validate, *, create: bool
     ) -> Entry:
+        """Create an object that an update did not find. Raises 404 where updates may not create."""
         kind = target.kind
         if not create and not target.strategy.create_on_update:
             raise errors.not_found(kind.group, kind.resource, target.name)
@@ -182,6 +188,7 @@ class Registry:
         return await self._create_once(target, obj, validate)
 
     async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
+        """Store what `transform` makes of an entry, or remove it if its deletion waited for this update."""
         kind, old = target.kind, current.object
         obj = await transform(old)
         if obj is old:
@@ -203,7 +210,7 @@ class Registry:
         return await self.store.update(current.key, obj, current.revision)
 
     async def modify(self, target: WriteTarget, change: Change) -> Entry:
-        """Stores what the server itself makes of an object, which no strategy has a say in (a binding). Raises 404."""
+        """Store a change that the server itself makes, without strategy and admission (a binding). Raises 404."""
         while True:
             current = await self.get(target.kind, target.namespace, target.name)
             obj = change(current.object)
@@ -217,7 +224,7 @@ class Registry:
 
 
 def _is_version(text: str) -> bool:
-    """What is no number counts for nothing in a new object."""
+    """Report whether a new object carries a resourceVersion. Text that is no number is ignored on create."""
     try:
         return parse_int(text, signed=False) != 0
     except ValueError:
@@ -225,10 +232,11 @@ def _is_version(text: str) -> bool:
 
 
 def _check_uid(target: WriteTarget, key: str, uid: str, current: Entry | None) -> None:
-    have = current.value["metadata"]["uid"] if current else ""
-    if have != uid:
-        shown = key.removeprefix("/registry") if target.dry_run else key
-        text = f"StorageError: invalid object, Code: 4, Key: {shown}, ResourceVersion: 0, AdditionalErrorMsg: "
+    """Raise 409 unless the stored object has the uid that was sent."""
+    actual = current.value["metadata"]["uid"] if current else ""
+    if actual != uid:
+        shown_key = key.removeprefix("/registry") if target.dry_run else key
+        text = f"StorageError: invalid object, Code: 4, Key: {shown_key}, ResourceVersion: 0, AdditionalErrorMsg: "
         raise errors.conflict(
-            target.kind.group, target.kind.resource, target.name, text + errors.uid_precondition_text(uid, have)
+            target.kind.group, target.kind.resource, target.name, text + errors.uid_precondition_text(uid, actual)
         )

@@ -1,4 +1,4 @@
-"""POST: a new object in a collection, and bodies of subresources that are sent with POST."""
+"""POST: new objects, and the bodies of subresources that are of a kind of their own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from understudy.machinery.types import Obj
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """POST to a collection."""
+    """Answer POST to a collection: store a new object (`CreateResource`)."""
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
@@ -29,7 +29,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
 
 
 async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
-    """Return the body of a subresource whose kind is its own, once admission let it pass. Raises 400, 403, 404."""
+    """Return the body of a subresource such as eviction, as admission leaves it. Raises 400, 403, 404."""
     kind = scope.kind.subresources[scope.subresource].kind
     sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
     check_namespace(sent, scope)

@@ -36,21 +36,23 @@ ALL = 2**63 - 1
 
 
 async def delete(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """Answer DELETE of an object (`DeleteResource`): with the object, or with a Status once it is removed."""
     form_of(request, scope)
     options = delete_options(state, request)
-    if why := scope.behavior.protected.get(scope.name):
-        raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, why)
+    if reason := scope.behavior.protected.get(scope.name):
+        raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, reason)
     ctx = state.context(request, scope)
     deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx))
-    entry, gone = await deletion.run(scope.namespace, scope.name, options)
-    accepted = not gone and options.orphan_dependents is False
+    entry, removed = await deletion.run(scope.namespace, scope.name, options)
+    accepted = not removed and options.orphan_dependents is False
     status = 202 if accepted else 200
-    if gone and not scope.behavior.delete_returns_object:
+    if removed and not scope.behavior.delete_returns_object:
         return value_response(request, scope, _success(scope, entry), status)
     return object_response(request, scope, entry, status)
 
 
 def _success(scope: RequestScope, entry: Entry) -> Obj:
+    """Return the Status that says that an object was removed."""
     details: Obj = {"name": scope.name}
     if scope.kind.group:
         details["group"] = scope.kind.group
@@ -59,7 +61,7 @@ def _success(scope: RequestScope, entry: Entry) -> Obj:
 
 
 async def delete_collection(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Deletes what a list with the same parameters would show, and answers that list."""
+    """Delete the objects of a list with the same parameters, and answer with that list (`DeleteCollection`)."""
     form_of(request, scope)
     listing = list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     selector = selector_of(scope, listing)
@@ -93,7 +95,7 @@ def _validate(state: ServerState, scope: RequestScope, ctx: Context) -> Validate
 
 
 def delete_options(state: ServerState, request: Request) -> DeleteOptions:
-    """From the body, or else from the query. Raises 400, 422, and 500 for a body that is something else."""
+    """Return the options of a DELETE, from its body or else its query. Raises 400, 415, 422; 500 for another kind."""
     if request.body:
         return validated_delete_options(read_delete_options(_body(state, request)), request.release)
     query = request.query
@@ -123,5 +125,5 @@ def _body(state: ServerState, request: Request) -> Obj:
             lambda struct: decode_parsed(body, struct)[0],
             lambda: request.body.decode("utf-8", "replace"),
         )
-    except DecodeError as why:
-        raise errors.unknown_error(str(why)) from None
+    except DecodeError as error:
+        raise errors.unknown_error(str(error)) from None

@@ -23,7 +23,7 @@ _TABLELESS = replace(LIST, tables=False)
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """One object, by `resourceVersion` at least as new as that."""
+    """Answer GET of an object (`GetResource`), at least as new as the `resourceVersion` of the query, if any."""
     form = form_of(request, scope)
     if request.query:
         await state.registry.not_older(scope.kind, request.query.get("resourceVersion"))
@@ -32,7 +32,10 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
 
 
 def _options(state: ServerState, request: Request, *, watch: bool) -> ListOptions:
-    """What is asked for. The router refuses forms before the options are read, the handler after that (1.31: too)."""
+    """Negotiate the form of a list and parse its ListOptions. Raises 400, 406.
+
+    kube-apiserver checks Accept twice: the router before it parses, the handler after; 1.31's handler also before.
+    """
     route(request.headers.get("Accept", ""), LIST.produces)
     if state.release.version < V1_32:
         negotiate_output(request, LIST)
@@ -42,6 +45,7 @@ def _options(state: ServerState, request: Request, *, watch: bool) -> ListOption
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """Answer GET of a collection (`ListResource`)."""
     options = _options(state, request, watch=False)
     selector = selector_of(scope, options)
     page = await state.registry.list(scope.kind, scope.namespace, options, selector)
@@ -49,6 +53,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:
+    """Answer GET of a collection with `watch=true` (`ListResource`), which sends events until it ends."""
     options = _options(state, request, watch=True)
     selector = selector_of(scope, options)
     resource_version(options.version)

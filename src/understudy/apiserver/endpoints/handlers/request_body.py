@@ -1,7 +1,7 @@
-"""A request's body as an object of the kind that its path names.
+"""Bodies of requests, decoded to objects of the kind that the path names.
 
-The real server reads kind and apiVersion from the body first, decodes into whatever they name, and then converts to
-what the path wants (`schemes`); the errors of all three steps name what was sent.
+The real server reads kind and apiVersion of the body first, decodes the type that they name, and then converts it to
+the type of the path (see `typeinfo.scheme`); the errors of all three steps name the type that was sent.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.registry.encoded import bare, typed
+from understudy.apiserver.registry.conversion import bare, typed
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
@@ -24,21 +24,22 @@ from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.typeinfo.scheme import decode_registered, gvk_with_defaults
 from understudy.machinery.types import GroupVersionKind, Obj
 
-TWICE = "yaml: unmarshal errors:\n  "  # what the error about duplicate keys begins with; they are warned of one by one
-SHOWN = 30  # bytes of a body that errors show
+TWICE = "yaml: unmarshal errors:\n  "  # begins the error about duplicate keys, which become one warning each
+QUOTED = 30  # bytes of a body that errors quote
 
 
 class Sent(NamedTuple):
-    """gvk: what the body says it is, as far as it does, else what was wanted."""
+    """A decoded body. `gvk` is what it names as its type; parts that it leaves out are those of the path."""
 
     obj: Obj
     gvk: GroupVersionKind
 
 
-def read(request: Request, schemas: Schemas, wanted: GroupVersionKind, validation: str) -> Sent:
-    """The body as an object of the wanted kind, in whatever version it says it is.
+def read(request: Request, schemas: Schemas, expected: GroupVersionKind, validation: str) -> Sent:
+    """Decode the body to an object of the expected kind, in the version that it names.
 
-    `validation` is that of unknown and duplicate fields. Raises 400 and 415."""
+    `validation` is the `fieldValidation` of the request: "Strict", "Warn" or "Ignore". Raises 400 and 415.
+    """
     media = body_type(request.headers.get("Content-Type", ""))
     strict: list[str] = []
     decode: Callable[[Struct], tuple[Obj, list[str]]]
@@ -49,18 +50,22 @@ def read(request: Request, schemas: Schemas, wanted: GroupVersionKind, validatio
             body, strict = yaml_to_json(request.body) if media == YAML else (request.body, [])
             parsed = parse_json(body)
             type_meta, decode = read_type_meta(parsed), partial(decode_parsed, parsed)
-        sent = gvk_with_defaults(*type_meta, wanted)
-    except DecodeError as why:
-        text = f"the object provided is unrecognized (must be of type {wanted.kind}): {why} ({_summary(request.body)})"
+        sent = gvk_with_defaults(*type_meta, expected)
+    except DecodeError as error:
+        text = (
+            f"the object provided is unrecognized (must be of type {expected.kind}): {error} ({_summary(request.body)})"
+        )
         raise errors.bad_request(text) from None
 
     try:
-        obj, found = decode_registered(schemas, sent, wanted, decode, lambda: request.body.decode("utf-8", "replace"))
-        strict += found
+        obj, strict_errors = decode_registered(
+            schemas, sent, expected, decode, lambda: request.body.decode("utf-8", "replace")
+        )
+        strict += strict_errors
         if strict and validation == STRICT:
             raise DecodeError(f"strict decoding error: {', '.join(strict)}")
-    except DecodeError as why:
-        text = f"{sent.kind} in version {go_quote(sent.version)} cannot be handled as a {wanted.kind}: {why}"
+    except DecodeError as error:
+        text = f"{sent.kind} in version {go_quote(sent.version)} cannot be handled as a {expected.kind}: {error}"
         raise errors.bad_request(text) from None
     if validation != IGNORE:
         request.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
@@ -73,13 +78,13 @@ def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
 
 
 def read_object(request: Request, schemas: Schemas, kind: Kind, version: str, validation: str) -> Obj:
-    """The body as a typed object of the kind, in that version and no other. Raises 400 and 415."""
-    wanted = kind.gvk(version)
-    sent = read(request, schemas, wanted, validation)
-    if sent.gvk.api_version != wanted.api_version:
-        have, want = sent.gvk.api_version, wanted.api_version
+    """Decode the body to an object of the kind in exactly that version, with kind and apiVersion. Raises 400, 415."""
+    expected = kind.gvk(version)
+    sent = read(request, schemas, expected, validation)
+    if sent.gvk.api_version != expected.api_version:
         raise errors.bad_request(
-            f"the API version in the data ({have}) does not match the expected API version ({want})"
+            f"the API version in the data ({sent.gvk.api_version}) does not match the expected API version "
+            f"({expected.api_version})"
         )
     obj = typed(kind, version, bare(sent.obj))
     obj["metadata"] = obj.get("metadata") or {}
@@ -87,9 +92,9 @@ def read_object(request: Request, schemas: Schemas, kind: Kind, version: str, va
 
 
 def _summary(body: bytes) -> str:
-    """The beginning of a body that could not be read: as text if it looks like JSON, else in hexadecimal."""
+    """Return the beginning of a body that could not be read: as text if it looks like JSON, else in hexadecimal."""
     if not body:
         return "<empty>"
-    begin = body[:SHOWN]
+    begin = body[:QUOTED]
     text = begin.decode("utf-8", "replace") if body.startswith(b"{") else begin.hex()
-    return f"{text} ..." if len(body) > SHOWN else text
+    return f"{text} ..." if len(body) > QUOTED else text

@@ -1,4 +1,4 @@
-"""Kinds that are asked and not stored: access and token reviews, and component statuses."""
+"""Kinds that answer a question and are not stored: access and token reviews, bindings, component statuses."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ INVALID_TOKEN = "invalid bearer token"
 
 
 def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *, keeps: bool = True) -> Handler:
-    """A POST that fills in a status. Some reviews answer nothing but that: they do not keep what they were sent."""
+    """Return the handler of a review, whose status `answer` fills in.
+
+    keeps  whether the response has the fields that were sent, too
+    """
 
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
         options = write_options(request.query, request.method, request.release)
@@ -33,7 +36,7 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
         write = WriteRequest(state, request, scope, options)
         write.update_managed_fields(None, obj)
         obj = await write.admitted(obj)
-        answered = answer(state, request, scope, obj)  # which may drop fields of what was sent
+        answered = answer(state, request, scope, obj)  # may drop fields that were sent
         kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}
         return value_response(request, scope, {**named, **kept, **answered}, 201)
@@ -42,11 +45,11 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
 
 
 def _allowed(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Raises 422."""
+    """Answer an access review. Raises 422."""
     if state.release.version < V1_32:
         authorization.drop_selectors(review)
-    if found := authorization.validate(review, scope.kind.name):
-        raise errors.invalid(scope.kind.group, "", "", found, scope.kind.release)
+    if field_errors := authorization.validate(review, scope.kind.name):
+        raise errors.invalid(scope.kind.group, "", "", field_errors, scope.kind.release)
     spec = review["spec"]
     user = request.user if scope.kind.name == authorization.SELF else _user(spec)
     allowed, reason = state.authorizer.authorize(user, _attributes(spec))
@@ -73,7 +76,7 @@ _FIELDS = ("verb", "group", "version", "namespace", "resource", "subresource", "
 
 
 def _rules(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Raises 400."""
+    """Answer a SelfSubjectRulesReview. Raises 400."""
     if not (review.get("spec") or {}).get("namespace"):
         raise errors.bad_request("no namespace on request")
     rules = state.authorizer.rules_for(request.user, review["spec"]["namespace"])
@@ -86,19 +89,20 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
 
 
 def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Whose a token is: one of --token-auth-file's, or a service account's. Raises 400."""
+    """Answer a TokenReview: the user of a token of --token-auth-file or of a service account. Raises 400."""
     token = review["spec"].get("token")
     if not token:
         raise errors.bad_request("token is required for TokenReview in authentication")
     try:
         user, audiences = state.user_of(token, review["spec"].get("audiences") or (ISSUER,))
-    except TokenError as why:
-        return {"status": {"user": {}, "error": f"[{INVALID_TOKEN}, {why}]" if str(why) else INVALID_TOKEN}}
+    except TokenError as error:
+        return {"status": {"user": {}, "error": f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN}}
     info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
     return {"status": {"authenticated": True, "user": info, "audiences": audiences}}
 
 
 def _self(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
+    """Answer a SelfSubjectReview: the user of the request."""
     return {"metadata": {"creationTimestamp": state.timestamp()}, "status": {"userInfo": request.user.info()}}
 
 

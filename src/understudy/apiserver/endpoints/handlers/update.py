@@ -17,7 +17,7 @@ from understudy.machinery.types import Obj
 
 
 async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """PUT of an object or its status."""
+    """Answer PUT of an object, or of a subresource that is the object itself (`UpdateResource`)."""
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)

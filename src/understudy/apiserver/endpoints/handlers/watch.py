@@ -1,6 +1,6 @@
-"""A watch, from the store's writes to the frames that are sent. Knows nothing of sockets: `streams` pumps it.
+"""Watches: they turn writes of the store into the frames that a client gets. Sockets are the server's business.
 
-What a write is for a watcher depends on its selector, before and after the write:
+The event of a write depends on whether the selector matches the object before and after it:
 
     before    after     sent
     -         matches   ADDED
@@ -8,7 +8,7 @@ What a write is for a watcher depends on its selector, before and after the writ
     matches   -         DELETED, the object as it was, at the version of the write
     -         -         nothing
 
-A frame is made once per revision, version and form; all watchers that want it send the same bytes.
+A frame is encoded once per revision, version and form; all watchers of that form send the same bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from understudy.apiserver.endpoints.responsewriters.tables import partial, parti
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
-from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, typed, versioned
+from understudy.apiserver.registry.conversion import typed
+from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, versioned
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
@@ -38,7 +39,7 @@ from understudy.machinery.types import Obj
 
 BOOKMARK_PERIOD = 60.0  # seconds between the bookmarks of a quiet watch
 LAST_BOOKMARK = 2.0  # seconds before the end for the last one
-SHORTEST = 1800.0  # seconds that a watch lasts at least, if it is not told
+SHORTEST = 1800.0  # seconds that a watch without `timeoutSeconds` lasts at least
 
 SENT_AT_ONCE = 256 << 10  # bytes of events after which the next ones wait until these are sent
 
@@ -47,10 +48,12 @@ SENDS_BLUEPRINT = ByRelease({V1_31: False, V1_32: True, V1_34: False})
 
 
 class EventSource:
-    """Frames of one watch. `wake` is called, from the store, when there may be more of them.
+    """The frames of one watch.
 
-    take() answers what is to be sent now; `ended` is then set once nothing will follow; `due` is the time (monotonic,
-    seconds) at which take() has something to do though no write happened.
+    take()  returns the frames to send now
+    wake    is called, from the store, when there may be more frames
+    ended   is set once no frames will follow
+    due     is the time (monotonic, seconds) at which take() has something to do even without a write
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class EventSource:
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
         self._columns_sent = False
-        self._seen = 0  # the version that the client knows of
+        self._seen = 0  # the revision that the client has seen
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
         now = self._clock.monotonic()
@@ -85,7 +88,7 @@ class EventSource:
             self._bookmark_at = self._end
 
     async def start(self) -> None:
-        """Finds where to begin. Raises 500 for a version that is no number."""
+        """Begin the watch, with the initial events if it has any. Raises 500 for a version that is no number."""
         options = self._options
         version = resource_version(options.version)
         prefix = prefix_of(self._scope.kind, self._scope.namespace)
@@ -97,17 +100,17 @@ class EventSource:
                 await freshness.wait_for(self._store, options.version, self._state.registry.wait_seconds)
             after = self._store.revision if initial or version == 0 else version
             self._watch = self._store.watch(prefix, after)
-        except CompactedError as gone:
-            self._fail(errors.expired(f"too old resource version: {version} ({gone.revision})"))
+        except CompactedError as error:
+            self._fail(errors.expired(f"too old resource version: {version} ({error.revision})"))
             return
-        except errors.StatusError as too_large:
-            self._fail(too_large)
+        except errors.StatusError as error:
+            self._fail(error)
             return
         self._watch.wake = self._woken
         self._seen = after
         if initial:
-            found = await self._store.range(prefix, revision=after)
-            for entry in found.entries:
+            stored = await self._store.range(prefix, revision=after)
+            for entry in stored.entries:
                 if self._selector.matches(entry.object):
                     self._send("ADDED", entry)
             wants_end = options.initial_events or self._state.gates[features.WATCH_LIST]
@@ -115,10 +118,11 @@ class EventSource:
                 self._bookmark(initial_events_end=True)
 
     def _woken(self) -> None:
+        """Pass a wake-up of the store on to whoever has set `wake` by now."""
         self.wake()
 
     def close(self) -> None:
-        """Gives the store's watch back."""
+        """End the watch, and release that of the store."""
         if self._watch is not None:
             self._store.unwatch(self._watch)
             self._watch = None
@@ -126,14 +130,15 @@ class EventSource:
 
     @property
     def due(self) -> float:
+        """Return the time of the next bookmark or of the end, in monotonic seconds."""
         return min(self._end, self._bookmark_at)
 
     def take(self) -> list[bytes]:
-        """What is to be sent now, event by event."""
+        """Return the frames to send now, one per event."""
         watch = self._watch
         if watch is not None:
             if watch.overflown:
-                self.close()  # too slow; the client comes back with the version that it has seen
+                self.close()  # too slow: the client watches again from the version that it has seen
             else:
                 while watch.queue and self._out_size < SENT_AT_ONCE:  # the rest waits where its bytes are counted
                     self._on_write(watch.take())
@@ -143,6 +148,7 @@ class EventSource:
         return out
 
     def _on_time(self) -> None:
+        """End the watch, or send a bookmark, if it is time."""
         now = self._clock.monotonic()
         if now >= self._end:
             self.close()
@@ -153,6 +159,7 @@ class EventSource:
                 self._bookmark()
 
     def _on_write(self, event: Event) -> None:
+        """Send the event of a write, if the selector matches the object before or after it."""
         if event.revision <= self._seen:
             return
         self._seen = event.revision
@@ -160,14 +167,15 @@ class EventSource:
         if self._selector.everything:
             self._send("DELETED" if event.deleted else "MODIFIED" if previous else "ADDED", entry)
             return
-        was = previous is not None and self._selector.matches(previous.object)
-        is_ = not event.deleted and self._selector.matches(entry.object)
-        if is_:
-            self._send("MODIFIED" if was else "ADDED", entry)
-        elif was and previous is not None:
+        matched = previous is not None and self._selector.matches(previous.object)
+        matches = not event.deleted and self._selector.matches(entry.object)
+        if matches:
+            self._send("MODIFIED" if matched else "ADDED", entry)
+        elif matched and previous is not None:
             self._send("DELETED", entry if event.deleted else _left(entry, previous))
 
     def _send(self, type_: str, entry: Entry) -> None:
+        """Send an event, with the frame that other watchers share where there is one."""
         kind, version = self._scope.kind, self._scope.version
         if not self._form.target:
             json = self._form.media_type == JSON
@@ -181,14 +189,15 @@ class EventSource:
         self._emit(type_, versioned(entry, kind, version), entry.object)
 
     def _append(self, frame: bytes) -> None:
+        """Add a frame to those that take() returns."""
         self._out.append(frame)
         self._out_size += len(frame)
 
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
-        """An object in the form that the client wants."""
+        """Send an event in the form that the client asked for. `internal` is None for errors and bookmarks."""
         form = self._form
         if form.target == "PartialObjectMetadataList" and internal is not None:
-            self.close()  # an object is no list: the real server ends the watch without a word
+            self.close()  # an object is no list: the real server ends the watch without an error
             return
         if form.target == "Table" and internal is not None:
             kind, version = self._scope.kind, self._scope.version
@@ -203,6 +212,7 @@ class EventSource:
         self._append(_frame(type_, encode(obj)))
 
     def _bookmark(self, *, initial_events_end: bool = False) -> None:
+        """Send a bookmark of the newest revision, which may mark the end of the initial events (KEP-3157)."""
         self._seen = self._store.revision
         scope = self._scope
         obj, _ = decode_value({}, scope.struct)
@@ -216,8 +226,7 @@ class EventSource:
         self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
 
     def _blueprint(self) -> str:
-        """An empty list of what is watched, in the watch's own form, for clients that make a list of the initial
-        events."""
+        """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""
         scope, form = self._scope, self._form
         empty: Obj = {
             "kind": f"{scope.kind.name}List",
@@ -232,18 +241,19 @@ class EventSource:
         return base64.b64encode(protobuf.encode(empty, struct_of(self._state.schemas, empty))).decode()
 
     def _fail(self, error: errors.StatusError) -> None:
-        """An error after the answer has begun: the last event."""
+        """Send an error as the last event, since the response has begun."""
         self._emit("ERROR", error.status())
         self.close()
 
 
 def _frame(type_: str, obj: bytes) -> bytes:
+    """Return the JSON frame of an event."""
     return b'{"type":"' + type_.encode() + b'","object":' + obj + b"}\n"
 
 
 def _left(entry: Entry, previous: Entry) -> Entry:
-    """The object as it was before the write that took it out of a selection, at the version of that write."""
-    found: Entry | None = entry.cache.get("left")
-    if found is None:
-        found = entry.cache["left"] = Entry(entry.key, previous.value, entry.revision)
-    return found
+    """Return the object before the write after which the selector no longer matched, at the revision of that write."""
+    cached: Entry | None = entry.cache.get("left")
+    if cached is None:
+        cached = entry.cache["left"] = Entry(entry.key, previous.value, entry.revision)
+    return cached

@@ -7,7 +7,7 @@ from understudy.admission.context import Context
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoded import from_internal, to_internal
+from understudy.apiserver.registry.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
@@ -23,7 +23,7 @@ DUPLICATE_OWNERS = (
 
 
 class WriteRequest:
-    """One write of an object through the API: what its steps share."""
+    """A request that writes an object, with the steps that POST, PUT and PATCH share."""
 
     def __init__(self, state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> None:
         self.state = state
@@ -40,6 +40,7 @@ class WriteRequest:
         return self.state.field_manager(self.scope)
 
     def target(self, name: str) -> WriteTarget:
+        """Return the target of this write for the registry; `name` is "" for a new object."""
         scope = self.scope
         return WriteTarget(scope.kind, scope.namespace, name, self.strategy, self.ctx, self.options.dry_run)
 
@@ -77,9 +78,11 @@ class WriteRequest:
         return obj
 
     def _admission(self, old: Obj | None) -> Admission | None:
+        """Return the plugins to ask about a new object or an update, None if there are none."""
         return self.state.chain.of(self.scope.point(Operation.CREATE if old is None else Operation.UPDATE))
 
     def _attributes(self, obj: Obj, old: Obj | None) -> Attributes:
+        """Describe this write to admission plugins."""
         return self.scope.attributes(
             Operation.CREATE if old is None else Operation.UPDATE,
             self.ctx,
@@ -90,23 +93,29 @@ class WriteRequest:
         )
 
     def live(self, current: Obj) -> Obj:
+        """Return a stored object in the version of the request."""
         return from_internal(self.scope.kind, self.scope.version, current)
 
     def internal(self, obj: Obj) -> Obj:
+        """Return the internal form of an object in the version of the request, with metadata of its own."""
         out = to_internal(self.scope.kind, self.scope.version, obj)
         out["metadata"] = dict(out["metadata"])
         return out
 
     def default(self, obj: Obj) -> None:
+        """Set the defaults of an object in the version of the request, in place."""
         self.scope.behavior.defaults(obj, self.ctx)
 
     def defaulted(self, sent: request_body.Sent) -> Obj:
-        """An object that may be in another version, with that version's defaults, in the version of the request."""
+        """Return a sent object in the version of the request, with the defaults of the version that it was sent in."""
         return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
 
 
 def check_namespace(obj: Obj, scope: RequestScope) -> None:
-    """The body's namespace is the path's, or none. What is in no namespace forgets one that it is said to be in."""
+    """Set the namespace of a body from the path, in place (`EnsureObjectNamespaceMatchesRequestNamespace`).
+
+    Kinds without namespaces lose one that was sent. Raises 400 for another namespace.
+    """
     fields = obj["metadata"]
     if not scope.kind.namespaced:
         if "namespace" in fields:
@@ -121,6 +130,7 @@ def check_namespace(obj: Obj, scope: RequestScope) -> None:
 
 
 def check_name(obj: Obj, scope: RequestScope) -> None:
+    """Raise 400 unless the body has the name of the path (`checkName`)."""
     name = obj["metadata"].get("name", "")
     if not name:
         raise errors.bad_request(
@@ -131,7 +141,7 @@ def check_name(obj: Obj, scope: RequestScope) -> None:
 
 
 def dedup_owner_references(obj: Obj, ctx: Context) -> None:
-    """Takes repeated owner references out, with a warning."""
+    """Remove repeated owner references in place, with a warning (`dedupOwnerReferencesAndAddWarning`)."""
     owners = obj["metadata"].get("ownerReferences")
     if not owners or len(owners) < 2:
         return

@@ -29,8 +29,8 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     table,
 )
 from understudy.apiserver.endpoints.scope import RequestScope
+from understudy.apiserver.registry.conversion import bare
 from understudy.apiserver.registry.encoded import (
-    bare,
     encoded,
     encoded_list,
     encoded_protobuf,

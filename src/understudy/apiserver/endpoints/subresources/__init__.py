@@ -1,1 +1,1 @@
-"""Subresources that do something of their own: binding, eviction, scale, token, and those that connect to a kubelet."""
+"""Subresources with bodies of their own: binding, eviction, scale, token, and those that connect to a kubelet."""

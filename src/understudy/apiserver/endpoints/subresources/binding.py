@@ -21,7 +21,7 @@ from understudy.machinery.validation.field import Errors, Path, not_supported, r
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """POST bindings: the pod that the body names."""
+    """Answer POST bindings: assign the pod that the body names to a node. Raises 400, 403, 404, 409, 500."""
     options = write_options(request.query, request.method, request.release)
     binding = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
     binding = await WriteRequest(state, request, scope, options).admitted(binding)
@@ -29,7 +29,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
 
 
 async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """POST pods/NAME/binding: a node for a pod."""
+    """Answer POST pods/NAME/binding: assign a pod to a node (`BindingREST.Create`). Raises 400, 403, 404, 409, 500."""
     options = write_options(request.query, request.method, request.release)
     sent = await read_part(state, request, scope, options)
     if (sent["metadata"].get("name") or scope.name) != scope.name:
@@ -40,24 +40,24 @@ async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> R
 async def _assign(
     state: ServerState, request: Request, scope: RequestScope, binding: Obj, options: WriteOptions
 ) -> Response:
-    """Binds the pod that the binding names."""
+    """Assign the pod that a binding names to its node (`assignPod`)."""
     name = binding["metadata"].get("name") or scope.name
     node = binding.get("target") or {}
-    if found := _binding_errors(node):
-        raise errors.unknown_error(aggregate([error.text(scope.kind.release) for error in found]))
+    if field_errors := _binding_errors(node):
+        raise errors.unknown_error(aggregate([error.text(scope.kind.release) for error in field_errors]))
     if not name:
         raise errors.bad_request("Name parameter required.")
     pods = state.release.kind("", "Pod")
     assert pods is not None
-    notes = binding["metadata"].get("annotations") or {}
+    annotations = binding["metadata"].get("annotations") or {}
     labels = binding["metadata"].get("labels") or {}
     sent = binding["metadata"]
 
     def bind(pod: Obj) -> Obj:
         _check_bindable(pod, sent, name)
         fields = dict(pod["metadata"])
-        if notes:
-            fields["annotations"] = {**(fields.get("annotations") or {}), **notes}
+        if annotations:
+            fields["annotations"] = {**(fields.get("annotations") or {}), **annotations}
         if labels:
             fields["labels"] = {**(fields.get("labels") or {}), **labels}
         spec, status = {**pod["spec"], "nodeName": node["name"]}, with_pod_condition(pod, "PodScheduled", ctx.now)
@@ -71,17 +71,18 @@ async def _assign(
 
 
 def _binding_errors(node: Obj) -> Errors:
+    """Find errors in the target of a binding (`ValidatePodBinding`)."""
     path = Path("target")
-    found: Errors = []
+    field_errors: Errors = []
     if node.get("kind") not in (None, "", "Node"):
-        found.append(not_supported(path.child("kind"), node["kind"], ["Node", "<empty>"]))
+        field_errors.append(not_supported(path.child("kind"), node["kind"], ["Node", "<empty>"]))
     if not node.get("name"):
-        found.append(required(path.child("name")))
-    return found
+        field_errors.append(required(path.child("name")))
+    return field_errors
 
 
 def _check_bindable(pod: Obj, binding: Obj, name: str) -> None:
-    """Raises 409."""
+    """Raise 409 for a pod that is assigned, deleted, gated, or not the one that the binding names."""
     fields = pod["metadata"]
     if binding.get("uid") and binding["uid"] != fields["uid"]:
         raise errors.conflict("", "pods/binding", name, errors.uid_precondition_text(binding["uid"], fields["uid"]))

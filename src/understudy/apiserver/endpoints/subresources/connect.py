@@ -1,6 +1,6 @@
-"""What the real server passes on to a kubelet, or to what runs behind one: logs, commands, ports, proxied requests.
+"""Requests that the real server passes on to a kubelet or a workload: logs, commands, ports, proxied requests.
 
-There is none here. Requests are checked as far as the real server checks them by itself.
+No kubelet runs here. Requests are checked as far as the real server checks them before it connects.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def _admitted(handler: Handler) -> Handler:
 
 
 async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """GET pods/NAME/log: without a node there is nothing to read. Raises 400, 404, 422, 500."""
-    if found := _log_errors(request.query):
-        raise errors.invalid("", "PodLogOptions", scope.name, found, scope.kind.release)
+    """Answer GET pods/NAME/log: 204 for a pod without a node (`LogREST.Get`). Raises 400, 404, 422, 500."""
+    if field_errors := _log_errors(request.query):
+        raise errors.invalid("", "PodLogOptions", scope.name, field_errors, scope.kind.release)
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
     if not pod["spec"].get("nodeName"):
@@ -53,7 +53,7 @@ async def log(state: ServerState, request: Request, scope: RequestScope) -> Resp
 
 @_admitted
 async def run(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
+    """Answer pods/NAME/exec and pods/NAME/attach. Raises 400, 404, 500."""
     pod = await _pod(state, scope)
     container = _container(pod, request.query.get("container"))
     path = f"{scope.subresource}/{scope.namespace}/{scope.name}/{container}"
@@ -62,15 +62,17 @@ async def run(state: ServerState, request: Request, scope: RequestScope) -> Resp
 
 @_admitted
 async def forward(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """pods/NAME/portforward. Raises 400, 404, 500."""
+    """Answer pods/NAME/portforward. Raises 400, 404, 500."""
     node_name = _node_name(await _pod(state, scope))
     raise _unreachable(state, node_name, f"portForward/{scope.namespace}/{scope.name}")
 
 
 @_admitted
 async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Any method, of a path of a pod, a service or a node (NAME, NAME:PORT or SCHEME:NAME:PORT). Nothing listens there,
-    so it is told what the real server says of those that have no address yet."""
+    """Answer any method on the proxy path of a pod, service or node (NAME, NAME:PORT or SCHEME:NAME:PORT).
+
+    Nothing listens there: the error is that for an object without an address. Raises 400, 404, 500, 503.
+    """
     parts = scope.name.split(":")
     name = parts[1] if len(parts) == 3 else parts[0]
     await state.registry.get(scope.kind, scope.namespace, name)
@@ -84,30 +86,31 @@ async def proxy(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 
 async def _pod(state: ServerState, scope: RequestScope) -> Obj:
+    """Return the pod of the path. Raises 404."""
     return (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
 
 
-def _container(pod: Obj, wanted: str) -> str:
-    """The container that is meant: the one that is named, or the only one. Raises 400."""
+def _container(pod: Obj, requested: str) -> str:
+    """Return the name of the container that a request names, or of the only one. Raises 400."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     names = [container["name"] for container, _ in with_paths(spec, Path())]
-    if wanted and wanted not in names:
-        raise errors.bad_request(f"container {wanted} is not valid for pod {name}")
-    if not wanted and len(spec["containers"]) > 1:
+    if requested and requested not in names:
+        raise errors.bad_request(f"container {requested} is not valid for pod {name}")
+    if not requested and len(spec["containers"]) > 1:
         choice = f"choose one of: [{' '.join(names)}]"
         raise errors.bad_request(f"a container name must be specified for pod {name}, {choice}")
-    return wanted or str(spec["containers"][0]["name"])
+    return requested or str(spec["containers"][0]["name"])
 
 
 def _node_name(pod: Obj) -> str:
-    """Raises 400."""
+    """Return the node of a pod. Raises 400 if it has none."""
     if not pod["spec"].get("nodeName"):
         raise errors.bad_request(f"pod {pod['metadata']['name']} does not have a host assigned")
     return str(pod["spec"]["nodeName"])
 
 
 def _unreachable(state: ServerState, node_name: str, path: str) -> errors.StatusError:
-    """Why a node's kubelet cannot be asked. A node that is missing is called a pod, as the real server does."""
+    """Return the error for a kubelet that cannot be reached. Like the real server, calls a missing node a pod."""
     node = state.registry.lookup("", "nodes", "", node_name)
     if node is None:
         return errors.not_found("", "pods", node_name)
@@ -118,31 +121,32 @@ def _unreachable(state: ServerState, node_name: str, path: str) -> errors.Status
 
 
 def _log_errors(query: Query) -> Errors:
-    """What is wrong with a log's parameters. Raises 400 for those that cannot be read."""
+    """Find errors in the parameters of a log (`ValidatePodLogOptions`). Raises 400 for those that cannot be parsed."""
     tail, limit, seconds = (_integer(query, name) for name in ("tailLines", "limitBytes", "sinceSeconds"))
-    found: Errors = []
+    field_errors: Errors = []
     if tail is not None and tail < 0:
-        found.append(invalid(Path("tailLines"), tail, "must be greater than or equal to 0"))
+        field_errors.append(invalid(Path("tailLines"), tail, "must be greater than or equal to 0"))
     if limit is not None and limit < 1:
-        found.append(invalid(Path("limitBytes"), limit, "must be greater than 0"))
+        field_errors.append(invalid(Path("limitBytes"), limit, "must be greater than 0"))
     _check_time(query.get("sinceTime"))
     if "sinceTime" in query and seconds is not None:
-        found.append(forbidden(Path("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+        field_errors.append(forbidden(Path("[]"), "at most one of `sinceTime` or `sinceSeconds` may be specified"))
     elif seconds is not None and seconds < 1:
-        found.append(invalid(Path("sinceSeconds"), seconds, "must be greater than 0"))
+        field_errors.append(invalid(Path("sinceSeconds"), seconds, "must be greater than 0"))
     if "stream" in query:
-        found.append(forbidden(Path("stream"), "may not be specified"))
-    return found
+        field_errors.append(forbidden(Path("stream"), "may not be specified"))
+    return field_errors
 
 
 def _integer(query: Query, name: str) -> int | None:
+    """Return a number of the query, None if it is missing. Raises 400."""
     return integer(query.get(name)) if name in query else None
 
 
 def _check_time(text: str) -> None:
-    """Raises 400."""
+    """Raise 400 for text that is no RFC 3339 time."""
     try:
         if text:
             canonical_time(text)
-    except TimeError as why:
-        raise errors.bad_request(str(why)) from None
+    except TimeError as error:
+        raise errors.bad_request(str(error)) from None

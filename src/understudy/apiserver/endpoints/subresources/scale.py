@@ -1,6 +1,6 @@
-"""The scale subresource: how many replicas a workload wants and has, as autoscaling/v1 Scale.
+"""The scale subresource: the desired and current replicas of a workload, as autoscaling/v1 Scale.
 
-A Scale is a view; writing one changes `spec.replicas` of the workload behind it.
+A Scale is a view: writing it changes `spec.replicas` of the workload behind it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.encoded import bare
+from understudy.apiserver.registry.conversion import bare
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
@@ -29,29 +29,29 @@ _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
 def scale_of(workload: Obj) -> Obj:
-    """The Scale of a deployment, replica set, stateful set or replication controller."""
+    """Return the Scale of a deployment, replica set, stateful set or replication controller."""
     spec, status = workload.get("spec") or {}, workload.get("status") or {}
     replicas = spec.get("replicas", 0)
-    have: Obj = {"replicas": status.get("replicas", 0)}
+    current: Obj = {"replicas": status.get("replicas", 0)}
     if selector := _selector(spec.get("selector")):
-        have["selector"] = selector
+        current["selector"] = selector
     return {
         "kind": "Scale",
         "apiVersion": GVK.api_version,
         "metadata": {name: workload["metadata"][name] for name in _SHOWN if name in workload["metadata"]},
         "spec": {"replicas": replicas} if replicas else {},
-        "status": have,
+        "status": current,
     }
 
 
 def _selector(selector: Obj | None) -> str:
-    """A label selector as text; a replication controller's is a plain map."""
+    """Return a label selector as text (`FormatLabelSelector`). That of a replication controller is a plain map."""
     if not selector:
         return ""
     if not {"matchLabels", "matchExpressions"} & set(selector):
         return ",".join(f"{key}={selector[key]}" for key in sorted(selector))
     terms = {key: f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()}
-    words = {
+    formats = {
         "In": "{key} in ({values})",
         "NotIn": "{key} notin ({values})",
         "Exists": "{key}",
@@ -59,12 +59,12 @@ def _selector(selector: Obj | None) -> str:
     }
     for expression in selector.get("matchExpressions") or []:
         values = ",".join(sorted(expression.get("values") or []))
-        terms[expression["key"]] = words[expression["operator"]].format(key=expression["key"], values=values)
+        terms[expression["key"]] = formats[expression["operator"]].format(key=expression["key"], values=values)
     return ",".join(terms[key] for key in sorted(terms))
 
 
 async def get_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Whatever is wrong with a workload, most kinds say that its scale is missing; stateful sets say what it is."""
+    """Answer GET of a scale. Raises 404; for stateful sets 400, 500 and 504 too, which are 404 for other kinds."""
     kind = scope.kind
     form_of(request, scope)
     try:
@@ -78,6 +78,7 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
 
 
 async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """Answer PUT of a scale (`ScaleREST.Update`). Raises 400, 404, 409, 422."""
     options = write_options(request.query, request.method, request.release)
     sent = request_body.read(request, state.schemas, GVK, options.field_validation)
     check_namespace(sent.obj, scope)
@@ -94,7 +95,7 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
 
 
 async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """The patch is read when there is a workload to apply it to: a missing one is told of first."""
+    """Answer PATCH of a scale. It reads the patch only once the workload is there: a missing one is reported first."""
     media = patch_type(request.headers)
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
@@ -113,6 +114,10 @@ async def patch_scale(state: ServerState, request: Request, scope: RequestScope)
 
 
 async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "") -> Response:
+    """Store the replicas that `change` sets in the Scale of the workload, and answer with the new Scale.
+
+    `uid` is a precondition.
+    """
     scope, kind = write.scope, write.scope.kind
     versions = {kind.gvk(version).api_version for version in kind.versions}
 
@@ -138,14 +143,14 @@ async def _write(write: WriteRequest, change: Callable[[Obj], Obj], uid: str = "
 
 
 def _check(scope: RequestScope, scale: Obj, live: Obj) -> None:
-    """Raises 409 and 422."""
+    """Raise 422 for an invalid Scale, and 409 for one with another uid."""
     fields, replicas = scale["metadata"], (scale.get("spec") or {}).get("replicas", 0)
-    found = objectmeta.validate(fields, namespaced=True) + objectmeta.finalizer_names(fields)
+    field_errors = objectmeta.validate(fields, namespaced=True) + objectmeta.finalizer_names(fields)
     if replicas < 0:
-        found.append(invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0"))
-    if found:
-        raise errors.invalid("autoscaling", "Scale", scope.name, found, scope.kind.release)
+        field_errors.append(invalid(Path("spec", "replicas"), replicas, "must be greater than or equal to 0"))
+    if field_errors:
+        raise errors.invalid("autoscaling", "Scale", scope.name, field_errors, scope.kind.release)
     uid = fields.get("uid")
     if uid and uid != live["metadata"]["uid"]:
-        why = errors.uid_precondition_text(uid, live["metadata"]["uid"])
-        raise errors.conflict(scope.kind.group, f"{scope.kind.resource}/scale", scope.name, why)
+        message = errors.uid_precondition_text(uid, live["metadata"]["uid"])
+        raise errors.conflict(scope.kind.group, f"{scope.kind.resource}/scale", scope.name, message)

@@ -1,7 +1,7 @@
-"""What answers subresources that have a body of their own, or none.
+"""The handlers of subresources that have a body of their own, or none.
 
-Those that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object, with
-another strategy: see `Behavior.subresources`.
+Subresources that are the object itself (status, finalize, ephemeralcontainers, approval) are written like the object,
+with another strategy: see `Behavior.subresources`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SCALE: dict[str, Handler] = {"get": get_scale, "update": update_scale, "patch": 
 
 
 def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
-    """For a verb of a subresource; None: it is not allowed."""
+    """Return the handler of a verb of a subresource, None if the verb is not allowed."""
     if subresource.name == PROXY:
         return connect.proxy
     if verb not in subresource.verbs:
@@ -44,5 +44,6 @@ def handler(kind: Kind, subresource: Subresource, verb: str) -> Handler | None:
 
 
 async def _unsupported(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    what = f"{scope.kind.resource}/{scope.subresource}"
-    raise errors.StatusError(501, "NotImplemented", f"understudy does not support {what}", {})
+    """Raise 501."""
+    path = f"{scope.kind.resource}/{scope.subresource}"
+    raise errors.StatusError(501, "NotImplemented", f"understudy does not support {path}", {})

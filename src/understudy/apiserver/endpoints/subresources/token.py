@@ -1,4 +1,4 @@
-"""POST serviceaccounts/NAME/token: tokens for a service account, which may be bound to an object.
+"""POST serviceaccounts/NAME/token: issue tokens of a service account, which may be bound to an object.
 
 https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-request-v1/
 """
@@ -21,16 +21,15 @@ TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """POST serviceaccounts/NAME/token: a token that this server knows again."""
+    """Answer POST serviceaccounts/NAME/token with a token that this server accepts. Raises 400, 404, 409, 422."""
     options = write_options(request.query, request.method, request.release)
     sent = await read_part(state, request, scope, options)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     spec = sent.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
-    found = _token_errors(seconds)
-    if found:
-        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", found, scope.kind.release)
+    if field_errors := _token_errors(seconds):
+        raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
     bound = spec.get("boundObjectRef")
     claims = await _bound(state, scope, bound) if bound else {}
     audiences = spec.get("audiences") or [ISSUER]
@@ -55,6 +54,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
 
 
 def _token_errors(seconds: int) -> Errors:
+    """Find errors in the life of a token, in seconds (`ValidateTokenRequest`)."""
     path = Path("spec", "expirationSeconds")
     if seconds < TOKEN_SECONDS[0]:
         return [invalid(path, seconds, "may not specify a duration less than 10 minutes")]
@@ -64,36 +64,38 @@ def _token_errors(seconds: int) -> Errors:
 
 
 def _check_account_name(sent: Obj, scope: RequestScope) -> None:
-    """The request may say whose token it is. Raises 422."""
+    """Raise 422 if the request names another service account than the path."""
     if sent.get("name", scope.name) != scope.name:
         error = invalid(Path("metadata", "name"), sent["name"], "must match the service account name if specified")
         raise errors.invalid("authentication.k8s.io", "TokenRequest", scope.name, [error], scope.kind.release)
 
 
 async def _bound(state: ServerState, scope: RequestScope, bound: Obj) -> dict[str, Obj]:
-    """By claim, the metadata of what the token is bound to: a pod and its node, a secret or a node. Raises 400, 404,
-    409."""
+    """Return the metadata of the objects that a token is bound to, by claim: a pod and its node, a secret or a node.
+
+    Raises 400, 404, 409.
+    """
     name, (group, version) = bound.get("name", ""), split_api_version(bound.get("apiVersion", ""))
     kind = None if group else state.release.kind("", bound.get("kind", ""))
     if kind is None or kind.singular not in BOUND:
         gvk = f"{group}/{version}, Kind={bound.get('kind', '')}"
         raise errors.bad_request(f"cannot bind token to object of type {gvk}")
-    found = (await state.registry.get(kind, scope.namespace if kind.namespaced else "", name)).object
-    claims = {kind.singular: found["metadata"]}
+    obj = (await state.registry.get(kind, scope.namespace if kind.namespaced else "", name)).object
+    claims = {kind.singular: obj["metadata"]}
     if kind.name == "Pod":
-        claims |= _node_of(state, scope, found)
-    uid = found["metadata"]["uid"]
+        claims |= _node_of(state, scope, obj)
+    uid = obj["metadata"]["uid"]
     if bound.get("uid") and bound["uid"] != uid:
-        why = (
+        message = (
             f"the UID in the bound object reference ({bound['uid']}) does not match the UID in record. "
             "The object might have been deleted and then recreated"
         )
-        raise errors.conflict(group, kind.name, name, why)
+        raise errors.conflict(group, kind.name, name, message)
     return claims
 
 
 def _node_of(state: ServerState, scope: RequestScope, pod: Obj) -> dict[str, Obj]:
-    """The claim of a pod's node. Raises 400 for a pod of another account."""
+    """Return the claim of a pod's node. Raises 400 for a pod of another account."""
     if pod["spec"].get("serviceAccountName", "") != scope.name:
         why = f"serviceaccount {go_quote(scope.name)} to pod running with different serviceaccount name."
         raise errors.bad_request(f"cannot bind token for {why}")

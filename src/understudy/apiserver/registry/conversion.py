@@ -1,0 +1,29 @@
+"""Conversion of objects between the versions of a kind and its internal form (upstream: `runtime.ObjectConvertor`)."""
+
+from __future__ import annotations
+
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.serializer.json_fast import keep_empty_fields
+from understudy.machinery.types import Obj
+
+
+def typed(kind: Kind, version: str, obj: Obj) -> Obj:
+    """Return an object, which is in the form of a version already, with its kind and apiVersion in front."""
+    return keep_empty_fields(obj, {"kind": kind.name, "apiVersion": kind.gvk(version).api_version, **obj})
+
+
+def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
+    """Convert an object of a version, with or without kind and apiVersion, to the internal form, which has neither."""
+    conversion = kind.behavior.conversions.get(version)
+    return conversion.to_internal(bare(obj)) if conversion else bare(obj)
+
+
+def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
+    """Convert an internal object to a version, with kind and apiVersion."""
+    conversion = kind.behavior.conversions.get(version)
+    return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
+
+
+def bare(obj: Obj) -> Obj:
+    """Return an object without kind and apiVersion, as list items are encoded."""
+    return keep_empty_fields(obj, {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})
