@@ -43,7 +43,7 @@ def _valid_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """How objects of a kind, or its subresource, are written.
+    """The steps of writing objects of a kind, or its subresource (`rest.RESTCreateStrategy`, `RESTUpdateStrategy`).
 
     prepare_for_create/_update  reset what clients may not set, drop gated fields; before validation
     validate_metadata           what the kind itself asks of the metadata of a new object, before `validate`

@@ -1,6 +1,6 @@
-"""Component statuses: how the parts of a control plane are, by their health checks. Deprecated, and nothing is stored.
+"""Component statuses: the health of the parts of a control plane. Deprecated; nothing is stored.
 
-There are no other parts here. What is said of them is what the real server says when it cannot reach them.
+No scheduler or controller manager runs here: their statuses are those of a real server that cannot reach them.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ from understudy.machinery.options import list_options
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 
-PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of the parts' health checks
+PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of health checks, by name of the part
 
 
 def _component(name: str) -> Entry:
+    """Return the status of a part: etcd is healthy, the others cannot be reached."""
     condition: Obj = {"type": "Healthy", "status": "True", "message": "ok"}
     if name in PORTS:
         host = f"127.0.0.1:{PORTS[name]}"
@@ -32,13 +33,14 @@ COMPONENTS = {name: _component(name) for name in (*PORTS, "etcd-0")}
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Raises 500 for a part that there is not."""
+    """Answer GET of a part. Raises 500 for an unknown one."""
     if scope.name not in COMPONENTS:
         raise errors.unknown_error(f"Component not found: {scope.name}")
     return object_response(request, scope, COMPONENTS[scope.name])
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
+    """Answer GET of all parts that a selector matches."""
     negotiate_output(request, LIST)
     selector = selector_of(
         scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
@@ -49,5 +51,5 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Raises 405."""
+    """Refuse to watch. Raises 405."""
     raise errors.watch_not_supported(scope.kind.resource)

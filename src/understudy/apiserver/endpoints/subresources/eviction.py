@@ -1,4 +1,4 @@
-"""POST pods/NAME/eviction: deletes a pod if its disruption budgets allow that.
+"""POST pods/NAME/eviction: delete a pod if its disruption budget allows it.
 
 Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go.
 """
@@ -147,6 +147,7 @@ def _is_no_loss(pod: Obj, budget: Obj) -> bool:
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
+    """Report whether the selector of a budget matches a pod."""
     return matches(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
 
