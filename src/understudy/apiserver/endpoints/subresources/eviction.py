@@ -142,8 +142,8 @@ def _is_no_loss(pod: Obj, budget: Obj) -> bool:
     status = budget.get("status") or {}
     if budget["spec"].get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
         return True
-    wanted, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-    return bool(0 < wanted <= healthy)
+    desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    return bool(0 < desired <= healthy)
 
 
 def _covers(budget: Obj, pod: Obj) -> bool:
