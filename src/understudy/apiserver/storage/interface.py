@@ -55,14 +55,14 @@ class Entry:
     asked for.
     """
 
-    __slots__ = ("_cache", "_object", "_packed", "_recent", "_value", "key", "revision")
+    __slots__ = ("_object", "_packed", "_recent", "_value", "cache", "key", "revision")
 
     def __init__(self, key: str, value: Obj, revision: int) -> None:
         self.key = key
         self.revision = revision
         self._value: Obj | None = value
         self._object: Obj | None = None
-        self._cache: dict[Any, Any] = {}
+        self.cache: dict[Any, Any] = {}  # filled only with what is made of `value`, which unpacks a packed entry
         self._packed = b""
         self._recent: RecentEntries | None = None
 
@@ -72,13 +72,6 @@ class Entry:
         if self._value is None:
             return self._unpack()
         return self._value
-
-    @property
-    def cache(self) -> dict[Any, Any]:
-        """Return what was made of this revision."""
-        if self._value is None:
-            self._unpack()
-        return self._cache
 
     @property
     def object(self) -> Obj:
@@ -111,7 +104,7 @@ class Entry:
     def drop_unpacked(self) -> None:
         """Drop everything but the packed value."""
         self._value = self._object = None
-        self._cache = {}
+        self.cache = {}
 
     def _unpack(self) -> Obj:
         assert self._recent is not None
