@@ -35,8 +35,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import yaml
 from comparing import Answer, Obj, Server, set_at
+
+from understudy.machinery.golang.yaml_reader import load_yaml
 
 USER_AGENT = "recorder/1.0"  # the name under which its writes stand in managedFields
 KEPT_HEADERS = ("content-type", "warning", "allow", "retry-after")
@@ -302,7 +303,7 @@ def main() -> None:
     arguments = parsed()
     for path in arguments.scenarios:
         recorder = Recorder(Server(arguments.server, arguments.token, arguments.ca), f"rec-{path.stem}")
-        lines = recorder.record(path.stem, yaml.safe_load(path.read_text()))
+        lines = recorder.record(path.stem, load_yaml(path.read_text())[0].value)
         arguments.output.mkdir(parents=True, exist_ok=True)
         target = arguments.output / f"{path.stem}.jsonl.xz"
         text = "".join(json.dumps(line, separators=(",", ":"), ensure_ascii=False) + "\n" for line in lines)

@@ -43,9 +43,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from understudy import Server
+from understudy.machinery.golang.yaml_reader import load_yaml
 
 MANIFESTS = Path(__file__).parent.parent / "fixtures" / "scheduler"
 GATE = "--feature-gates=DynamicResourceAllocation=true"
@@ -91,7 +90,8 @@ class Api:
 
     def create(self, file: str) -> None:
         """Create every object of a manifest."""
-        for obj in yaml.safe_load_all((MANIFESTS / file).read_text()):
+        for document in load_yaml((MANIFESTS / file).read_text()):
+            obj = document.value
             api = "/api/v1" if obj["apiVersion"] == "v1" else f"/apis/{obj['apiVersion']}"
             namespace = obj["metadata"].get("namespace")
             within = f"/namespaces/{namespace}" if namespace else ""
