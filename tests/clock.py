@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 
 from understudy.machinery.clock import parse_timestamp
 
@@ -23,3 +24,19 @@ class FixedClock:
 
     def monotonic(self) -> float:
         return self.seconds
+
+
+@dataclass
+class FixedDate:
+    """Shows the time of its creation for ever, while durations and deadlines are real.
+
+    Two writes then never fall into different seconds, which the order of managed fields would show.
+    """
+
+    seconds: float = field(default_factory=time.time)
+
+    def now(self) -> float:
+        return self.seconds
+
+    def monotonic(self) -> float:
+        return time.monotonic()

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.clock import FixedDate
 from understudy import Server
+from understudy.machinery.clock import SystemClock
 
 from . import cel, replay, sessions
 from .client import Client
@@ -46,7 +48,8 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     release, gates = SERVERS[request.param]
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
-    with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens) as running:
+    clock = SystemClock() if request.param == "kubectl" else FixedDate()  # kubectl compares with its own clock
+    with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens, clock=clock) as running:
         running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if request.param.endswith("-compacted"):
             running.compact()
