@@ -33,6 +33,7 @@ class WriteRequest:
         self.ctx = state.context(request, scope)
         self.strategy: Strategy = strategy_of(scope.kind, scope.subresource)
         self.agent = request.headers.get("User-Agent", "")
+        self._described: Attributes | None = None
 
     @property
     def field_manager(self) -> FieldManager:
@@ -82,8 +83,13 @@ class WriteRequest:
         return self.state.chain.of(self.scope.point(Operation.CREATE if old is None else Operation.UPDATE))
 
     def _attributes(self, obj: Obj, old: Obj | None) -> Attributes:
-        """Describe this write to admission plugins."""
-        return self.scope.attributes(
+        """Describe this write to admission plugins. The description is made once for each stored object."""
+        described = self._described
+        if described is not None and described.old_object is old:
+            described.object = obj
+            described.name = described.name or (obj.get("metadata") or {}).get("name", "")  # generated meanwhile
+            return described
+        self._described = described = self.scope.attributes(
             Operation.CREATE if old is None else Operation.UPDATE,
             self.ctx,
             obj,
@@ -91,6 +97,7 @@ class WriteRequest:
             options={name: self.request.query.all(name) for name in self.request.query},
             dry_run=self.options.dry_run,
         )
+        return described
 
     def live(self, current: Obj) -> Obj:
         """Return a stored object in the version of the request."""
