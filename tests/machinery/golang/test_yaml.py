@@ -164,7 +164,7 @@ def test_nesting_is_limited_as_in_go(collections: str) -> None:
 
 
 def test_parser_in_python_is_used_without_libyaml(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where PyYAML has no libyaml, documents are read all the same, and refused in the words of PyYAML."""
+    """Documents are read by the parser in Python, and refused in its words, if PyYAML was built without libyaml."""
     monkeypatch.delattr("yaml.CSafeLoader")
     body = b"a: &a {x: yes, z: 010}\nb: [*a, ~]\n"
     assert yaml_to_json(body)[0] == b'{"a":{"x":true,"z":8},"b":[{"x":true,"z":8},null]}'
