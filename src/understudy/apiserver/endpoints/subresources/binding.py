@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.create import read_part
-from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import created_response
+from understudy.apiserver.endpoints.responsewriters.writers import created_response, form_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.rest import WriteTarget
@@ -21,18 +21,24 @@ from understudy.machinery.validation.field import Errors, Path, not_supported, r
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer POST bindings: assign the pod that the body names to a node. Raises 400, 403, 404, 409, 500."""
+    """Answer POST bindings: assign the pod that the body names to a node. Raises 400, 403, 404, 406, 409, 500."""
+    form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     binding = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    check_namespace(binding, scope)
     binding = await WriteRequest(state, request, scope, options).admitted(binding)
     return await _assign(state, request, scope, binding, options)
 
 
 async def of_pod(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer POST pods/NAME/binding: assign a pod to a node (`BindingREST.Create`). Raises 400, 403, 404, 409, 500."""
+    """Answer POST pods/NAME/binding: assign a pod to a node. Raises 400, 403, 404, 406, 409, 500.
+
+    Upstream: `BindingREST.Create`.
+    """
+    form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     sent = await read_part(state, request, scope, options)
-    if (sent["metadata"].get("name") or scope.name) != scope.name:
+    if sent["metadata"].get("name") != scope.name:
         raise errors.bad_request("name in URL does not match name in Binding object")
     return await _assign(state, request, scope, sent, options)
 
@@ -41,7 +47,7 @@ async def _assign(
     state: ServerState, request: Request, scope: RequestScope, binding: Obj, options: WriteOptions
 ) -> Response:
     """Assign the pod that a binding names to its node (`assignPod`)."""
-    name = binding["metadata"].get("name") or scope.name
+    name = binding["metadata"].get("name", "")
     node = binding.get("target") or {}
     if field_errors := _binding_errors(node):
         raise errors.unknown_error(aggregate([error.text(scope.kind.release) for error in field_errors]))

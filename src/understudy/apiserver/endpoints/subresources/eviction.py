@@ -11,7 +11,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.label_selectors import matches
 from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import created_response
+from understudy.apiserver.endpoints.responsewriters.writers import created_response, form_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.pod_conditions import with_pod_condition
 from understudy.apiserver.registry.delete import Deletion
@@ -27,7 +27,8 @@ WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 
 
 async def evict(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Evict a pod. Raises 400, 403, 404, 409, 422, 429, 500."""
+    """Evict a pod. Raises 400, 403, 404, 406, 409, 422, 429, 500."""
+    form_of(request, scope)
     sent = await read_part(state, request, scope, write_options(request.query, request.method, request.release))
     if sent["metadata"].get("name") != scope.name:
         raise errors.bad_request("name in URL does not match name in Eviction object")

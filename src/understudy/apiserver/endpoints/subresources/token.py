@@ -9,7 +9,7 @@ from understudy.apiserver.authentication.service_account_tokens import BOUND, IS
 from understudy.apiserver.endpoints.handlers.create import read_part
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.endpoints.responsewriters.writers import value_response
+from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import clock, errors
 from understudy.machinery.golang.text import go_quote
@@ -21,7 +21,8 @@ TOKEN_SECONDS = (600, 2**32)  # the shortest and the longest life of a token
 
 
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer POST serviceaccounts/NAME/token with a token that this server accepts. Raises 400, 404, 409, 422."""
+    """Answer POST serviceaccounts/NAME/token with a token that this server accepts. Raises 400, 404, 406, 409, 422."""
+    form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     sent = await read_part(state, request, scope, options)
     _check_account_name(sent["metadata"], scope)
