@@ -152,7 +152,7 @@ async def prepared() -> tuple[ServerState, Director]:
     release = Release.of(V1_32)
     api = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
-    return api, Director(api, Authenticator(None, api.user_of, LoopbackTokens(), anonymous=False), "http://127.0.0.1:0")
+    return api, Director(api, Authenticator(None, api.user_of, LoopbackTokens()), "http://127.0.0.1:0")
 
 
 def main(quick: bool) -> None:

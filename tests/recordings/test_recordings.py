@@ -49,7 +49,9 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
     clock = SystemClock() if request.param == "kubectl" else FixedDate()  # kubectl compares with its own clock
-    with Server(emulated_version=release, feature_gates=gates, token_auth_file=tokens, clock=clock) as running:
+    with Server(
+        emulated_version=release, feature_gates=gates, token_auth_file=tokens, tls=False, clock=clock
+    ) as running:
         running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if request.param.endswith("-compacted"):
             running.compact()

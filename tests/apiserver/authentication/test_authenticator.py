@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import ssl
+import subprocess
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,6 +17,9 @@ import pytest
 
 from tests.http import TIMEOUT, send
 from understudy import Server
+from understudy.apiserver.authentication.authenticator import Authenticator
+from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.machinery.users import AUTHENTICATED
 
 NAMESPACES = "/api/v1/namespaces"
 ORIGIN = {"Origin": "http://localhost"}
@@ -40,13 +44,13 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(tokens: Path) -> Iterator[Server]:
-    with Server(token_auth_file=tokens) as running:
+    with Server(token_auth_file=tokens, tls=False, control=True) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def tls_server(tokens: Path) -> Iterator[Server]:
-    with Server(token_auth_file=tokens, tls=True) as running:
+    with Server(token_auth_file=tokens, control=True) as running:
         yield running
 
 
@@ -66,13 +70,37 @@ def asked_over_tls(server: Server, path: str, headers: Mapping[str, str]) -> tup
         connection.close()
 
 
-@pytest.mark.parametrize(
-    "path",
-    [NAMESPACES, "/", "/healthz", "/readyz", "/version", "/api", "/apis", "/openapi/v3", "/metrics", "/nothing"],
-)
-def test_nobody_is_anonymous_over_tls(tls_server: Server, path: str) -> None:
-    """A request without credentials is refused whatever it asks for, health checks included."""
+PATHS = [
+    NAMESPACES,
+    "/",
+    "/index.html",
+    "/healthz",
+    "/livez/ping",
+    "/readyz",
+    "/version",
+    "/api",
+    "/apis",
+    "/openapi/v3",
+    "/openid/v1/jwks",
+    "/metrics",
+    "/nothing",
+    "/understudy/reset",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_nobody_is_anonymous(server: Server, tls_server: Server, path: str) -> None:
+    """A request without credentials is refused whatever it asks for, health checks and the control API included."""
     assert asked_over_tls(tls_server, path, {}) == (401, UNAUTHORIZED)
+    for method in ("GET", "POST"):
+        answer = send(server, method, path)
+        assert (answer.status, answer.json()) == (401, UNAUTHORIZED)
+
+
+def test_control_needs_a_token(server: Server) -> None:
+    """The control API takes the tokens that the rest of the server takes."""
+    answer = send(server, "POST", "/understudy/compact", headers={"Authorization": "Bearer secret"})
+    assert answer.status == 200
 
 
 @pytest.mark.parametrize("header", ["X-Remote-User", "Impersonate-User", "Impersonate-Group", "Cookie"])
@@ -82,9 +110,11 @@ def test_other_headers_are_no_credentials(tls_server: Server, header: str) -> No
     assert asked_over_tls(tls_server, NAMESPACES, {"Authorization": "Bearer secret"})[0] == 200
 
 
-def test_plain_http_lets_the_anonymous_in(server: Server) -> None:
-    """kubectl sends tokens over TLS only; kube-apiserver speaks nothing else."""
-    assert send(server, "GET", NAMESPACES).status == 200
+def test_kubectl_sends_its_token(tls_server: Server, kubectl: str) -> None:
+    """The kubeconfig of a server with tokens lets kubectl in, as the user of the first token."""
+    argv = [kubectl, f"--kubeconfig={tls_server.kubeconfig}", "auth", "whoami", "-o", "json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+    assert json.loads(done.stdout or "{}").get("status", {}).get("userInfo", {}).get("username") == "ann", done.stderr
 
 
 @pytest.mark.parametrize(
@@ -137,7 +167,7 @@ async def websocket(server: Server, protocols: str, authorization: str = "") -> 
         (f"{protocol('secret')},{BINARY}", "", 101),
         (f"{BINARY},{protocol('secret')}", "", 101),
         (f"{protocol('secret')},{BINARY}", "Bearer wrong", 101),
-        (BINARY, "", 101),
+        (BINARY, "", 401),
         (BINARY, "Bearer wrong", 401),
         (f"{protocol('wrong')},{BINARY}", "", 401),
         (protocol("secret"), "", 401),
@@ -153,6 +183,14 @@ async def test_websocket_brings_its_token_as_a_protocol(
     """One token beside another protocol, which is the one that is spoken; the token is never sent back."""
     expected = BINARY if status == 101 and BINARY in protocols else None
     assert await websocket(server, protocols, authorization) == (status, expected)
+
+
+def test_websocket_token_makes_the_user(server: Server) -> None:
+    """A WebSocket belongs to the user whose token is among its protocols."""
+    authenticator = Authenticator(server.state.tokens, server.state.user_of, LoopbackTokens())
+    headers = {"Upgrade": "websocket", "Sec-WebSocket-Protocol": f"{protocol('secret')}, {BINARY}"}
+    user = authenticator.authenticate(headers, [])
+    assert (user.name, user.groups) == ("ann", ["dev", AUTHENTICATED])
 
 
 def test_protocol_token_needs_a_websocket(tls_server: Server) -> None:

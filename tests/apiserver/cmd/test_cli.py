@@ -64,7 +64,7 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
     """With a token file, only the tokens in it are accepted."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text('secret,ann,1,"dev,ops"\n')
-    with serving("--token-auth-file", str(tokens)) as (_, url):
+    with serving("--token-auth-file", str(tokens), "--tls=false") as (_, url):
         for token, status in (("secret", 200), ("wrong", 401)):
             headers = {"Authorization": f"Bearer {token}"}
             assert send(url, "GET", "/api/v1/nodes", headers=headers).status == status
@@ -73,6 +73,7 @@ def test_unknown_token_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
+        (["--tls=maybe"], "argument --tls: want true or false, not 'maybe'"),
         (["--port", "99999"], "want a port from 0 to 65535"),
         (["--emulated-version", "1.40"], "unknown release '1.40'"),
         (["--feature-gates", "NoSuchGate=true"], "unrecognized feature gate: NoSuchGate"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from argparse import ArgumentParser
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,24 @@ def test_flags_without_values_set_nothing() -> None:
     assert {name: getattr(default, name) for name in server_options(parser.parse_args([]))} == server_options(
         parser.parse_args([])
     )
+
+
+@pytest.mark.parametrize(
+    ("tokens", "tls", "expected"), [(True, None, True), (True, False, False), (False, None, False)]
+)
+def test_tokens_go_over_tls(tmp_path: Path, tokens: bool, tls: bool | None, expected: bool) -> None:
+    """A server with a token file speaks HTTPS unless told otherwise: kubectl sends tokens over nothing else."""
+    path = tmp_path / "tokens.csv"
+    path.write_text("secret,ann,1\n")
+    assert bool(ServerConfig(token_auth_file=path if tokens else None, tls=tls).certificates) == expected
+
+
+@pytest.mark.parametrize(("argument", "expected"), [("--tls", True), ("--tls=true", True), ("--tls=false", False)])
+def test_tls_is_switched_by_a_flag(argument: str, expected: bool) -> None:
+    """A switch without a value is on, as with kube-apiserver's flags."""
+    parser = ArgumentParser()
+    add_server_flags(parser)
+    assert server_options(parser.parse_args([argument, "--port", "7"]))["tls"] is expected
 
 
 def test_flags_set_their_options() -> None:

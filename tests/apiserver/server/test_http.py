@@ -149,7 +149,7 @@ def test_unknown_method_of_an_unknown_user(tmp_path: Path) -> None:
     """Credentials are looked at before the method."""
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("secret,admin,1")
-    with Server(token_auth_file=tokens) as server:
+    with Server(token_auth_file=tokens, tls=False) as server:
         refused = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\n\r\n")
         assert refused.startswith(b"HTTP/1.1 401 ")
         known = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n")

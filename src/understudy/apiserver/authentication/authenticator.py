@@ -9,11 +9,11 @@ import csv
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from understudy.apiserver.authentication.bearer_token import PROTOCOL_PREFIX, PROTOCOLS, header_token, protocol_token
+from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_token, protocol_token
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import TokenError
 from understudy.machinery.errors import unauthorized
-from understudy.machinery.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+from understudy.machinery.users import AUTHENTICATED, MASTERS, User
 
 
 class TokenFileError(ValueError):
@@ -46,11 +46,10 @@ class Authenticator:
     tokens     the users of --token-auth-file by token, None without such a file
     user_of    returns whose a token is, and its audiences; knows service accounts too. Raises TokenError
     loopback   the tokens of the clients inside this process
-    anonymous  whether requests without credentials pass, as `system:anonymous`, in spite of a token file
 
-    Without a token file everybody is an administrator. With one a request needs a good token: as nothing is authorized
-    here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is AlwaysAllow). But over
-    plain HTTP, which kube-apiserver does not speak, kubectl sends no token.
+    Without a token file everybody is an administrator. With one every request needs a good token, health checks
+    included: as nothing is authorized here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its
+    authorizer is AlwaysAllow).
     """
 
     def __init__(
@@ -58,13 +57,10 @@ class Authenticator:
         tokens: Mapping[str, User] | None,
         user_of: Callable[[str], tuple[User, list[str]]],
         loopback: LoopbackTokens,
-        *,
-        anonymous: bool,
     ) -> None:
         self._anyone = User("system:admin", [MASTERS, AUTHENTICATED]) if tokens is None else None
         self._user_of = user_of
         self._loopback = loopback
-        self._anonymous = anonymous
 
     def authenticate(self, headers: Mapping[str, str], warnings: list[str]) -> User:
         """Return who sends a request with these headers; may add to `warnings`. Raises 401."""
@@ -74,11 +70,9 @@ class Authenticator:
             user = self._bearer(protocol_token(headers))
         if user is not None:
             return user
-        if self._anyone is not None:
-            return self._anyone
-        if self._anonymous and authorization is None and PROTOCOL_PREFIX not in (protocols or ""):
-            return User(ANONYMOUS, [UNAUTHENTICATED])
-        raise unauthorized()
+        if self._anyone is None:
+            raise unauthorized()
+        return self._anyone
 
     def _bearer(self, token: str) -> User | None:
         """Return the user of a token, None if it is empty or not good."""

@@ -9,6 +9,15 @@ from typing import Any
 
 from understudy.apiserver.server.config import ServerConfig
 
+_BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
+
+
+def boolean(text: str) -> bool:
+    """Return True of "true". Raises ArgumentTypeError. Upstream: `strconv.ParseBool`."""
+    if text.lower() not in _BOOLEANS:
+        raise argparse.ArgumentTypeError(f"want true or false, not {text!r}")
+    return _BOOLEANS[text.lower()]
+
 
 def switches(text: str) -> dict[str, bool]:
     """Return {"A": True, "B": False} of "A=true,B=false". Raises ArgumentTypeError. Upstream: `MapStringBool`."""
@@ -17,9 +26,9 @@ def switches(text: str) -> dict[str, bool]:
         name, equals, value = item.strip().partition("=")
         if not item.strip():
             continue
-        if not equals or value.strip().lower() not in ("true", "false", "1", "0", "t", "f"):
+        if not equals or value.strip().lower() not in _BOOLEANS:
             raise argparse.ArgumentTypeError(f"want NAME=true or NAME=false, not {item.strip()!r}")
-        out[name.strip()] = value.strip().lower() in ("true", "1", "t")
+        out[name.strip()] = boolean(value.strip())
     return out
 
 
@@ -33,6 +42,7 @@ _READERS: dict[str, dict[str, Any]] = {
     "str": {},
     "int": {"type": int},
     "bool": {"action": "store_true"},
+    "bool | None": {"type": boolean, "nargs": "?", "const": True},
     "PathLike | None": {},
     "Mapping[str, bool] | None": {"type": switches},
     "Sequence[str]": {"type": comma_separated},

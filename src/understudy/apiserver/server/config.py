@@ -43,8 +43,9 @@ class ServerConfig:
     runtime_config          {"resource.k8s.io/v1alpha3": False, …} switches group-versions off (all are on)
     load                    manifests to begin with: paths of files or folders, texts, objects
     bind_address, port      where to listen; port 0 takes a free one
-    tls                     True for a self-signed certificate; or give `tls_cert_file` and `tls_private_key_file`
-    token_auth_file         a file of tokens; without it everybody may do everything
+    tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
+                            certificate; by default with such files and with tokens, which kubectl never sends otherwise
+    token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
     control                 whether /understudy/ is served
     etcd_compaction_interval
                             how often history is compacted, up to the revision of the turn before: a duration as Go
@@ -74,7 +75,9 @@ class ServerConfig:
     tls_private_key_file: PathLike | None = field(
         default=None, metadata=flag("the key of the certificate, PEM", "PATH")
     )
-    tls: bool = field(default=False, metadata=flag("HTTPS, with a self-signed certificate"))
+    tls: bool | None = field(
+        default=None, metadata=flag("HTTPS; false for plain HTTP (default: with a certificate or a token file)", "BOOL")
+    )
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
     controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
     etcd_compaction_interval: str = field(
@@ -94,6 +97,8 @@ class ServerConfig:
             raise ValueError(f"want a port from 0 to 65535, not {self.port}")
         if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
+        if self.tls is False and self.tls_cert_file:
+            raise ValueError("--tls=false and --tls-cert-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
         self.gates()
@@ -133,4 +138,5 @@ class ServerConfig:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
         from understudy.apiserver.server.tls import Certificates  # imports ssl, which flags do not need
 
-        return Certificates(self.tls, self.tls_cert_file, self.tls_private_key_file)
+        self_signed = self.tokens is not None if self.tls is None else self.tls
+        return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file)

@@ -117,7 +117,7 @@ class Server:
     def _connect(self, url: str) -> tuple[Director, Controllers]:
         """Build the front door, and the clients that go through it from the inside."""
         tokens = LoopbackTokens()
-        authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens, anonymous=not self._certificates)
+        authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens)
         control = Control(self.state, self._reset) if self._config.control else None
         director = Director(self.state, authenticator, url, control)
         clients = ClientBuilder(director, self.state, tokens)
@@ -206,6 +206,8 @@ class Server:
         cluster: Obj = {"server": self.url}
         if self._certificates.authority:
             cluster["certificate-authority-data"] = self._certificates.authority
+        else:  # plain HTTP, for which some clients insist on this
+            cluster["insecure-skip-tls-verify"] = True
         token = next(iter(self.state.tokens), "")
         content = {
             "apiVersion": "v1",
