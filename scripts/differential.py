@@ -11,7 +11,8 @@ sequence is shrunk to the fewest requests, parameters and fields that still diff
 
 A request can refer to an earlier answer: {{3.metadata.uid}} is that field of the answer to request 3 of the same
 server. {{ns}} is the namespace of the sequence, {{run}} a prefix for names outside of it. The exit status is 1 if
-anything differs.
+anything differs, or if the real server left more than a few requests without an answer: these end their sequence, and
+nothing after them is compared.
 """
 
 from __future__ import annotations
@@ -31,7 +32,20 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from urllib.parse import quote
 
-from comparing import CRASHED, MEDIA, Answer, Obj, Parts, Server, differences, sample_parts, set_at
+from comparing import (
+    MAX_UNANSWERED,
+    MEDIA,
+    UNANSWERED,
+    Answer,
+    Obj,
+    Parts,
+    Server,
+    UnansweredError,
+    differences,
+    require_servers,
+    sample_parts,
+    set_at,
+)
 
 META = "g=meta.k8s.io;v=v1"
 FORMS = (
@@ -602,41 +616,49 @@ class Player:
         return value if isinstance(value, str) else MISSING
 
 
-class ServerPair:
-    """The two servers that are compared; every sequence gets a new namespace."""
+@dataclass(frozen=True)
+class Difference:
+    """The first request of a sequence that is answered differently, by its index, and a line for each difference."""
 
-    def __init__(self, left: Server, right: Server, known: str = "") -> None:
-        self.servers = (left, right)
+    index: int
+    lines: list[str]
+
+
+class ServerPair:
+    """The real server and the other one, which are compared; every sequence gets a new namespace."""
+
+    def __init__(self, real: Server, other: Server, known: str = "") -> None:
+        self.servers = (real, other)
         self._known = re.compile(known) if known else None
-        self.requests = 0
         self.verbs: Counter[str] = Counter()
+        self.unanswered = 0
         self._both = ThreadPoolExecutor(2)
         self._run = f"d{os.getpid():x}"
         self._names = itertools.count()
 
-    def difference(self, sequence: list[Step]) -> tuple[int, Any, Any] | None:
-        """Return the index of the first request that is answered differently, and both answers; None if all agree."""
+    def difference(self, sequence: list[Step]) -> Difference | None:
+        """Return the first difference; None if all requests agree. Raises UnansweredError if the real server does not
+        answer one, and SystemExit if a server does not create the namespace.
+        """
         namespace = f"{self._run}-{next(self._names)}"
         players = [Player(server, namespace) for server in self.servers]
         for server in self.servers:
-            server.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+            server.must("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         try:
             for index, step in enumerate(sequence):
-                self.requests += 1
                 self.verbs[step.method] += 1
-                answers = list(self._both.map(lambda player, step=step: player.send(step), players))
-                if answers[0].status == CRASHED:
-                    return None
-                compared = [comparable(answer, step) for answer in answers]
-                if compared[0] != compared[1] and not self._is_known(*compared):
-                    return index, *compared
+                real, other = self._both.map(lambda player, step=step: player.send(step), players)
+                if real.status == UNANSWERED:
+                    self.unanswered += 1
+                    raise UnansweredError(f"{step.method} {step.path}: {real.body.decode()}")
+                lines = list(differences(comparable(real, step), comparable(other, step), ""))
+                if self._known is not None:
+                    lines = [line for line in lines if not self._known.search(line)]
+                if lines:
+                    return Difference(index, lines)
             return None
         finally:
             list(self._both.map(lambda server: clean(server, namespace), self.servers))
-
-    def _is_known(self, left: Any, right: Any) -> bool:
-        """Report whether a difference matches the pattern of known ones."""
-        return self._known is not None and any(self._known.search(line) for line in differences(left, right, ""))
 
     def shrink(self, sequence: list[Step], budget: int = 150) -> list[Step]:
         """Return the shortest sequence, of those tried within the budget, whose last request still differs."""
@@ -645,9 +667,12 @@ class ServerPair:
             progress = False
             for smaller in smaller_sequences(sequence):
                 budget -= 1
-                difference = self.difference(smaller)
+                try:
+                    difference = self.difference(smaller)
+                except UnansweredError:
+                    continue
                 if difference is not None:
-                    sequence = smaller[: difference[0] + 1]
+                    sequence = smaller[: difference.index + 1]
                     progress = True
                     break
                 if budget <= 0:
@@ -709,21 +734,23 @@ def clean(server: Server, namespace: str) -> None:
     path = f"/api/v1/namespaces/{namespace}"
     server.call("DELETE", path)
     server.call("PUT", path + "/finalize", {"metadata": {"name": namespace}, "spec": {"finalizers": []}})
+    if (status := server.call("GET", path)[0]) != 404:
+        print(f"{server.url}: namespace {namespace} is left: {status}", file=sys.stderr)
 
 
-def signature(difference: tuple[int, Any, Any]) -> str:
+def signature(difference: Difference) -> str:
     """Return a text that is equal for differences that probably have the same cause."""
-    lines = sorted(differences(difference[1], difference[2], ""))
-    return re.sub(r"[0-9]+|v1alpha3|v1beta1|Resource(Claim|Slice)|d[0-9a-f]+-N", "N", "\n".join(lines)[:300])
+    lines = "\n".join(sorted(difference.lines))[:300]
+    return re.sub(r"[0-9]+|v1alpha3|v1beta1|Resource(Claim|Slice)|d[0-9a-f]+-N", "N", lines)
 
 
-def print_difference(sequence: list[Step], difference: tuple[int, Any, Any], title: str) -> None:
+def print_difference(sequence: list[Step], difference: Difference, title: str) -> None:
     """Print the requests of a sequence up to the difference, and the difference."""
     print(f"--- {title}")
-    for step in sequence[: difference[0] + 1]:
+    for step in sequence[: difference.index + 1]:
         fields = {k: v for k, v in asdict(step).items() if v is not None and (k == "body" or v not in ([], {}, -1))}
         print(json.dumps(fields))
-    for line in differences(difference[1], difference[2], ""):
+    for line in difference.lines:
         print(f"    {line[:1500]}")
     sys.stdout.flush()
 
@@ -738,35 +765,52 @@ def main() -> int:
     parser.add_argument("--sequences", type=int, default=20)
     parser.add_argument("--length", type=int, default=25, help="requests in a sequence")
     parser.add_argument("--replay", type=argparse.FileType(), help="requests that were printed, instead of random ones")
-    parser.add_argument("--known", default="", metavar="REGEX", help="passes over differences that this describes")
+    parser.add_argument("--known", default="", metavar="REGEX", help="hides the lines of differences that match")
     parser.add_argument("--no-shrinking", action="store_true")
     options = parser.parse_args()
     pair = ServerPair(Server(options.left, options.token), Server(options.right, options.right_token), options.known)
+    require_servers(*pair.servers)
     if options.replay:
-        sequence = [Step(**json.loads(line)) for line in options.replay if line.startswith("{")]
-        difference = pair.difference(sequence)
-        if difference:
-            print_difference(sequence, difference, "replay")
-        return 1 if difference else 0
-    differing = 0
-    known: set[str] = set()
-    for seed in range(options.seed, options.seed + options.sequences):
-        sequence = SequenceGenerator(seed).write(options.length)
-        difference = pair.difference(sequence)
+        replayed = [Step(**json.loads(line)) for line in options.replay if line.startswith("{")]
+        sequences = {"replay": replayed} if replayed else {}
+    else:
+        seeds = range(options.seed, options.seed + options.sequences)
+        sequences = {f"seed {seed}": SequenceGenerator(seed).write(options.length) for seed in seeds}
+    outcomes = compare(pair, sequences, not options.no_shrinking and not options.replay)
+    verbs = ", ".join(f"{verb} {count}" for verb, count in pair.verbs.most_common())
+    print(f"{outcomes['agree']} of {len(sequences)} sequences agree, {outcomes['unanswered']} were cut short; "
+          f"{pair.verbs.total()} requests: {verbs}")  # fmt: skip
+    return 0 if sequences and not outcomes["differ"] and pair.unanswered <= MAX_UNANSWERED else 1
+
+
+def compare(pair: ServerPair, sequences: dict[str, list[Step]], shrinking: bool) -> Counter[str]:
+    """Send the sequences, print the first difference of each, and count how many "agree", "differ", are "unanswered".
+
+    A difference is shrunk first, if that is wanted, and printed only once if it has the same cause as an earlier one.
+    """
+    outcomes: Counter[str] = Counter()
+    causes: set[str] = set()
+    for title, sequence in sequences.items():
+        try:
+            difference = pair.difference(sequence)
+        except UnansweredError as why:
+            print(f"--- {title}: the real server did not answer {why}")
+            outcomes["unanswered"] += 1
+            continue
+        outcomes["differ" if difference else "agree"] += 1
         if difference is None:
             continue
-        differing += 1
-        if (what := signature(difference)) in known:
-            print(f"--- seed {seed}: as before")
+        if (cause := signature(difference)) in causes:
+            print(f"--- {title}: as before")
             continue
-        known.add(what)
-        if not options.no_shrinking:
-            sequence = pair.shrink(sequence[: difference[0] + 1])
-            difference = pair.difference(sequence) or difference
-        print_difference(sequence, difference, f"seed {seed}")
-    print(f"{options.sequences - differing} of {options.sequences} sequences agree; {pair.requests} requests: "
-          + ", ".join(f"{verb} {count}" for verb, count in pair.verbs.most_common()))  # fmt: skip
-    return 1 if differing else 0
+        causes.add(cause)
+        shortest = pair.shrink(sequence[: difference.index + 1]) if shrinking else sequence
+        try:
+            difference = pair.difference(shortest) or difference
+        except UnansweredError:
+            shortest = sequence
+        print_difference(shortest, difference, title)
+    return outcomes
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from comparing import Answer, Obj, Server, set_at
+from comparing import UNANSWERED, Answer, Obj, Server, set_at
 
 from understudy.machinery.golang.yaml_reader import load_yaml
 
@@ -181,7 +181,7 @@ class Recorder:
 
     def record(self, scenario: str, steps: list[Obj]) -> list[Obj]:
         """Return the lines of the recording, the head and the order of resource versions included."""
-        version = json.loads(self.server.exchange("GET", "/version").body)["gitVersion"]
+        version = self.server.must("GET", "/version")["gitVersion"]
         status, answer = self.server.call("POST", "/api/v1/namespaces", {"metadata": {"name": self.namespace}})
         if status != 201:
             sys.exit(f"a scenario needs a namespace of its own: {answer['message']}")
@@ -203,17 +203,23 @@ class Recorder:
             raw = body.encode() if isinstance(body, str) else json.dumps(body).encode()
             request["headers"] = headers = {"Content-Type": "application/json", **headers}
             request["body"] = self.placeholders.mask_request(body)
-        answer = self.server.exchange(
-            method, path, {"User-Agent": USER_AGENT, "Accept": "application/json", **headers}, raw
-        )
+        answer = self._exchange(method, path, headers, raw)
         body = json_or_text(answer.body)
         self._answers.append(body)
         return {"request": request, "response": {**described(answer), "body": self.placeholders.mask_response(body)}}
 
+    def _exchange(self, method: str, path: str, headers: Obj, body: bytes | None = None) -> Answer:
+        """Send a request and return the answer. Raises SystemExit if there is none, which is nothing to record."""
+        sent = {"User-Agent": USER_AGENT, "Accept": "application/json", **headers}
+        answer = self.server.exchange(method, path, sent, body)
+        if answer.status == UNANSWERED:
+            sys.exit(f"step {len(self._answers) + 1}: no answer: {answer.body.decode()}")
+        return answer
+
     def _watch(self, step: Obj) -> Obj:
         path, recorded_path = self._paths(step["watch"])
         headers: Obj = step.get("headers", {})
-        answer = self.server.exchange("GET", path, {"User-Agent": USER_AGENT, "Accept": "application/json", **headers})
+        answer = self._exchange("GET", path, headers)
         watch = {"path": recorded_path, "headers": headers, "seconds": 0, "count": None}
         response = described(answer)
         events: list[Any] = []

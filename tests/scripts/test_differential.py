@@ -1,0 +1,171 @@
+"""The scripts that compare two servers: what they count as agreement, and that they fail without any comparison."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from understudy import Server
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+
+
+@pytest.fixture
+def comparing(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import comparing
+
+    return comparing
+
+
+@pytest.fixture
+def differential(comparing: Any) -> Any:
+    import differential
+
+    return differential
+
+
+@pytest.fixture
+def client(comparing: Any) -> Iterator[Any]:
+    """Yield a client of a server, whose answers a test can replace."""
+    with Server() as server, comparing.Server(server.url) as client:
+        yield client
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "lines"),
+    [
+        ({"a": 1}, {"a": 1}, []),
+        ({"a": None}, {}, [".a: null and nothing"]),
+        ({}, {"a": None}, [".a: nothing and null"]),
+        ({"a": 1}, {"a": True}, [".a: 1 and true"]),
+        ({"a": 1}, {"a": 1.0}, [".a: 1 and 1.0"]),
+        ({"a": [0]}, {"a": [False]}, [".a[0]: 0 and false"]),
+        ({"a": [1]}, {"a": [1, 2]}, [".a: [1] and [1, 2]"]),
+    ],
+)
+def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) -> None:
+    """An absent field differs from null, and a number from a boolean and from the same number with a point."""
+    assert list(comparing.differences(left, right, "")) == lines
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["differential.py", "http://127.0.0.1:1", "x", "http://127.0.0.1:1", "--sequences", "3"],
+        ["differential_apply.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_metadata.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        [
+            "record.py",
+            "--server",
+            "http://127.0.0.1:1",
+            str(SCRIPTS.parent / "tests/recordings/scenarios/config-maps.yaml"),
+        ],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_no_server_is_a_failure(arguments: list[str]) -> None:
+    """A script ends with status 1 and one line when nobody answers."""
+    done = subprocess.run([sys.executable, str(SCRIPTS / arguments[0]), *arguments[1:]], capture_output=True, text=True,
+                          timeout=60, check=False)  # fmt: skip
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), done.stderr
+    assert "GET /version: no answer" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["differential_apply.py", "differential_metadata.py"])
+def test_no_comparison_is_a_failure(script: str) -> None:
+    """A script that has nothing to compare ends with status 1."""
+    with Server() as one, Server() as other:
+        sent = [sys.executable, str(SCRIPTS / script), one.url, other.url, "--kind", "Unknown"]
+        done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_dropped_request_is_not_sent_again(comparing: Any) -> None:
+    """A request without an answer is counted as such, since a write that is sent twice is another write."""
+    received = []
+
+    def accept(listener: socket.socket) -> None:
+        for _ in range(2):
+            connection, _ = listener.accept()
+            received.append(connection.recv(1000))
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept, args=(listener,), daemon=True).start()
+        with comparing.Server(f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
+            answer = client.exchange("POST", "/x")
+    assert (answer.status, len(received)) == (comparing.UNANSWERED, 1)
+
+
+def answering(client: Any, answer: Callable[[Any], Any]) -> Any:
+    """Return a client that changes the answers to its GET requests below a namespace."""
+
+    class Changed(type(client)):  # type: ignore[misc]
+        def exchange(self, method: str, path: str, *more: Any) -> Any:
+            original = client.exchange(method, path, *more)
+            return answer(original) if method == "GET" and path.endswith("/configmaps") else original
+
+    return Changed(client.url)
+
+
+def steps(differential: Any) -> list[Any]:
+    return [differential.Step(0, "GET", "/api/v1/namespaces/{{ns}}/configmaps")]
+
+
+@pytest.fixture
+def other(comparing: Any) -> Iterator[Any]:
+    with Server() as server, comparing.Server(server.url) as client:
+        yield client
+
+
+def test_same_answers_agree(differential: Any, client: Any, other: Any) -> None:
+    """Two servers that answer alike have no difference."""
+    assert differential.ServerPair(client, other).difference(steps(differential)) is None
+
+
+@pytest.mark.parametrize(
+    ("known", "lines"),
+    [
+        ("", [".headers.warning: [] and [\"x\"]", ".status: 200 and 418"]),
+        ("warning", [".status: 200 and 418"]),
+        ("warning|status", None),
+    ],
+    ids=["nothing known", "one line known", "both lines known"],
+)  # fmt: skip
+def test_known_lines_hide_no_others(
+    differential: Any, client: Any, other: Any, known: str, lines: list[str] | None
+) -> None:
+    """A pattern of known differences hides the lines that match, not the answer that they are in."""
+    changed = answering(other, lambda answer: answer._replace(status=418, headers=[*answer.headers, ("Warning", "x")]))
+    pair = differential.ServerPair(client, changed, known)
+    difference = pair.difference(steps(differential))
+    assert (difference and [line for line in difference.lines if "allow" not in line]) == lines
+
+
+def test_real_server_without_an_answer_is_no_agreement(differential: Any, client: Any, other: Any) -> None:
+    """A sequence that the real server cuts short is counted apart."""
+    changed = answering(client, lambda answer: answer._replace(status=differential.UNANSWERED))
+    pair = differential.ServerPair(changed, other)
+    outcomes = differential.compare(pair, {"one": steps(differential)}, False)
+    assert (dict(outcomes), pair.unanswered) == ({"unanswered": 1}, 1)
+
+
+def test_other_server_without_an_answer_differs(differential: Any, client: Any, other: Any) -> None:
+    """A dropped connection of the server under test is a difference."""
+    changed = answering(other, lambda answer: answer._replace(status=differential.UNANSWERED))
+    outcomes = differential.compare(differential.ServerPair(client, changed), {"one": steps(differential)}, False)
+    assert dict(outcomes) == {"differ": 1}
+
+
+def test_namespace_that_is_not_created_ends_the_run(differential: Any, client: Any) -> None:
+    """A sequence needs a namespace of its own on both servers: here they are one, which has it already."""
+    with pytest.raises(SystemExit, match="409"):
+        differential.ServerPair(client, client).difference(steps(differential))
