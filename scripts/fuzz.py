@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""Send random requests to a server, valid ones and broken ones, and check that none stops, fills or confuses it.
+
+    scripts/fuzz.py --requests 100000 --seed 1 --emulated-version 1.32
+    scripts/fuzz.py … --first 4711 --requests 1              the request 4711 of that seed once more
+    scripts/fuzz.py … --against https://127.0.0.1:6443 --token TOKEN
+    scripts/fuzz.py … --server http://127.0.0.1:8001         a server that runs already
+
+The script starts a server of its own and sends its requests over a few connections that are kept alive. It checks:
+
+- every request is answered, and a connection is closed only after an answer that says so;
+- no answer has a status of 5xx, but those that kube-apiserver gives as well: `KNOWN` lists them, and with --against a
+  real server is sent the same request;
+- /healthz is answered meanwhile, and no moment without an answer takes a second of CPU;
+- after each round of requests the server is reset, and its memory is no more than after the second round;
+- the server prints nothing on stderr, and ends with status 0.
+
+CPU, memory and stderr are those of the script's own server. The exit status is 1 if a check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import re
+import ssl
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from urllib.parse import urlsplit
+
+from comparing import Server
+from fuzz_requests import RequestGenerator, Sent, read_corpus
+from server_process import ServerProcess
+
+from understudy.apiserver.server.server import new_loop
+
+ROUND = 20_000  # requests between two resets
+CPU_SECONDS = 1.0  # that the server may use without an answer to anybody
+PATIENCE = 60.0  # seconds that an answer may take
+GROWTH = 64.0  # MiB that the server may have more at the end than after its second round
+STREAM_SECONDS = 0.05  # that a watch is read before its connection is closed
+HEALTH_SECONDS = 0.02  # between two questions to /healthz
+PRINTED = 30  # failures
+BUG = "the server met a bug of its own"  # in an answer of 500 that is never right
+EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception)\b.*$", re.MULTILINE)  # the last line of a traceback
+# Answers of kube-apiserver with a status of 5xx: the status, the text in the answer, and why the real server gives it.
+KNOWN: tuple[tuple[int, str, str], ...] = (
+    (500, "failed to create typed patch object", "apply of fields that the schema does not have"),
+    (500, "no kind ", "options of a deletion have a kind of their own"),
+    (500, "json: cannot unmarshal ", "options of a deletion have a field of another type"),
+    (500, "couldn't get version/kind; json parse error", "options of a deletion have no text as kind"),
+    (500, "without impersonating a user", "a group, uid or extra is impersonated, but no user"),
+    (500, "target.name: Required value", "a binding has no target"),
+    (500, "unknown patch type: ", "$patch of a strategic merge patch is unknown"),
+    (500, "expected a []interface {}, but received ", "a list of a strategic merge patch's directive is none"),
+    (500, "failed to convert new object", "apply of a value that the schema allows and Go's type does not"),
+    (500, "no preferred addresses found", "the proxy of a node without an address"),
+    (503, "no endpoints available for service", "the proxy of a service; nothing runs behind it"),
+)
+
+
+class DroppedError(Exception):
+    """The server closed the connection where an answer was due."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: `closes` says that the server closes the connection after it, or that the client must."""
+
+    status: int
+    body: bytes
+    closes: bool
+
+
+class Connection:
+    """One connection to a server, opened anew after an answer that closes it."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        self._address = (parts.hostname, parts.port)
+        self._tls = ssl._create_unverified_context() if parts.scheme == "https" else None
+        self._reader: asyncio.StreamReader | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def send(self, sent: Sent, *headers: tuple[str, str]) -> Answer:
+        """Send a request and return the answer. Raises DroppedError, and TimeoutError after PATIENCE seconds."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                if self._reader is None or self._writer is None:
+                    host, port = self._address
+                    self._reader, self._writer = await asyncio.open_connection(host, port, limit=2**20, ssl=self._tls)
+                self._writer.write(sent.encoded(*headers))
+                answer = await self._answer(self._reader, sent)
+        except (asyncio.IncompleteReadError, OSError) as why:
+            self.close()
+            if isinstance(why, TimeoutError):
+                raise
+            raise DroppedError(repr(why)) from None
+        if answer.closes:
+            self.close()
+        return answer
+
+    async def _answer(self, reader: asyncio.StreamReader, sent: Sent) -> Answer:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        status = int(head[9:12])
+        if 100 <= status < 200:
+            return Answer(status, b"", True) if status == 101 else await self._answer(reader, sent)
+        closes = bool(sent.raw) or b"\r\nconnection: close" in head
+        if sent.method == "HEAD" or status in (204, 304):
+            return Answer(status, b"", closes)
+        if (at := head.find(b"\r\ncontent-length: ")) >= 0:
+            length = int(head[at + 18 : head.index(b"\r\n", at + 18)])
+            return Answer(status, await reader.readexactly(length), closes)
+        if b"\r\ntransfer-encoding: chunked" not in head:
+            return Answer(status, await reader.read(), True)
+        if status == 200 and sent.is_watch:
+            try:
+                async with asyncio.timeout(STREAM_SECONDS):
+                    return Answer(status, await _chunks(reader), closes)
+            except TimeoutError:
+                return Answer(status, b"", True)
+        return Answer(status, await _chunks(reader), closes)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+        self._reader = self._writer = None
+
+
+async def _chunks(reader: asyncio.StreamReader) -> bytes:
+    """Return a body that comes in chunks."""
+    parts = []
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        parts.append((await reader.readexactly(size + 2))[:-2])
+    await reader.readexactly(2)
+    return b"".join(parts)
+
+
+def message(body: bytes) -> str:
+    """Return the message of an answer in one line; the whole answer if it is no Status in JSON."""
+    try:
+        text = str(json.loads(body)["message"])
+    except (ValueError, LookupError, TypeError):
+        text = body.decode(errors="replace")
+    return " ".join(text.split())
+
+
+@dataclass
+class Report:
+    """Counts the answers, and keeps the failures; failures of one kind are printed once."""
+
+    answers: Counter[int] = field(default_factory=Counter)
+    failures: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+
+    def fail(self, what: str, number: int | None = None, sent: Sent | None = None) -> None:
+        """Count a failure; print it if it is the first of its kind."""
+        kind = re.sub(r"\d+|\"[^\"]*\"", "N", what)[:80]
+        self.failures[kind] += 1
+        if self.failures[kind] == 1 and len(self.failures) <= PRINTED:
+            print(f"FAILED: {what[:600]}" + (f"\n    request {number}: {sent}" if sent else ""), flush=True)
+
+
+class Fuzzer:
+    """Sends the requests of a generator to a server, and checks its answers.
+
+    `process` is the server's, if it is the script's own; `real` is a real server that is asked about errors.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        generator: RequestGenerator,
+        report: Report,
+        process: ServerProcess | None,
+        real: tuple[str, str],
+    ) -> None:
+        self._url = url
+        self._generator = generator
+        self.report = report
+        self._process = process
+        self._real_url, self._real_token = real
+        self._flying: dict[int, Sent] = {}
+        self._answered = 0
+
+    async def run(self, numbers: range, connections: int) -> None:
+        """Send the requests of these numbers over some connections, and ask /healthz beside them."""
+        queue = iter(numbers)
+        beside = asyncio.create_task(self._ask_health())
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for _ in range(connections):
+                    workers.create_task(self._work(queue))
+        finally:
+            beside.cancel()
+            await asyncio.gather(beside, return_exceptions=True)
+
+    async def _work(self, queue: Iterator[int]) -> None:
+        with closing(Connection(self._url)) as connection:
+            for number in queue:
+                await self._check(connection, number)
+
+    async def _check(self, connection: Connection, number: int) -> None:
+        """Send the request of a number, and check its answer."""
+        sent = self._flying[number] = self._generator.request(number)
+        try:
+            answer = await connection.send(sent)
+        except DroppedError as why:
+            self.report.fail(f"no answer: {why}", number, sent)
+        except TimeoutError:
+            self.report.fail(f"no answer in {PATIENCE:g} s", number, sent)
+            connection.close()
+        else:
+            self.report.answers[answer.status] += 1
+            if answer.status >= 500:
+                await self._check_error(number, sent, answer)
+        finally:
+            del self._flying[number]
+
+    async def _check_error(self, number: int, sent: Sent, answer: Answer) -> None:
+        """Fail for an answer of 5xx that the real server does not give."""
+        if sent.method == "HEAD":  # its answer has no text
+            sent = replace(sent, method="GET")
+            with closing(Connection(self._url)) as connection:
+                answer = await connection.send(sent)
+        text = message(answer.body)
+        if BUG in text:
+            self.report.fail(text, number, sent)
+            return
+        if reason := next((why for status, begin, why in KNOWN if answer.status == status and begin in text), ""):
+            self.report.known[f"{answer.status} {reason}"] += 1
+            return
+        real = await self._real_status(sent) if self._real_url else 0
+        if real == answer.status:
+            self.report.known[f"{answer.status} {text[:40]}"] += 1
+            return
+        self.report.fail(f"{answer.status}{f' (real: {real})' if real else ''} {text}", number, sent)
+
+    async def _real_status(self, sent: Sent) -> int:
+        """Return the status with which the real server answers a request; 0 if it gives no answer.
+
+        An object that it does not have is created there first, as it is here.
+        """
+        token = ("Authorization", self._real_token)
+        path = sent.target.partition("?")[0].split("/")
+        length = (7 if path[1] == "api" else 8) if "namespaces" in path[:-1] else (5 if path[1] == "api" else 6)
+        item, collection = "/".join(path[:length]), "/".join(path[: length - 1])
+        try:
+            with closing(Connection(self._url)) as ours, closing(Connection(self._real_url)) as real:
+                if (answer := await real.send(sent, token)).status == 404:
+                    if (stored := await ours.send(Sent("GET", item))).status == 200:
+                        obj = json.loads(stored.body)
+                        for name in ("resourceVersion", "uid", "managedFields"):
+                            obj["metadata"].pop(name, None)
+                        media = [("Content-Type", "application/json")]
+                        await real.send(Sent("POST", collection, media, json.dumps(obj).encode()), token)
+                        answer = await real.send(sent, token)
+        except (DroppedError, TimeoutError) as why:
+            print(f"the real server: {why!r}", flush=True)
+            return 0
+        return answer.status
+
+    async def _ask_health(self) -> None:
+        """Ask /healthz again and again; fail if a second of CPU passes before it is answered."""
+        with closing(Connection(self._url)) as connection:
+            while True:
+                before, began, flying = self._cpu(), time.monotonic(), dict(self._flying)
+                try:
+                    if (answer := await connection.send(Sent("GET", "/healthz"))).status != 200:
+                        self.report.fail(f"/healthz: {answer.status} {answer.body!r}")
+                except (DroppedError, TimeoutError) as why:
+                    self.report.fail(f"/healthz: {why!r}")
+                if (used := self._cpu() - before) > CPU_SECONDS:
+                    suspects = [f"{number}: {sent}" for number, sent in {**flying, **self._flying}.items()]
+                    what = f"nobody was answered for {used:.1f} s of CPU, {time.monotonic() - began:.1f} s"
+                    self.report.fail("\n    ".join((f"{what}; one of:", *suspects)))
+                await asyncio.sleep(HEALTH_SECONDS)
+
+    def _cpu(self) -> float:
+        return self._process.cpu_seconds() if self._process else 0.0
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="number of the first request")
+    parser.add_argument("--emulated-version", default="", help="release of the script's own server")
+    parser.add_argument("--connections", type=int, default=16, help="requests in flight")
+    parser.add_argument("--server", default="", metavar="URL", help="a server that runs already")
+    parser.add_argument("--against", default="", metavar="URL", help="a real server that is asked about every 5xx")
+    parser.add_argument("--token", default="", help="bearer token for the real server")
+    options = parser.parse_args(argv)
+    report = Report()
+    if options.server:
+        fuzz(options, options.server, None, report)
+    else:
+        release = ("--emulated-version", options.emulated_version) if options.emulated_version else ()
+        with ServerProcess("--control", *release) as process:
+            fuzz(options, process.url, process, report)
+            if process.process.poll() is not None:
+                report.fail(f"the server has ended with status {process.process.returncode}")
+            elif status := process.stop():
+                report.fail(f"the server ended with status {status} on SIGTERM")
+            if text := process.stderr():
+                report.fail(f"stderr, {len(text)} bytes: {Counter(EXCEPTION.findall(text))} {text[-1500:]}")
+    print("answers: " + ", ".join(f"{status} {count}" for status, count in sorted(report.answers.items())))
+    print(f"errors of the real server: {dict(report.known)}")
+    if sum(report.answers.values()) + report.failures.total() < options.requests:
+        report.fail("requests are missing")
+    for kind, count in report.failures.most_common():
+        print(f"FAILED {count} times: {kind}")
+    return 1 if report.failures else 0
+
+
+def fuzz(options: argparse.Namespace, url: str, process: ServerProcess | None, report: Report) -> None:
+    """Send all requests, in rounds; the script's own server is reset and its memory compared after each."""
+    with Server(url) as client:
+        corpus = read_corpus(client)
+    print(f"{len(corpus.resources)} resources, {sum(len(r.samples) for r in corpus.resources)} objects, "
+          f"{sum(len(r.encoded) for r in corpus.resources)} in protobuf", flush=True)  # fmt: skip
+    fuzzer = Fuzzer(
+        url, RequestGenerator(corpus, options.seed), report, process, (options.against, f"Bearer {options.token}")
+    )
+    memory: list[float] = []
+    last = options.first + options.requests
+    for first in range(options.first, last, ROUND):
+        began, cpu = time.monotonic(), process.cpu_seconds() if process else 0.0
+        numbers = range(first, min(first + ROUND, last))
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(fuzzer.run(numbers, options.connections))
+        seconds = time.monotonic() - began
+        line = f"{numbers.stop} requests, {len(numbers) / seconds:.0f}/s"
+        if process:
+            line += f", {(process.cpu_seconds() - cpu) / len(numbers) * 1e3:.2f} ms of CPU each"
+            with Server(url) as client:
+                client.must("POST", "/understudy/reset")
+            memory.append(process.memory_mib())
+            line += f", memory {memory[-1]:.0f} MiB"
+            if len(memory) > 2 and memory[-1] > memory[1] + GROWTH:
+                report.fail(f"memory: {memory[-1]:.0f} MiB, {memory[1]:.0f} after the second round")
+        print(line + f", {report.failures.total()} failures", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

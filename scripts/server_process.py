@@ -1,0 +1,91 @@
+"""A server in a process of its own, started for a check, with the resources that it uses."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Self
+from urllib.parse import urlsplit
+
+START_SECONDS = 60.0  # that a server may take to say where it listens
+STOP_SECONDS = 30.0  # that it may take to end
+UNDERSTUDY = (sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli import main; sys.exit(main())")
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_URL = re.compile(r"https?://\S+")
+
+
+class ServerProcess:
+    """An `understudy serve` on a free port. It reads its resources from /proc, so it needs Linux.
+
+    Raises RuntimeError, with what the server has printed, if it does not start.
+    """
+
+    def __init__(self, *flags: str, before: str = "") -> None:
+        """Start the server with more flags; `before` are shell commands that run first, in the same process."""
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
+        command = [*UNDERSTUDY, "serve", "--port", "0", *flags]
+        if before:
+            command = ["sh", "-c", f'{before}; exec "$@"', "sh", *command]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
+        self.url = self._address()
+        parts = urlsplit(self.url)
+        self.host, self.port = parts.hostname or "", parts.port or 0
+
+    def _address(self) -> str:
+        """Wait for the line that names the address, and return it."""
+        assert self.process.stdout is not None
+        timer = time.monotonic() + START_SECONDS
+        os.set_blocking(self.process.stdout.fileno(), False)
+        text = b""
+        while time.monotonic() < timer and self.process.poll() is None:
+            text += self.process.stdout.read() or b""
+            if (match := _URL.search(text.decode())) and text.endswith(b"\n"):
+                return match.group()
+            time.sleep(0.02)
+        self.process.kill()
+        self.process.wait()
+        raise RuntimeError(f"the server did not start: {text.decode()}{self.stderr()}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> int:
+        """End the server with SIGTERM, or SIGKILL if it does not listen to that; return its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            return self.process.wait()
+
+    def stderr(self) -> str:
+        """Return everything that the server has printed on stderr."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def _proc(self, name: str) -> Path:
+        return Path(f"/proc/{self.process.pid}/{name}")
+
+    def cpu_seconds(self) -> float:
+        """Return the seconds of CPU that the process has used."""
+        fields = self._proc("stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS
+
+    def memory_mib(self) -> float:
+        """Return the resident memory of the process in MiB."""
+        return int(self._proc("statm").read_text().split()[1]) * PAGE_BYTES / 2**20
+
+    def descriptors(self) -> int:
+        """Return how many files and sockets the process has open."""
+        return len(os.listdir(self._proc("fd")))
