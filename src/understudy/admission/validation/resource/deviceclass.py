@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.each import validate_list
-from understudy.admission.validation.resource import configuration, devices
+from understudy.admission.validation.resource import configuration
+from understudy.admission.validation.resource.claims import devices
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import CONFIGS, ReleaseRules
 from understudy.machinery.types import Obj

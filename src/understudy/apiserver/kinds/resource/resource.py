@@ -17,14 +17,9 @@ from typing import Any, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
 from understudy.admission.validation.objectmeta import CORE
-from understudy.admission.validation.resource import (
-    deviceclass,
-    podschedulingcontext,
-    resourceclaim,
-    resourceclaimtemplate,
-    resourceslice,
-)
-from understudy.admission.validation.resource.devices import EXACT_COUNT
+from understudy.admission.validation.resource import deviceclass, podschedulingcontext, resourceslice
+from understudy.admission.validation.resource.claims import resourceclaim, resourceclaimtemplate
+from understudy.admission.validation.resource.claims.devices import EXACT_COUNT
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, copy_stored

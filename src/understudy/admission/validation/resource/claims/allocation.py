@@ -9,7 +9,7 @@ from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.formats import label
 from understudy.admission.validation.resource import configuration, identifiers
-from understudy.admission.validation.resource.devices import references
+from understudy.admission.validation.resource.claims.devices import references
 from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required

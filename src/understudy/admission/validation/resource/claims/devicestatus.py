@@ -7,8 +7,9 @@ import re
 
 from understudy.admission.validation import conditions
 from understudy.admission.validation.each import duplicates, validate_list
-from understudy.admission.validation.resource import allocation, configuration
-from understudy.admission.validation.resource.allocation import DeviceID
+from understudy.admission.validation.resource import configuration
+from understudy.admission.validation.resource.claims import allocation
+from understudy.admission.validation.resource.claims.allocation import DeviceID
 from understudy.admission.validation.resource.release_rules import (
     ADDRESSES,
     CONDITIONS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from understudy.admission.validation import objectmeta
-from understudy.admission.validation.resource import resourceclaim
+from understudy.admission.validation.resource.claims import resourceclaim
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path

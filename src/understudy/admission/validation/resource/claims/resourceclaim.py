@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from understudy.admission.validation.each import duplicates, validate_list
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.admission.validation.resource import allocation, devices, devicestatus, identifiers
+from understudy.admission.validation.resource import identifiers
+from understudy.admission.validation.resource.claims import allocation, devices, devicestatus
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
