@@ -52,9 +52,9 @@ DEVICES = {
     "spec": {
         "devices": {
             "requests": [
-                {"name": "a", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
-                {"name": "b", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1},
-                {"name": "c", "deviceClassName": "nic", "allocationMode": "All"},
+                {"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
+                {"name": "b", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}},
+                {"name": "c", "exactly": {"deviceClassName": "nic", "allocationMode": "All"}},
             ]
         }
     }

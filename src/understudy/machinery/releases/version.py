@@ -39,6 +39,7 @@ class Version(NamedTuple):
 
 V1_31 = Version(1, 31)
 V1_32 = Version(1, 32)
+V1_33 = Version(1, 33)
 V1_34 = Version(1, 34)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.resource import resource
+from understudy.apiserver.registry.conversion import to_internal
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget
@@ -54,7 +55,7 @@ class ClaimUnderTest:
         obj, _ = decode_json(encode(sent), struct)
         obj["metadata"]["namespace"] = "n"
         self.kind.behavior.defaults(obj, self.ctx)
-        return obj
+        return to_internal(self.kind, self.ctx.version, obj)
 
     def create(self, status: Obj | None = None, **spec: Any) -> None:
         """Create the claim, in place of the one that there is."""
@@ -275,7 +276,7 @@ def test_admin_access_in_use_is_kept_if_gate_is_off() -> None:
 def test_admin_access_has_no_gate_in_1_31() -> None:
     claim = ClaimUnderTest(V1_31, DRAControlPlaneController=False)
     claim.create(devices={"requests": [{**ADMIN["requests"][0], "adminAccess": True}]})
-    assert claim.obj["spec"]["devices"]["requests"][0]["adminAccess"] is True
+    assert claim.obj["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] is True
 
 
 def test_device_status_in_use_is_kept_if_gate_is_off() -> None:

@@ -1,4 +1,4 @@
-"""ResourceSlices, DeviceClasses, ResourceClaimTemplates and PodSchedulingContexts: updates, generation, conversion."""
+"""ResourceSlices, DeviceClasses, ResourceClaimTemplates and PodSchedulingContexts: updates and generation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from understudy.apiserver.cmd.validator import Validator
 from understudy.apiserver.kinds.resource import resource
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_31, V1_32
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json, encode
 
 from .objects import TERM, objects
@@ -128,9 +128,10 @@ def test_spec_change_increments_generation(name: str, spec: Obj, generation: int
 
 def test_equal_quantity_does_not_increment_generation() -> None:
     def devices(amount: str) -> list[Obj]:
-        return [{"name": "a", "basic": {"capacity": {"memory": {"value": amount}}}}]
+        return [{"name": "a", "capacity": {"memory": {"value": amount}}}]
 
-    kind, ctx, old = stored("ResourceSlice", devices=devices("1e3"))
+    kind, ctx, old = stored("ResourceSlice")
+    old["spec"]["devices"] = devices("1e3")
     assert update(kind, ctx, old, devices=devices("1k"))[0]["metadata"]["generation"] == 1
     assert update(kind, ctx, old, devices=devices("1Ki"))[0]["metadata"]["generation"] == 2
 
@@ -148,15 +149,6 @@ def test_template_spec_is_immutable() -> None:
     assert error.startswith("spec: Invalid value: resource.ResourceClaimTemplateSpec{ObjectMeta:v1.ObjectMeta{")
     _, errors = update(kind, ctx, old, metadata={"labels": {"a": "b"}, "name": "x"})
     assert "spec.metadata.name: Forbidden: cannot be set" in errors
-
-
-def test_capacity_is_converted_between_versions() -> None:
-    conversion = resource.behaviors(V1_32)["ResourceSlice"].conversions["v1alpha3"]
-    alpha = objects("v1alpha3")["ResourceSlice"]
-    internal = conversion.to_internal(alpha)
-    assert internal["spec"]["devices"][0]["basic"]["capacity"] == {"memory": {"value": "80Gi"}}
-    assert conversion.from_internal(internal) == alpha == objects("v1alpha3")["ResourceSlice"]
-    assert resource.behaviors(V1_31)["ResourceSlice"].conversions == {}
 
 
 @pytest.mark.parametrize(

@@ -233,8 +233,9 @@ def _of_device_claim(claim: Obj, ctx: Context) -> Amounts:
     """Return the number of devices that a resource claim asks for, by device class."""
     used = {"count/resourceclaims.resource.k8s.io": _whole(1)}
     for request in nested_field(claim, "spec", "devices", "requests", default=[]):
-        mode, name = request.get("allocationMode"), f"{request.get('deviceClassName', '')}{_DEVICE_CLASS}"
-        devices = {"ExactCount": request.get("count", 0), "All": _ALL_DEVICES}.get(mode, 0)
+        exactly = request.get("exactly") or {}
+        mode, name = exactly.get("allocationMode", ""), f"{exactly.get('deviceClassName', '')}{_DEVICE_CLASS}"
+        devices = {"ExactCount": exactly.get("count", 0), "All": _ALL_DEVICES}.get(mode, 0)
         used = amounts.added(used, {name: _whole(devices)})
     return used
 

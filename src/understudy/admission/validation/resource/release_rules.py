@@ -9,7 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cache
 
-from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
+from understudy.admission.validation.resource.flat_form import flat_claim
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import FieldError, Path, too_long, too_many
 
 REQUESTS = 32
@@ -52,6 +54,7 @@ class ReleaseRules:
     dumps_slices        whether the error about the nodes of a slice shows the whole spec
     any_node_value      whether node selectors may ask for values that no label can have
     shows_deallocating  whether the table shows which claims are to be deallocated
+    flat                whether errors show paths and values of the flat form, which was the internal one; see flat_form
     """
 
     release: Version
@@ -69,6 +72,7 @@ class ReleaseRules:
     dumps_slices: bool = False
     any_node_value: bool = False
     shows_deallocating: bool = False
+    flat: bool = False
 
     @staticmethod
     @cache
@@ -80,8 +84,21 @@ class ReleaseRules:
         """Return the error of a list with too many items."""
         return too_many(path, actual, limit) if self.counts_items else too_long(path, limit)
 
+    def exactly(self, path: Path) -> Path:
+        """Return the path of what a request at `path` asks for, if it is for one kind of device."""
+        return path if self.flat else path.child("exactly")
 
-_V32 = ReleaseRules(V1_32)
+    def basic(self, path: Path) -> Path:
+        """Return the path of what a device at `path` is."""
+        return path.child("basic") if self.flat else path
+
+    def shown_claim(self, spec: Obj) -> Obj:
+        """Return the spec of a claim in the form that errors show."""
+        return flat_claim(spec) if self.flat else spec
+
+
+_V33 = ReleaseRules(V1_33)
+_V32 = replace(_V33, flat=True)
 _V31 = replace(
     _V32,
     reserved_for=32,
@@ -99,4 +116,4 @@ _V31 = replace(
     any_node_value=True,
     shows_deallocating=True,
 )
-_RULES = ByRelease({V1_31: _V31, V1_32: _V32})
+_RULES = ByRelease({V1_33: _V33, V1_32: _V32, V1_31: _V31})

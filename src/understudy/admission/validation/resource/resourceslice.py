@@ -10,6 +10,7 @@ from understudy.admission.validation.each import duplicates, validate_list, vali
 from understudy.admission.validation.formats import label, subdomain
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.resource import identifiers
+from understudy.admission.validation.resource.flat_form import flat_slice
 from understudy.admission.validation.resource.release_rules import (
     ATTRIBUTE_VALUE_LENGTH,
     ATTRIBUTES_AND_CAPACITIES,
@@ -90,7 +91,7 @@ def _nodes(spec: Obj, path: Path, rules: ReleaseRules) -> Errors:
     if ways == 0:
         errors.append(required(path, _NODES))
     elif ways > 1:
-        value = Typed(spec, SPEC) if rules.dumps_slices else None
+        value = Typed(flat_slice(spec), SPEC) if rules.dumps_slices else None
         errors.append(invalid(path, value, _NODES))
     return errors
 
@@ -105,19 +106,15 @@ def _selector(selector: Obj, path: Path, rules: ReleaseRules) -> Errors:
 
 def _device(device: Obj, path: Path, rules: ReleaseRules) -> Errors:
     errors = label(device.get("name", ""), path.child("name"))
-    basic = device.get("basic")
-    if basic is None:
-        return [*errors, required(path.child("basic"))]
-    return errors + _basic(basic, path.child("basic"), rules)
-
-
-def _basic(device: Obj, path: Path, rules: ReleaseRules) -> Errors:
+    path = rules.basic(path)
+    if "basic" in device:
+        return [*errors, required(path)]
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
 
     def key(name: str, here: Path) -> Errors:
         return [] if identifiers.is_qualified(name, rules.release) else identifiers.qualified(name, here, rules)
 
-    errors = [
+    errors += [
         *validate_map(
             attributes,
             _KEY_LENGTH,

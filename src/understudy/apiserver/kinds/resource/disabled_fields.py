@@ -57,17 +57,15 @@ def _drop_devices(claim: Obj) -> None:
 # --- DRAAdminAccess (KEP-5018) ----------------------------------------------------------------------------------------
 
 
-def _requests_of_template(template: Obj) -> list[Obj]:
-    requests: list[Obj] = nested_field(template, "spec", "spec", "devices", "requests", default=[])
-    return requests
+def _exact_requests(claim: Obj) -> list[Obj]:
+    """Return the requests of a claim for one kind of device each."""
+    requests = nested_field(claim, "spec", "devices", "requests", default=[])
+    return [request["exactly"] for request in requests if request.get("exactly")]
 
 
 def _requests_and_results(claim: Obj) -> list[Obj]:
     """Return the parts of a claim that can have adminAccess: requests, and the results allocated for them."""
-    return [
-        *nested_field(claim, "spec", "devices", "requests", default=[]),
-        *allocation.results(claim.get("status") or {}),
-    ]
+    return [*_exact_requests(claim), *allocation.results(claim.get("status") or {})]
 
 
 def _has_admin_access(places: list[Obj]) -> bool:
@@ -129,8 +127,8 @@ _TEMPLATE_GUARDS = ByRelease[tuple[Guard, ...]](
         V1_32: (
             Guard(
                 features.DRA_ADMIN_ACCESS,
-                lambda template: _has_admin_access(_requests_of_template(template)),
-                lambda template: _drop_admin_access(_requests_of_template(template)),
+                lambda template: _has_admin_access(_exact_requests(template["spec"])),
+                lambda template: _drop_admin_access(_exact_requests(template["spec"])),
             ),
         ),
     }

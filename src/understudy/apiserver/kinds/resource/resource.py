@@ -10,13 +10,13 @@ On update the real server validates most of an object two or three times, and cl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
-from understudy.admission.validation.objectmeta import CORE
+from understudy.admission.validation.objectmeta import CORE, IMMUTABLE
 from understudy.admission.validation.resource import deviceclass, podschedulingcontext, resourceslice
 from understudy.admission.validation.resource.claims import resourceclaim, resourceclaimtemplate
 from understudy.admission.validation.resource.claims.devices import EXACT_COUNT
@@ -24,12 +24,13 @@ from understudy.admission.validation.resource.equality import semantic_deep_equa
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import RESET_FOR_STATUS, SPEC_RESET, STATUS_RESET, copy_stored
 from understudy.apiserver.kinds.printers import age
-from understudy.apiserver.kinds.resource import disabled_fields
-from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
+from understudy.apiserver.kinds.resource import conversions, disabled_fields
+from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import V1_31, V1_32, ByRelease, Version
+from understudy.machinery.releases.version import V1_32, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path
+from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.field import Errors, Path, invalid
 
 SPEC, STATUS = Path("spec"), Path("status")
 
@@ -48,7 +49,7 @@ def behaviors(release: Version) -> dict[str, Behavior]:
         "ResourceClaim": replace(_CLAIM, table_row=_claim_row(ReleaseRules.of(release))),
         "ResourceClaimTemplate": _TEMPLATE,
         "DeviceClass": _CLASS,
-        "ResourceSlice": replace(_SLICE, conversions=_SLICE_CONVERSIONS[release]),
+        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[release]),
     }
     if release < V1_32:
         kinds["PodSchedulingContext"] = _SCHEDULING
@@ -63,12 +64,14 @@ def _spec(validate: ValidateSpec) -> Check:
     return lambda obj, ctx: validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release))
 
 
-def _update_fixed(validate: ValidateFixedSpec, go_name: str) -> Update:
-    """Return the check of updates of a kind whose spec cannot be changed."""
+def _update_fixed(validate: ValidateFixedSpec, shown: Callable[[Obj, ReleaseRules], Typed]) -> Update:
+    """Return the check of updates of a kind whose spec cannot be changed; `shown` is a spec as errors show it."""
 
     def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
-        errors = resourceclaim.validate_unchanged(obj["spec"], old["spec"], go_name, SPEC)
-        return errors + validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release), True)
+        rules = ReleaseRules.of(ctx.release)
+        equal = semantic_deep_equal(obj["spec"], old["spec"])
+        errors = [] if equal else [invalid(SPEC, shown(obj["spec"], rules), IMMUTABLE)]
+        return errors + validate(obj["spec"], SPEC, rules, True)
 
     return all_of(as_on_create(CORE.created, _spec(validate)), CORE.updated, unchanged)
 
@@ -135,12 +138,13 @@ def _claim_row(rules: ReleaseRules) -> Callable[[Obj, float], list[Any]]:
 
 
 _CLAIM = Behavior(
+    conversions=conversions.CLAIM,
     defaults=lambda obj, ctx: _default_requests(obj["spec"]),
     strategy=Strategy(
         prepare_for_create=_prepare_claim,
         prepare_for_update=_prepare_claim_update,
         validate=_spec(resourceclaim.validate_spec),
-        validate_update=_update_fixed(resourceclaim.validate_spec, resourceclaim.SPEC),
+        validate_update=_update_fixed(resourceclaim.validate_spec, resourceclaim.shown),
         reset_fields=STATUS_RESET,
     ),
     status=Strategy(
@@ -155,12 +159,13 @@ _CLAIM = Behavior(
 # --- ResourceClaimTemplate --------------------------------------------------------------------------------------------
 
 _TEMPLATE = Behavior(
+    conversions=conversions.TEMPLATE,
     defaults=lambda obj, ctx: _default_requests(obj["spec"].get("spec") or {}),
     strategy=Strategy(
         prepare_for_create=lambda obj, ctx: disabled_fields.drop_from_template(obj, None, ctx),
         prepare_for_update=lambda obj, old, ctx: disabled_fields.drop_from_template(obj, old, ctx),
         validate=_spec(resourceclaimtemplate.validate_spec),
-        validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.SPEC),
+        validate_update=_update_fixed(resourceclaimtemplate.validate_spec, resourceclaimtemplate.shown),
     ),
     delete_returns_object=True,
 )
@@ -200,42 +205,23 @@ _CLASS = Behavior(
 # --- ResourceSlice ----------------------------------------------------------------------------------------------------
 
 
-def _with_capacities(convert: Callable[[Any], Any]) -> Callable[[Obj], Obj]:
-    """Return a conversion of slices that converts the capacities of their devices."""
-
-    def device(device_obj: Obj) -> Obj:
-        basic = device_obj.get("basic") or {}
-        if not basic.get("capacity"):
-            return device_obj
-        capacity = {name: convert(value) for name, value in basic["capacity"].items()}
-        return {**device_obj, "basic": {**basic, "capacity": capacity}}
-
-    def slice_(obj: Obj) -> Obj:
-        spec = obj["spec"]
-        return (
-            {**obj, "spec": {**spec, "devices": list(map(device, spec["devices"]))}} if spec.get("devices") else {**obj}
-        )
-
-    return slice_
-
-
-_capacity_values = _with_capacities(lambda quantity: {"value": quantity})
-_capacity_quantities = _with_capacities(lambda capacity: capacity["value"])
-_SLICE_CONVERSIONS: ByRelease[Mapping[str, Conversion]] = ByRelease(
-    {V1_31: {}, V1_32: {"v1alpha3": Conversion(_capacity_values, _capacity_quantities)}}
-)
-
-# Capacities as amounts, to compare them: 1000m equals 1.
-_capacity_amounts = _with_capacities(lambda value: parse(value["value"] if isinstance(value, dict) else value))
+def _capacity_amounts(devices: list[Obj]) -> list[Obj]:
+    """Return devices with their capacities as amounts, to compare them: 1000m equals 1."""
+    return [
+        {**device, "capacity": {name: parse(capacity["value"]) for name, capacity in device["capacity"].items()}}
+        if device.get("capacity")
+        else device
+        for device in devices
+    ]
 
 
 def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
     """Count the generation of a slice whose spec has changed; capacities that are equal amounts are no change."""
-    if semantic_deep_equal(obj["spec"], old["spec"]) or semantic_deep_equal(
-        _capacity_amounts(obj)["spec"], _capacity_amounts(old)["spec"]
-    ):
-        return
-    _next_generation(obj, old)
+    new, before = (
+        {**spec, "devices": _capacity_amounts(spec.get("devices") or [])} for spec in (obj["spec"], old["spec"])
+    )
+    if not semantic_deep_equal(obj["spec"], old["spec"]) and not semantic_deep_equal(new, before):
+        _next_generation(obj, old)
 
 
 def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -65,9 +65,13 @@ def references(names: Any, path: Path, requests: frozenset[str], rules: ReleaseR
 
 def _request(request: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Errors:
     errors = label(request.get("name", ""), path.child("name"))
+    return errors + _exactly(request["exactly"], rules.exactly(path), rules, stored)
+
+
+def _exactly(request: Obj, path: Path, rules: ReleaseRules, stored: bool) -> Errors:
     class_name = request.get("deviceClassName", "")
     where = path.child("deviceClassName")
-    errors += subdomain(class_name, where) if class_name else [required(where)]
+    errors = subdomain(class_name, where) if class_name else [required(where)]
     errors += selectors(request.get("selectors"), path, rules, stored)
     return errors + _count(request, path)
 

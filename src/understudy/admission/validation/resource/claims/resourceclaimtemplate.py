@@ -6,6 +6,7 @@ from understudy.admission.validation import objectmeta
 from understudy.admission.validation.resource.claims import resourceclaim
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path
 
 SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
@@ -17,3 +18,8 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, stored: bool = Fal
         *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata")),
         *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), rules, stored),
     ]
+
+
+def shown(spec: Obj, rules: ReleaseRules) -> Typed:
+    """Return the spec of a template as errors show it."""
+    return Typed({**spec, "spec": rules.shown_claim(spec["spec"])}, SPEC)

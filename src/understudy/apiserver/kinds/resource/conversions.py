@@ -1,0 +1,53 @@
+"""Conversions of resource.k8s.io: v1alpha3 and v1beta1 have a flat form; v1beta2 and v1 are the internal form.
+
+v1alpha3 has a capacity as a quantity, the others as `{"value": quantity}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from understudy.admission.validation.resource.flat_form import flat_claim, flat_slice, nested_claim, nested_slice
+from understudy.apiserver.registry.kind import Conversion
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
+from understudy.machinery.types import Obj
+
+ConvertSpec = Callable[[Obj], Obj]
+
+
+def _of_spec(to_internal: ConvertSpec, from_internal: ConvertSpec) -> Conversion:
+    """Return a conversion of objects of whose fields only the spec differs."""
+    return Conversion(
+        lambda obj: {**obj, "spec": to_internal(obj["spec"])}, lambda obj: {**obj, "spec": from_internal(obj["spec"])}
+    )
+
+
+def _in_template(convert: ConvertSpec) -> ConvertSpec:
+    """Return the conversion of a template's spec, which holds the spec of claims."""
+    return lambda spec: {**spec, "spec": convert(spec["spec"])}
+
+
+def _capacity(quantity: Any) -> Obj:
+    return {"value": quantity}
+
+
+def _quantity(capacity: Obj) -> Any:
+    return capacity["value"]
+
+
+def _of_slices(*, basic_required: bool) -> Mapping[str, Conversion]:
+    return {
+        "v1beta1": _of_spec(partial(nested_slice, basic_required=basic_required), flat_slice),
+        "v1alpha3": _of_spec(
+            partial(nested_slice, capacity=_capacity, basic_required=basic_required),
+            partial(flat_slice, capacity=_quantity),
+        ),
+    }
+
+
+_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+CLAIM = dict.fromkeys(_FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
+TEMPLATE = dict.fromkeys(_FLAT_VERSIONS, _of_spec(_in_template(nested_claim), _in_template(flat_claim)))
+SLICE = ByRelease({V1_33: _of_slices(basic_required=False), V1_31: _of_slices(basic_required=True)})

@@ -1,0 +1,96 @@
+"""Conversions of resource.k8s.io between the flat versions, v1alpha3 and v1beta1, and the internal form."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from tests.admission.validation.resource.objects import objects
+from understudy.admission.validation.resource import flat_form
+from understudy.apiserver.kinds.resource import conversions
+from understudy.apiserver.registry.kind import Conversion
+from understudy.machinery.releases.version import V1_32, V1_33
+from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.typeinfo.go_types import Schemas
+
+Obj = dict[str, Any]
+
+OF_KIND = {
+    "ResourceClaim": conversions.CLAIM,
+    "ResourceClaimTemplate": conversions.TEMPLATE,
+    "ResourceSlice": conversions.SLICE[V1_32],
+}
+
+
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta1"])
+@pytest.mark.parametrize("kind", OF_KIND)
+def test_conversion_is_lossless(kind: str, version: str) -> None:
+    """An object in a flat version is the same after conversion to the internal form and back, and is not edited."""
+    conversion: Conversion = OF_KIND[kind][version]
+    sent = objects(version)[kind]
+    internal = conversion.to_internal(sent)
+    assert internal["spec"] != sent["spec"]
+    assert conversion.from_internal(internal) == sent == objects(version)[kind]
+
+
+SUBREQUESTS = [{"name": "s", "deviceClassName": "gpu"}]
+
+
+@pytest.mark.parametrize(
+    ("flat", "internal"),
+    [
+        (
+            {"name": "r", "deviceClassName": "gpu", "count": 1},
+            {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 1}},
+        ),
+        (
+            {"name": "r", "deviceClassName": "", "adminAccess": False},
+            {"name": "r", "exactly": {"deviceClassName": "", "adminAccess": False}},
+        ),
+        (
+            {"name": "r", "deviceClassName": "", "firstAvailable": SUBREQUESTS},
+            {"name": "r", "firstAvailable": SUBREQUESTS},
+        ),
+        (
+            {"name": "r", "deviceClassName": "gpu", "firstAvailable": SUBREQUESTS},
+            {"name": "r", "firstAvailable": SUBREQUESTS, "exactly": {"deviceClassName": "gpu"}},
+        ),
+        ({"name": "r", "deviceClassName": ""}, {"name": "r"}),
+    ],
+)
+def test_request_is_exact_if_it_sets_any_field(flat: Obj, internal: Obj) -> None:
+    """A flat request that sets any field but its name and `firstAvailable` has `exactly`, even beside these."""
+    flat_spec, nested_spec = ({"devices": {"requests": [request]}} for request in (flat, internal))
+    assert flat_form.nested_claim(flat_spec) == nested_spec
+    assert flat_form.flat_claim(nested_spec) == flat_spec
+
+
+def test_empty_selectors_make_a_request_exact() -> None:
+    """An empty list of selectors is not nil in Go, so that the request has `exactly`."""
+    struct = Schemas.of(V1_32).kind("resource.k8s.io", "v1beta1", "ResourceClaim")
+    for selectors, is_exact in (([], True), (None, False)):
+        sent = {"spec": {"devices": {"requests": [{"name": "r", "selectors": selectors}]}}}
+        decoded, _ = decode_json(encode(sent), struct)
+        (request,) = flat_form.nested_claim(decoded["spec"])["devices"]["requests"]
+        assert ("exactly" in request) is is_exact
+
+
+def test_device_without_basic_becomes_an_empty_one() -> None:
+    """Since 1.33 a device without `basic` is one that has nothing but its name; before, it is kept to be refused."""
+    spec = {"devices": [{"name": "d"}]}
+    sent = {"spec": copy.deepcopy(spec)}
+    newest = conversions.SLICE[V1_33]["v1beta1"]
+    assert newest.to_internal(sent) == {"spec": spec}
+    assert newest.from_internal(sent) == {"spec": {"devices": [{"name": "d", "basic": {}}]}}
+    assert conversions.SLICE[V1_32]["v1beta1"].to_internal(sent) == {
+        "spec": {"devices": [{"name": "d", "basic": None}]}
+    }
+
+
+def test_flat_slice_leaves_out_empty_nodes() -> None:
+    """`nodeName` and `allNodes` are no pointers in the flat form, which leaves out "" and false."""
+    spec = {"driver": "d", "nodeName": "", "allNodes": False}
+    assert flat_form.flat_slice(spec) == {"driver": "d"}
+    assert flat_form.flat_slice({"nodeName": "n", "allNodes": True}) == {"nodeName": "n", "allNodes": True}
