@@ -4,18 +4,19 @@
     scripts/schemas.py --server https://127.0.0.1:6443 --token T --types types.json \\
         --default-gates https://127.0.0.1:6444 1.32
 
-`--server` serves every group-version that is to be served (`--runtime-config`), with the feature gates that these need.
-`--default-gates` was started without feature gates: where no group-version needs one, it may be the same. `--types` is
-what `scripts/gotypes` prints, built in a module that requires k8s.io/kubernetes of the same release:
+`--server` serves every group-version: `--runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true`.
+`--default-gates` was started without both flags. `--types` is what `scripts/gotypes` prints, built in a module that
+requires k8s.io/kubernetes of the same release:
 
     go run ./scripts/gotypes > types.json
 
 The program writes
 
     openapi/GROUP-VERSION.json   components.schemas of one group-version, without descriptions
-    resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns,
-                                 and the kind that is stored for each
-    release.json                 the version document, the specs of the APIServices, the names of the health checks
+    resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns, the
+                                 kind that is stored for each, and `offByDefault` for what only the first server serves
+    release.json                 the version document, the specs of the APIServices, the names of the health checks, the
+                                 feature gates that other gates need
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
 and the release's part of ../feature_gates.json, the table of every release's gates.
@@ -57,7 +58,7 @@ BUILD = {
 }
 ON_START = "kube-aggregator.kubernetes.io/automanaged=onstart"  # the label of APIServices that the server makes itself
 
-Entry: TypeAlias = tuple[str, str, bool]  # the first release that it holds for, stage, default
+Entry: TypeAlias = tuple[str, str, bool, bool]  # the first release that it holds for, stage, default, locked
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
 
 
@@ -101,14 +102,33 @@ def openapi(server: ApiServer) -> dict[str, Any]:
     return out
 
 
-def resources(server: ApiServer) -> list[dict[str, Any]]:
+def discovered(server: ApiServer) -> dict[str, list[dict[str, Any]]]:
+    """Return {group: versions}, each with its resources, in the order of discovery."""
+    groups = [group for path in ("/api", "/apis") for group in server.get(path, AGGREGATED)["items"]]
+    return {group["metadata"].get("name", ""): group["versions"] for group in groups}
+
+
+def served_by_default(with_default_gates: ApiServer) -> set[tuple[str, str, str]]:
+    """Return (group, version, resource) of what a server serves that was started without `--runtime-config`."""
+    return {
+        (group, version["version"], resource["resource"])
+        for group, versions in discovered(with_default_gates).items()
+        for version in versions
+        for resource in version["resources"]
+    }
+
+
+def resources(server: ApiServer, with_default_gates: ApiServer) -> list[dict[str, Any]]:
     """Return the groups with their versions and the resources of each, in the order of discovery."""
-    discovered = [group for path in ("/api", "/apis") for group in server.get(path, AGGREGATED)["items"]]
-    groups = {group["metadata"].get("name", ""): group["versions"] for group in discovered}
+    groups = discovered(server)
+    by_default = served_by_default(with_default_gates)
     group_versions = [(group, version["version"]) for group, versions in groups.items() for version in versions]
     for group, versions in groups.items():
         for version in versions:
             add_facts(server, group, version, group_versions)
+            for resource in version["resources"]:
+                if (group, version["version"], resource["resource"]) not in by_default:
+                    resource["offByDefault"] = True
     return [
         {
             "group": group,
@@ -146,13 +166,14 @@ def stored(kind: GroupVersionKind, storage_hash: str, group_versions: Collection
     raise LookupError(f"no group-version has the storage hash {storage_hash} of {kind}")
 
 
-def facts(server: ApiServer, with_default_gates: ApiServer) -> dict[str, Any]:
+def facts(server: ApiServer, with_default_gates: ApiServer, types: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of release.json."""
     services = server.get(f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={ON_START}")["items"]
     return {
         "version": server.get("/version") | BUILD,
         "apiServices": {service["metadata"]["name"]: service["spec"] for service in services},
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
+        "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},
     }
 
 
@@ -161,16 +182,16 @@ def health_checks(server: ApiServer, name: str) -> list[str]:
     return re.findall(r"^\[[+-]\](\S+)", server.text(f"/{name}?verbose"), re.M)
 
 
-def gates(server: ApiServer) -> dict[str, FeatureSpec]:
+def gates(server: ApiServer, locked: Collection[str]) -> dict[str, FeatureSpec]:
     """Return {gate: spec} of a server that was started without gates."""
     lines = re.findall(r'^kubernetes_feature_enabled\{name="(\w+)",stage="(\w*)"\} (\d)', server.text("/metrics"), re.M)
-    return {name: FeatureSpec(stage, value == "1") for name, stage, value in lines}
+    return {name: FeatureSpec(stage, value == "1", name in locked) for name, stage, value in lines}
 
 
-def record_gates(release: str, server: ApiServer) -> None:
+def record_gates(release: str, server: ApiServer, locked: Collection[str]) -> None:
     """Write the gates of a server into the table of every release's gates, one gate a line."""
     table: Table = json.loads((SCHEMAS / GATES).read_text())
-    table = gates_over_time(table, releases(), Version.parse(release), gates(server))
+    table = gates_over_time(table, releases(), Version.parse(release), gates(server, locked))
     lines = (f"{json.dumps(name)}: {json.dumps(history)}" for name, history in table.items())
     (SCHEMAS / GATES).write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
@@ -184,14 +205,15 @@ def gates_over_time(
     """
     out: Table = {}
     for name in sorted(table.keys() | recorded.keys()):
-        history = ByRelease({Version.parse(since): FeatureSpec(stage, on) for since, stage, on in table.get(name, ())})
+        entries = table.get(name, ())
+        history = ByRelease({Version.parse(since): FeatureSpec(stage, on, fix) for since, stage, on, fix in entries})
         specs = {version: history.get(version) for version in known} | {release: recorded.get(name)}
         out[name] = changes(specs)
     return out
 
 
 def changes(specs: Mapping[Version, FeatureSpec | None]) -> list[Entry]:
-    """Return the history of a gate, as entries [since, stage, default], from what it is in each release.
+    """Return the history of a gate, as entries [since, stage, default, locked], from what it is in each release.
 
     A gate that a release does not have any more (None) is removed, and keeps its last default.
     """
@@ -199,7 +221,7 @@ def changes(specs: Mapping[Version, FeatureSpec | None]) -> list[Entry]:
     before: FeatureSpec | None = None
     for version, spec in sorted(specs.items()):
         if spec is None and before is not None:
-            spec = FeatureSpec(REMOVED, before.default)
+            spec = FeatureSpec(REMOVED, before.default, locked=True)
         if spec is not None and spec != before:
             history.append((str(version), *spec))
         before = spec
@@ -252,22 +274,21 @@ def main() -> int:
     parser.add_argument("--server", required=True)
     parser.add_argument("--token", default="")
     parser.add_argument("--types", type=Path, required=True)
-    parser.add_argument(
-        "--default-gates", metavar="URL", required=True, help="a server of the release without --feature-gates"
-    )
+    parser.add_argument("--default-gates", metavar="URL", required=True, help="a server of the release without flags")
     args = parser.parse_args()
     server, with_default_gates = ApiServer(args.server, args.token), ApiServer(args.default_gates, args.token)
     home = SCHEMAS / args.release
-    groups = resources(server)
+    groups = resources(server, with_default_gates)
     write = {f"openapi/{name}": document for name, document in openapi(server).items()}
     write["resources.json"] = groups
-    write["types.json"] = types(json.loads(args.types.read_text()), groups)
+    go_types = json.loads(args.types.read_text())
+    write["types.json"] = types(go_types, groups)
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
-    (home / "release.json").write_text(json.dumps(facts(server, with_default_gates), indent=1) + "\n")
-    record_gates(args.release, with_default_gates)
+    (home / "release.json").write_text(json.dumps(facts(server, with_default_gates, go_types), indent=1) + "\n")
+    record_gates(args.release, with_default_gates, go_types["locked"])
     print(f"{home}: {len(write) + 1} files, {sum(len(g['versions']) for g in groups)} group-versions")
     return 0
 

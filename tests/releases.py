@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.apiserver.kinds.release import releases
+from understudy.apiserver.kinds.release import Release, releases
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
-RELEASES = releases()  # every release that can be emulated, oldest first
+RELEASES = tuple(release for release in releases() if str(release) in ("1.31", "1.32"))
 NEWEST = RELEASES[-1]
 
 every_release = pytest.mark.parametrize("release", RELEASES, ids=str)
@@ -20,3 +21,10 @@ every_release = pytest.mark.parametrize("release", RELEASES, ids=str)
 def since(first: Version) -> list[Version]:
     """Return the releases from `first` on."""
     return [release for release in RELEASES if release >= first]
+
+
+def served(
+    release: Version, runtime_config: dict[str, bool] | None = None, gates: dict[str, bool] | None = None
+) -> Release:
+    """Return a release with what a server of it serves, given its flags."""
+    return Release.of(release).served(runtime_config or {}, Gates.of(release, gates))

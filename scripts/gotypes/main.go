@@ -7,6 +7,8 @@
 //	kinds    {"group/version/Kind": type}; the version of internal forms is __internal
 //	structs  {type: [[Go name, JSON name, flags, type, protobuf field number], ...]} in the order of declaration
 //	scalars  {type: kind} of named types that are not structs
+//	locked   the feature gates that cannot be changed from their default
+//	depends  {feature gate: the gates that have to be on for it}, from 1.35 on
 //
 // A type is written as Go writes it, with the full path of its package. Flags: o for omitempty, i for
 // inlined, u for not exported. A struct that encodes itself to JSON is in custom too.
@@ -17,6 +19,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"sort"
 	"strings"
 
 	apidiscoveryv2 "k8s.io/api/apidiscovery/v2"
@@ -25,6 +28,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/component-base/featuregate"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/controlplane"
@@ -121,6 +126,24 @@ func visit(t reflect.Type) {
 	structs[key] = fields
 }
 
+// gates returns the feature gates that are locked, and those that need others.
+func gates() ([]string, map[featuregate.Feature][]featuregate.Feature) {
+	locked := []string{}
+	for gate, spec := range utilfeature.DefaultMutableFeatureGate.GetAll() {
+		if spec.LockToDefault {
+			locked = append(locked, string(gate))
+		}
+	}
+	sort.Strings(locked)
+	type dependent interface {
+		Dependencies() map[featuregate.Feature][]featuregate.Feature
+	}
+	if gate, ok := utilfeature.DefaultMutableFeatureGate.(dependent); ok {
+		return locked, gate.Dependencies()
+	}
+	return locked, nil
+}
+
 func main() {
 	kinds := map[string]string{}
 	extensions := runtime.NewScheme()
@@ -134,8 +157,11 @@ func main() {
 	for _, extra := range []any{metav1.Status{}, metav1.Table{}, metav1.APIResourceList{}, metav1.APIGroupList{}, metav1.APIVersions{}, metav1.PartialObjectMetadataList{}, metav1beta1.PartialObjectMetadataList{}, apidiscoveryv2.APIGroupDiscoveryList{}, apidiscoveryv2beta1.APIGroupDiscoveryList{}} {
 		visit(reflect.TypeOf(extra))
 	}
+	locked, depends := gates()
 	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode(map[string]any{"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom}); err != nil {
+	if err := out.Encode(map[string]any{
+		"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom, "locked": locked, "depends": depends,
+	}); err != nil {
 		panic(err)
 	}
 }

@@ -21,22 +21,23 @@ schemas = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(schemas)
 
 ALPHA, BETA, STABLE = FeatureSpec("ALPHA", False), FeatureSpec("BETA", True), FeatureSpec("", True)
+LOCKED = FeatureSpec("", True, locked=True)
 RECORDED = {
     "1.31": {"Kept": BETA, "Graduated": BETA, "Abandoned": ALPHA, "Gone": STABLE},
-    "1.32": {"Kept": BETA, "Graduated": STABLE, "Returned": ALPHA},
-    "1.33": {"Kept": BETA, "Graduated": STABLE, "Returned": ALPHA, "Abandoned": ALPHA},
+    "1.32": {"Kept": BETA, "Graduated": LOCKED, "Returned": ALPHA},
+    "1.33": {"Kept": BETA, "Graduated": LOCKED, "Returned": ALPHA, "Abandoned": ALPHA},
 }
 TABLE = {
-    "Abandoned": [("1.31", "ALPHA", False), ("1.32", "REMOVED", False), ("1.33", "ALPHA", False)],
-    "Gone": [("1.31", "", True), ("1.32", "REMOVED", True)],
-    "Graduated": [("1.31", "BETA", True), ("1.32", "", True)],
-    "Kept": [("1.31", "BETA", True)],
-    "Returned": [("1.32", "ALPHA", False)],
+    "Abandoned": [("1.31", "ALPHA", False, False), ("1.32", "REMOVED", False, True), ("1.33", "ALPHA", False, False)],
+    "Gone": [("1.31", "", True, False), ("1.32", "REMOVED", True, True)],
+    "Graduated": [("1.31", "BETA", True, False), ("1.32", "", True, True)],
+    "Kept": [("1.31", "BETA", True, False)],
+    "Returned": [("1.32", "ALPHA", False, False)],
 }
 
 
-def recorded(*releases: str) -> dict[str, list[tuple[str, str, bool]]]:
-    table: dict[str, list[tuple[str, str, bool]]] = {}
+def recorded(*releases: str) -> dict[str, list[tuple[str, str, bool, bool]]]:
+    table: dict[str, list[tuple[str, str, bool, bool]]] = {}
     known: set[Version] = set()
     for release in releases:
         known.add(Version.parse(release))
@@ -57,8 +58,8 @@ def test_releases_are_recorded_in_any_order() -> None:
 def test_release_may_change_no_gate() -> None:
     """A release that has the gates of the one before keeps them when that one is recorded anew."""
     before, after = Version.parse("1.32"), Version.parse("1.33")
-    table = schemas.gates_over_time({"Kept": [("1.32", "BETA", True)]}, {before, after}, before, {"Kept": ALPHA})
-    assert table == {"Kept": [("1.32", "ALPHA", False), ("1.33", "BETA", True)]}
+    table = schemas.gates_over_time({"Kept": [("1.32", "BETA", True, False)]}, {before, after}, before, {"Kept": ALPHA})
+    assert table == {"Kept": [("1.32", "ALPHA", False, False), ("1.33", "BETA", True, False)]}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,8 @@ def test_facts() -> None:
         }
     )
     default = RecordedServer({f"/{name}?verbose": check for name in ("healthz", "livez", "readyz")})
-    facts = schemas.facts(full, default)
+    facts = schemas.facts(full, default, {"depends": {"Free": [], "Needy": ["Free"]}})
     assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
     assert facts["apiServices"] == {"v1.apps": {"group": "apps", "version": "v1"}}
+    assert facts["gateDependencies"] == {"Needy": ["Free"]}
     assert facts["healthChecks"]["livez"] == ["ping", "etcd", "poststarthook/a-b"]

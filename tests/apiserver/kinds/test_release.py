@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.releases import NEWEST, every_release
+from tests.releases import NEWEST, every_release, served
 from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases, storage_version_hash
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.types import GroupVersionKind
@@ -34,12 +34,12 @@ def test_kind_has_what_discovery_lists() -> None:
 )
 def test_versions_share_one_kind(release: Version, versions: tuple[str, ...], stored: str) -> None:
     """All versions of a resource are one kind, the preferred version first."""
-    served = Release.of(release)
-    claim = served.kind("resource.k8s.io", "ResourceClaim")
+    facts = Release.of(release)
+    claim = facts.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert claim.versions == versions
     assert claim.storage_version == stored
-    assert {served.resource("resource.k8s.io", version, "resourceclaims") for version in versions} == {claim}
+    assert {facts.resource("resource.k8s.io", version, "resourceclaims") for version in versions} == {claim}
 
 
 def test_events_of_both_groups_are_stored_as_one() -> None:
@@ -75,18 +75,18 @@ def test_virtual_resources_are_not_stored() -> None:
 @every_release
 def test_release_has_recorded_facts(release: Version) -> None:
     """A release tells its version, its health checks, and an APIService of every group-version but its own."""
-    served = Release.of(release)
-    versions = {(group.name, version) for group in served.groups for version in group.versions}
-    assert served.version_info["gitVersion"].startswith(f"v{release}.")
-    assert {(spec.get("group", ""), spec["version"]) for spec in served.api_services} == versions - {
+    facts = Release.of(release)
+    versions = {(group.name, version) for group in facts.groups for version in group.versions}
+    assert facts.version_info["gitVersion"].startswith(f"v{release}.")
+    assert {(spec.get("group", ""), spec["version"]) for spec in facts.api_services} == versions - {
         ("apiregistration.k8s.io", "v1")
     }
-    assert all("ping" in served.health_checks[name] for name in ("healthz", "livez", "readyz"))
+    assert all("ping" in facts.health_checks[name] for name in ("healthz", "livez", "readyz"))
 
 
 def test_switched_off_version_has_no_api_service() -> None:
     """A group-version that is not served has no APIService."""
-    specs = Release.of(NEWEST).served({"api/all": False, "apps/v1": True}).api_services
+    specs = served(NEWEST, {"api/all": False, "apps/v1": True}).api_services
     assert [(spec["group"], spec["version"]) for spec in specs] == [("apps", "v1")]
 
 
@@ -111,13 +111,13 @@ def test_release_without_schemas_is_unknown() -> None:
 )
 def test_runtime_config_goes_from_general_to_specific(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
     """Patterns apply first, then group-versions, then resources; unknown groups are ignored."""
-    left = Release.of(NEWEST).served(config)
+    left = served(NEWEST, config)
     assert {group.name: list(group.versions) for group in left.groups} == groups
 
 
 def test_switched_off_version_is_still_stored() -> None:
     """A kind lists its served versions only, but keeps its storage version and its types."""
-    left = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
+    left = served(NEWEST, {"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
     claim = left.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert (claim.versions, claim.storage_version) == (("v1alpha3",), "v1beta1")
@@ -130,4 +130,34 @@ def test_switched_off_version_is_still_stored() -> None:
 def test_wrong_runtime_config_is_refused(key: str) -> None:
     """A version that a known group never had, and a key of an unknown form, are errors."""
     with pytest.raises(ValueError, match="apps"):
-        Release.of(NEWEST).served({key: True})
+        served(NEWEST, {key: True})
+
+
+def test_off_by_default_is_on_request() -> None:
+    """A kind that is off by default needs its feature gate, and --runtime-config unless the gate was turned on."""
+    group, resource = "admissionregistration.k8s.io", "mutatingadmissionpolicies"
+    asked = {f"{group}/v1alpha1": True}
+    gate = {"MutatingAdmissionPolicy": True}
+    assert served(V1_32).of_resource(group, resource) is None
+    assert served(V1_32, asked).of_resource(group, resource) is None
+    assert served(V1_32, asked, gate).of_resource(group, resource) is not None
+    assert served(V1_32, None, gate).of_resource(group, resource) is not None
+    assert served(V1_32, {f"{group}/v1alpha1": False}, gate).of_resource(group, resource) is None
+
+
+def test_subresource_follows_its_gate() -> None:
+    """Pods can be resized in 1.32 where InPlacePodVerticalScaling is on."""
+    for on in (False, True):
+        pods = served(V1_32, None, {"InPlacePodVerticalScaling": on}).of_resource("", "pods")
+        assert pods is not None
+        assert ("resize" in pods.subresources) is on
+
+
+@every_release
+def test_dynamic_resource_allocation_is_served(release: Version) -> None:
+    """Every version of resource.k8s.io that a release knows is served, whatever the real server's default is."""
+    everything = Release.of(release).group("resource.k8s.io")
+    by_default = served(release).group("resource.k8s.io")
+    assert everything is not None
+    assert by_default is not None
+    assert by_default.versions.keys() == everything.versions.keys()

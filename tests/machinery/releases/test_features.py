@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from understudy.machinery.releases import features
-from understudy.machinery.releases.features import Gate, Gates, UnknownGateError
-from understudy.machinery.releases.version import V1_31, V1_32
+from understudy.machinery.releases.features import Gate, GateDependencyError, Gates, LockedGateError, UnknownGateError
+from understudy.machinery.releases.version import V1_31, V1_32, Version
 
 SOURCES = Path(features.__file__).parents[2]
 CONSTANTS = {name: value for name, value in vars(features).items() if name.isupper() and isinstance(value, str)}
@@ -78,3 +78,22 @@ def test_only_gates_of_the_release_are_listed() -> None:
     assert GRADUATED in Gates.of(V1_31).in_force()
     assert Gates.of(V1_32).in_force().keys().isdisjoint({GRADUATED, ABANDONED})
     assert Gates.of(V1_31).described().keys().isdisjoint({LATER})
+
+
+def test_locked_gate_keeps_its_default() -> None:
+    """A gate that is locked may be named, but not changed; AllBeta and AllAlpha leave it alone."""
+    gates = Gates.of(V1_32, {"AllAlpha": False, "RetryGenerateName": True})
+    text = r"^cannot set feature gate RetryGenerateName to false, feature is locked to true$"
+    with pytest.raises(LockedGateError, match=text):
+        gates.set({"DRAAdminAccess": True, "RetryGenerateName": False})
+    assert not gates[features.DRA_ADMIN_ACCESS]
+
+
+def test_gate_needs_other_gates() -> None:
+    """From 1.35 on a gate cannot be on while a gate that it needs is off."""
+    text = (
+        r"^ResourceHealthStatusMessage is enabled, but depends on features that are disabled: \[ResourceHealthStatus\]$"
+    )
+    with pytest.raises(GateDependencyError, match=text):
+        Gates.of(Version(1, 36), {"ResourceHealthStatus": False})
+    Gates.of(Version(1, 36), {"ResourceHealthStatus": False, "ResourceHealthStatusMessage": False})

@@ -3,7 +3,7 @@
     release = Release.of(V1_32)
     pods = release.resource("", "v1", "pods")           # a Kind, or None
     release.kind("resource.k8s.io", "ResourceClaim")
-    release.served({"resource.k8s.io/v1alpha3": False}) # another Release without these kinds
+    release.served({"resource.k8s.io/v1alpha3": False}, gates)  # another Release, with what a server serves
 
 Facts are recorded from the real server: `schemas/RELEASE/resources.json` is its discovery, `release.json` has the rest.
 The behaviour of kinds comes from `kinds` and is imported when it is first needed.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
@@ -21,6 +21,8 @@ from importlib import resources
 from typing import Any, TypedDict
 
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gate, Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -32,6 +34,26 @@ MATCHERS = {
     "api/ga": re.compile(r"v\d+$"),
     "api/beta": re.compile(r"v\d+beta\d+$"),
     "api/alpha": re.compile(r"v\d+alpha\d+$"),
+}
+
+# The API group that is served in every version unless --runtime-config says otherwise, whatever the release does.
+DYNAMIC_RESOURCE_ALLOCATION_GROUP = "resource.k8s.io"
+
+# The feature gates without which a resource, or a subresource, is not served, whatever --runtime-config says.
+_GATES: Mapping[tuple[str, str], Gate] = {
+    ("", "pods/resize"): features.IN_PLACE_POD_VERTICAL_SCALING,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): features.MUTATING_ADMISSION_POLICY,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): features.MUTATING_ADMISSION_POLICY,
+    ("certificates.k8s.io", "clustertrustbundles"): features.CLUSTER_TRUST_BUNDLE,
+    ("certificates.k8s.io", "podcertificaterequests"): features.POD_CERTIFICATE_REQUEST,
+    ("coordination.k8s.io", "leasecandidates"): features.COORDINATED_LEADER_ELECTION,
+    ("internal.apiserver.k8s.io", "storageversions"): features.STORAGE_VERSION_API,
+    ("networking.k8s.io", "ipaddresses"): features.MULTI_CIDR_SERVICE_ALLOCATOR,
+    ("networking.k8s.io", "servicecidrs"): features.MULTI_CIDR_SERVICE_ALLOCATOR,
+    ("scheduling.k8s.io", "podgroups"): features.GENERIC_WORKLOAD,
+    ("scheduling.k8s.io", "workloads"): features.GENERIC_WORKLOAD,
+    ("storage.k8s.io", "volumeattributesclasses"): features.VOLUME_ATTRIBUTES_CLASS,
+    ("storagemigration.k8s.io", "storageversionmigrations"): features.STORAGE_VERSION_MIGRATOR,
 }
 
 
@@ -75,7 +97,7 @@ def releases() -> tuple[Version, ...]:
     return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name)))
 
 
-DEFAULT = str(releases()[-1])
+DEFAULT = "1.32"
 _NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?", re.ASCII)
 
 
@@ -89,7 +111,8 @@ class Release:
     @lru_cache
     def of(version: Version) -> Release:
         """Return a release with every group-version switched on."""
-        return Release(version, tuple(_groups(version)))
+        recorded = read_release_file(version, "resources.json")
+        return Release(version, tuple(_groups(version, recorded)), frozenset(_off_by_default(recorded)))
 
     @staticmethod
     def named(name: str) -> Release:
@@ -101,9 +124,12 @@ class Release:
             raise UnknownReleaseError(f"unknown release {name!r}: there are {', '.join(known)}")
         return Release.of(known[named[1]])
 
-    def __init__(self, version: Version, groups: tuple[Group, ...]) -> None:
+    def __init__(
+        self, version: Version, groups: tuple[Group, ...], off_by_default: frozenset[tuple[str, ...]] = frozenset()
+    ) -> None:
         self.version = version
         self.groups = groups
+        self.off_by_default = off_by_default  # (group, version, resource), as the real server's defaults are
         self._resources = {
             (group.name, version, kind.resource): kind
             for group in groups
@@ -169,16 +195,14 @@ class Release:
         facts: _Facts = read_release_file(self.version, "release.json")
         return facts
 
-    def served(self, runtime_config: Mapping[str, bool]) -> Release:
-        """Return the release with `--runtime-config` applied.
+    def served(self, runtime_config: Mapping[str, bool], gates: Gates) -> Release:
+        """Return the release with what a server of it serves, given its `--runtime-config` and feature gates.
 
         Keys are `api/all`, `api/ga`, `api/beta`, `api/alpha`, then `group/version` (`v1` and `api/v1` for the core
         group), then `group/version/resource`. Unknown groups are ignored. Raises ValueError for an unknown version of a
-        known group.
+        known group. A resource that is off by default is on, too, if the feature gate that it needs is turned on.
         """
-        if not runtime_config:
-            return self
-        on = _Switches(self, runtime_config)
+        on = _Switches(self, runtime_config, gates)
         groups = []
         for group in self.groups:
             enabled = {
@@ -187,14 +211,16 @@ class Release:
             }
             versions = {version: kinds for version, kinds in enabled.items() if kinds}
             if versions:
-                groups.append(_narrowed(Group(group.name, versions)))
+                groups.append(_narrowed(Group(group.name, versions), gates))
         return Release(self.version, tuple(groups))
 
 
 class _Switches:
     """A parsed `--runtime-config`. Calling it reports whether a resource of a group-version is on."""
 
-    def __init__(self, release: Release, config: Mapping[str, bool]) -> None:
+    def __init__(self, release: Release, config: Mapping[str, bool], gates: Gates) -> None:
+        self.release = release
+        self.gates = gates
         self.matchers = [(MATCHERS[key], config[key]) for key in MATCHERS if key in config]
         self.versions: dict[tuple[str, ...], bool] = {}
         self.resources: dict[tuple[str, ...], bool] = {}
@@ -216,7 +242,14 @@ class _Switches:
             (self.versions if len(parts) == 2 else self.resources)[parts] = enabled
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
-        on = True
+        gate = _GATES.get((group, resource))
+        if gate and not self.gates[gate]:
+            return False
+        on = (
+            (group, version, resource) not in self.release.off_by_default
+            or group == DYNAMIC_RESOURCE_ALLOCATION_GROUP
+            or (gate is not None and self.gates.turned_on(gate))
+        )
         for pattern, enabled in self.matchers:
             if pattern.match(version):
                 on = enabled
@@ -224,23 +257,39 @@ class _Switches:
         return self.resources.get((group, version, resource), on)
 
 
-def _narrowed(group: Group) -> Group:
-    """Return the group with kinds that only have the versions in it."""
+def _narrowed(group: Group, gates: Gates) -> Group:
+    """Return the group with kinds that only have the versions in it, and the subresources whose gates are on."""
     served: dict[str, list[str]] = {}
     for version, kinds in group.versions.items():
         for kind in kinds:
             served.setdefault(kind.name, []).append(version)
     once = {
-        kind.name: replace(kind, versions=tuple(served[kind.name]))
+        kind.name: replace(
+            kind, versions=tuple(served[kind.name]), subresources=_enabled(kind.subresources, kind, gates)
+        )
         for kinds in group.versions.values()
         for kind in kinds
     }
     return Group(group.name, {v: tuple(once[kind.name] for kind in kinds) for v, kinds in group.versions.items()})
 
 
-def _groups(release: Version) -> Iterator[Group]:
+def _enabled(subresources: Mapping[str, Subresource], kind: Kind, gates: Gates) -> Mapping[str, Subresource]:
+    """Return the subresources of a kind whose feature gates are on."""
+    needed = {name: _GATES.get((kind.group, f"{kind.resource}/{name}")) for name in subresources}
+    return {name: sub for name, sub in subresources.items() if (gate := needed[name]) is None or gates[gate]}
+
+
+def _off_by_default(recorded: Iterable[Obj]) -> Iterator[tuple[str, ...]]:
+    """Yield (group, version, resource) of what the real server serves only if its flags say so."""
+    for group in recorded:
+        for version in group["versions"]:
+            for resource in version["resources"]:
+                if "offByDefault" in resource:
+                    yield group["group"], version["version"], resource["resource"]
+
+
+def _groups(release: Version, recorded: Iterable[Obj]) -> Iterator[Group]:
     """Yield the API groups that were recorded of a release."""
-    recorded = read_release_file(release, "resources.json")
     for group in recorded:
         facts: dict[str, dict[str, Any]] = {}  # {kind: {version: fact}}
         for version in group["versions"]:

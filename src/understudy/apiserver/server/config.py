@@ -40,7 +40,7 @@ class ServerConfig:
 
     emulated_version        the release that it answers like: "1.31", "1.32", …
     feature_gates           {gate: on}; AllAlpha and AllBeta too. Others have their release's defaults
-    runtime_config          {"resource.k8s.io/v1alpha3": False, …} switches group-versions off (all are on)
+    runtime_config          {"resource.k8s.io/v1alpha3": False, …} switches group-versions on and off
     load                    manifests to begin with: paths of files or folders, texts, objects
     bind_address, port      where to listen; port 0 takes a free one
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
@@ -101,7 +101,7 @@ class ServerConfig:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
-        self.gates()
+        _ = self.release
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
 
@@ -114,11 +114,12 @@ class ServerConfig:
     @cached_property
     def release(self) -> Release:
         """Return what is served. Raises ValueError for an unknown release, group or version."""
-        return Release.named(self.emulated_version).served(self.runtime_config or {})
+        return Release.named(self.emulated_version).served(self.runtime_config or {}, self.gates())
 
     def gates(self) -> Gates:
-        """Return new feature gates, as they are at the start. Raises UnknownGateError."""
-        return Gates.of(self.release.version, self.feature_gates)
+        """Return new feature gates, as they are at the start. Raises UnknownGateError, ValueError for an unknown
+        release."""
+        return Gates.of(Release.named(self.emulated_version).version, self.feature_gates)
 
     @cached_property
     def compaction_seconds(self) -> float:

@@ -4,8 +4,8 @@
     gates[features.DRA_ADMIN_ACCESS]                # whether it is on
     gates.set({"DRAAdminAccess": False})            # on a running server
 
-`schemas/feature_gates.json` has every gate over time, as entries [since, stage, default]. Stages are ALPHA, BETA, ""
-for general availability, DEPRECATED, and REMOVED for a gate that the release does not have any more.
+`schemas/feature_gates.json` has every gate over time, as entries [since, stage, default, locked]. Stages are ALPHA,
+BETA, "" for general availability, DEPRECATED, and REMOVED for a gate that the release does not have any more.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ from typing import NamedTuple, NewType
 import orjson
 
 from understudy.machinery.releases.version import ByRelease, Version
+from understudy.machinery.typeinfo.go_types import read_release_file
 
 Gate = NewType("Gate", str)
 
 # The gates that rules ask for. Upstream: `k8s.io/kubernetes/pkg/features`.
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
+CLUSTER_TRUST_BUNDLE = Gate("ClusterTrustBundle")
 CLUSTER_TRUST_BUNDLE_PROJECTION = Gate("ClusterTrustBundleProjection")
 COORDINATED_LEADER_ELECTION = Gate("CoordinatedLeaderElection")
 CROSS_NAMESPACE_VOLUME_DATA_SOURCE = Gate("CrossNamespaceVolumeDataSource")
@@ -30,6 +32,7 @@ DRA_ADMIN_ACCESS = Gate("DRAAdminAccess")
 DRA_CONTROL_PLANE_CONTROLLER = Gate("DRAControlPlaneController")
 DRA_RESOURCE_CLAIM_DEVICE_STATUS = Gate("DRAResourceClaimDeviceStatus")
 DYNAMIC_RESOURCE_ALLOCATION = Gate("DynamicResourceAllocation")
+GENERIC_WORKLOAD = Gate("GenericWorkload")
 HPA_SCALE_TO_ZERO = Gate("HPAScaleToZero")
 IMAGE_VOLUME = Gate("ImageVolume")
 IN_PLACE_POD_VERTICAL_SCALING = Gate("InPlacePodVerticalScaling")
@@ -42,8 +45,11 @@ LOAD_BALANCER_IP_MODE = Gate("LoadBalancerIPMode")
 MATCH_LABEL_KEYS_IN_POD_AFFINITY = Gate("MatchLabelKeysInPodAffinity")
 MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD = Gate("MatchLabelKeysInPodTopologySpread")
 MAX_UNAVAILABLE_STATEFUL_SET = Gate("MaxUnavailableStatefulSet")
+MULTI_CIDR_SERVICE_ALLOCATOR = Gate("MultiCIDRServiceAllocator")
+MUTATING_ADMISSION_POLICY = Gate("MutatingAdmissionPolicy")
 NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD = Gate("NodeInclusionPolicyInPodTopologySpread")
 ORDERED_NAMESPACE_DELETION = Gate("OrderedNamespaceDeletion")
+POD_CERTIFICATE_REQUEST = Gate("PodCertificateRequest")
 POD_LEVEL_RESOURCES = Gate("PodLevelResources")
 POD_LIFECYCLE_SLEEP_ACTION = Gate("PodLifecycleSleepAction")
 POD_LIFECYCLE_SLEEP_ACTION_ALLOW_ZERO = Gate("PodLifecycleSleepActionAllowZero")
@@ -60,6 +66,8 @@ SERVICE_TRAFFIC_DISTRIBUTION = Gate("ServiceTrafficDistribution")
 SIDECAR_CONTAINERS = Gate("SidecarContainers")
 STATEFUL_SET_AUTO_DELETE_PVC = Gate("StatefulSetAutoDeletePVC")
 STATEFUL_SET_START_ORDINAL = Gate("StatefulSetStartOrdinal")
+STORAGE_VERSION_API = Gate("StorageVersionAPI")
+STORAGE_VERSION_MIGRATOR = Gate("StorageVersionMigrator")
 SUPPLEMENTAL_GROUPS_POLICY = Gate("SupplementalGroupsPolicy")
 USER_NAMESPACES_POD_SECURITY_STANDARDS = Gate("UserNamespacesPodSecurityStandards")
 USER_NAMESPACES_SUPPORT = Gate("UserNamespacesSupport")
@@ -78,11 +86,30 @@ class UnknownGateError(ValueError):
         super().__init__(f"unrecognized feature gate: {', '.join(names)}")
 
 
+class LockedGateError(ValueError):
+    """A gate that cannot be changed from its default."""
+
+    def __init__(self, name: str, default: bool) -> None:
+        value, locked = str(not default).lower(), str(default).lower()
+        super().__init__(f"cannot set feature gate {name} to {value}, feature is locked to {locked}")
+
+
+class GateDependencyError(ValueError):
+    """A gate that is on, while gates that it needs are off."""
+
+    def __init__(self, name: str, off: list[str]) -> None:
+        super().__init__(f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]")
+
+
 class FeatureSpec(NamedTuple):
-    """The stage and the default of a gate in one release (`featuregate.FeatureSpec`)."""
+    """The stage and the default of a gate in one release (`featuregate.FeatureSpec`).
+
+    A gate that is `locked` cannot be changed from its default (`LockToDefault`).
+    """
 
     stage: str
     default: bool
+    locked: bool = False
 
 
 class Gates:
@@ -92,16 +119,18 @@ class Gates:
     gates of other releases too: one that came later is off, one that was removed keeps its last default.
     """
 
-    def __init__(self, specs: Mapping[Gate, FeatureSpec | None]) -> None:
+    def __init__(self, specs: Mapping[Gate, FeatureSpec | None], dependencies: Mapping[str, list[str]]) -> None:
         self._known = {gate: spec for gate, spec in specs.items() if spec and spec.stage != REMOVED}
         self._defaults = {gate: spec is not None and spec.default for gate, spec in specs.items()}
         self._defaults[DYNAMIC_RESOURCE_ALLOCATION] = True
+        self._dependencies = {Gate(name): [Gate(other) for other in needed] for name, needed in dependencies.items()}
         self._on = dict(self._defaults)
 
     @staticmethod
     def of(release: Version, changes: Mapping[str, bool] | None = None) -> Gates:
-        """Return the gates of a release, with changes as users write them. Raises UnknownGateError."""
-        gates = Gates({gate: history.get(release) for gate, history in _histories().items()})
+        """Return the gates of a release, with changes as users write them. Raises the errors of `set`."""
+        specs = {gate: history.get(release) for gate, history in _histories().items()}
+        gates = Gates(specs, read_release_file(release, "release.json")["gateDependencies"])
         gates.set(changes or {})
         return gates
 
@@ -109,21 +138,39 @@ class Gates:
         """Report whether a gate is on. Raises KeyError for a name that no release ever had."""
         return self._on[gate]
 
+    def turned_on(self, gate: Gate) -> bool:
+        """Report whether a gate is on that is off by default."""
+        return self._on[gate] and not self._defaults[gate]
+
     def set(self, changes: Mapping[str, bool]) -> None:
         """Turn gates on and off, AllAlpha and AllBeta before the others.
 
-        Raises UnknownGateError, with nothing changed.
+        Raises UnknownGateError, LockedGateError and GateDependencyError, with nothing changed.
         """
         unknown = [name for name in changes if name not in self._known]
         if unknown:
             raise UnknownGateError(unknown)
+        on = dict(self._on)
         for every, stage in STAGES.items():
             if every in changes:
-                self._on |= {gate: changes[every] for gate, spec in self._known.items() if spec.stage == stage}
-        self._on |= {Gate(name): on for name, on in changes.items()}
+                on |= {
+                    gate: changes[every]
+                    for gate, spec in self._known.items()
+                    if spec.stage == stage and not spec.locked
+                }
+        for name, value in changes.items():
+            spec = self._known[Gate(name)]
+            if spec.locked and value != spec.default:
+                raise LockedGateError(name, spec.default)
+            on[Gate(name)] = value
+        for gate, needed in self._dependencies.items():
+            off = [str(other) for other in needed if not on.get(other, True)]
+            if on.get(gate) and off:
+                raise GateDependencyError(gate, off)
+        self._on = on
 
     def reset(self, changes: Mapping[str, bool]) -> None:
-        """Turn every gate to its default, then make the changes. Raises UnknownGateError."""
+        """Turn every gate to its default, then make the changes. Raises the errors of `set`."""
         self._on = dict(self._defaults)
         self.set(changes)
 
@@ -141,6 +188,6 @@ def _histories() -> dict[Gate, ByRelease[FeatureSpec]]:
     """Return every gate that a release ever had, with what it was from each release on."""
     table = orjson.loads((resources.files("understudy.schemas") / "feature_gates.json").read_bytes())
     return {
-        Gate(name): ByRelease({Version.parse(since): FeatureSpec(stage, default) for since, stage, default in history})
+        Gate(name): ByRelease({Version.parse(since): FeatureSpec(*spec) for since, *spec in history})
         for name, history in table.items()
     }

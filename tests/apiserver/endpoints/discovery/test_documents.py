@@ -8,10 +8,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.releases import NEWEST, RELEASES
+from tests.releases import NEWEST, RELEASES, served
 from understudy.apiserver.endpoints.discovery.documents import Discovery
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.server.pages import healthz
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
@@ -21,7 +20,7 @@ AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryLi
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
 PAGES = {
-    release: Discovery(Release.of(release), "<address>", pages=healthz.paths(Release.of(release).health_checks))
+    release: Discovery(served(release), "<address>", pages=healthz.paths(served(release).health_checks))
     for release in RELEASES
 }
 
@@ -163,7 +162,7 @@ def test_unknown_group_is_plain_text(path: str) -> None:
 
 def test_discovery_follows_runtime_config() -> None:
     """Resources that --runtime-config switches off are not listed."""
-    release = Release.of(NEWEST).served({"resource.k8s.io/v1beta1": False, "batch/v1": False})
+    release = served(NEWEST, {"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, "")
     call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}

@@ -7,15 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.releases import NEWEST, RELEASES, every_release
+from tests.releases import NEWEST, RELEASES, every_release, served
 from understudy.apiserver.endpoints.openapi.v2 import encode, schema
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.kinds.release import Release
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
 
-DOCUMENTS = {release: OpenAPI(Release.of(release)) for release in RELEASES}
+DOCUMENTS = {release: OpenAPI(served(release)) for release in RELEASES}
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
@@ -45,7 +44,7 @@ def test_index_lists_every_group_version(release: Version) -> None:
     assert list(result)[:6] == [".well-known/openid-configuration", "api", "api/v1", "apis", *list(result)[4:6]]
     assert list(result) == sorted(result)
     assert list(result)[-2:] == ["openid/v1/jwks", "version"]
-    groups = Release.of(release).groups
+    groups = served(release).groups
     versions = {f"apis/{group.name}/{version}" for group in groups if group.name for version in group.versions}
     assert versions < set(result)
     assert result["api/v1"]["serverRelativeURL"].startswith("/openapi/v3/api/v1?hash=")
@@ -91,7 +90,7 @@ def test_hash_in_the_url() -> None:
 
 def test_hash_follows_runtime_config() -> None:
     """Switching a resource off changes the document and the hash of its group-version only."""
-    less = OpenAPI(Release.of(NEWEST).served({"apps/v1/daemonsets": False}))
+    less = OpenAPI(served(NEWEST, {"apps/v1/daemonsets": False}))
     changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS[NEWEST].hashes[name]}
     assert changed == {"apis/apps/v1"}
     assert not [path for path in less.document("apis/apps/v1")["paths"] if "daemonsets" in path]
@@ -159,7 +158,7 @@ def test_references_resolve() -> None:
     [
         (release, version)
         for release in RELEASES
-        for group in Release.of(release).groups
+        for group in served(release).groups
         if group.name == "resource.k8s.io"
         for version in group.versions
     ],

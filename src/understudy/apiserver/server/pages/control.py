@@ -14,7 +14,7 @@ import orjson
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.machinery import errors
-from understudy.machinery.releases.features import UnknownGateError
+from understudy.machinery.releases.features import GateDependencyError, LockedGateError, UnknownGateError
 
 PREFIX = "/understudy/"
 
@@ -49,7 +49,7 @@ class Control:
             raise errors.bad_request("feature gates: want a JSON object of gates and booleans")
         try:
             self._state.gates.set(changes)
-        except UnknownGateError as why:
+        except (UnknownGateError, LockedGateError, GateDependencyError) as why:
             raise errors.bad_request(str(why)) from None
         return self._state.gates.in_force()
 
