@@ -20,12 +20,13 @@ SYSTEM_CLOCK = SystemClock()
 class Request:
     """A request: the server has received it, and filters complete it.
 
-    headers   case-insensitive mapping
-    release   release that the server emulates
-    warnings  texts of Warning headers of the answer
-    user      the client; set by authentication
-    info      what is asked for; set by the first filter
-    clock     clock of the server
+    headers           case-insensitive mapping
+    release           release that the server emulates
+    warnings          texts of Warning headers of the answer
+    response_headers  other headers that filters add to the answer, whatever it is
+    user              the client; set by authentication
+    info              what is asked for; set by the first filter
+    clock             clock of the server
     """
 
     method: str
@@ -35,6 +36,7 @@ class Request:
     query: Query
     release: Version
     warnings: list[str] = field(default_factory=list)
+    response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
     clock: Clock = SYSTEM_CLOCK

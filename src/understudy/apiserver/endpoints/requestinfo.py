@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 SPECIAL_VERBS = ("proxy", "watch")
+LONG_RUNNING_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
+PROFILES = "/debug/pprof/"
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
 
 
@@ -37,11 +39,14 @@ class RequestInfo(Attributes):
     prefix      "api" or "apis"
     parts       the path from the resource on; parts after the subresource are kept here only
     watch_path  marks the deprecated /watch/ paths
+    long_running
+                whether it lasts as long as the client likes: a watch, a stream (`BasicLongRunningRequestCheck`)
     """
 
     prefix: str = ""
     parts: tuple[str, ...] = ()
     watch_path: bool = False
+    long_running: bool = False
 
     def __hash__(self) -> int:
         """Hash only the parts that differ between requests: every request looks up its route by this value."""
@@ -59,7 +64,7 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
     if not query:
         return _listing(info)
     verb = "watch" if watches(query) else "list"
-    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")))
+    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")), long_running=verb == "watch")
 
 
 def group_version_path(group: str, version: str) -> str:
@@ -96,7 +101,7 @@ def selected_name(field_selector: str) -> str:
 @lru_cache(4096)
 def _of_path(method: str, path: str) -> RequestInfo:
     """Return the info of a path, without that of the query. Raises RequestInfoError."""
-    other = RequestInfo(path, method.lower())
+    other = RequestInfo(path, method.lower(), long_running=path.startswith(PROFILES))
     parts = path.strip("/").split("/")
     if len(parts) < 3 or parts[0] not in ("api", "apis") or path.startswith("//"):
         return other
@@ -121,6 +126,7 @@ def _of_path(method: str, path: str) -> RequestInfo:
     name = parts[1] if len(parts) > 1 else ""
     if verb == "delete" and not name:
         verb = "deletecollection"
+    subresource = parts[2] if len(parts) > 2 and verb != "proxy" else ""
     return RequestInfo(
         path=path,
         verb=verb,
@@ -130,10 +136,11 @@ def _of_path(method: str, path: str) -> RequestInfo:
         version=version,
         namespace=namespace,
         resource=parts[0],
-        subresource=parts[2] if len(parts) > 2 and verb != "proxy" else "",
+        subresource=subresource,
         name=name,
         parts=tuple(parts),
         watch_path=special and verb == "watch",
+        long_running=verb in SPECIAL_VERBS or subresource in LONG_RUNNING_SUBRESOURCES,
     )
 
 

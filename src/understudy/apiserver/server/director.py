@@ -28,6 +28,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 )
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
@@ -54,7 +55,7 @@ class Director:
     ) -> None:
         self.state = state
         self.clock = state.clock
-        self._filters = build_handler_chain(authenticator, state.authorizer)
+        self._filters = build_handler_chain(authenticator, state.authorizer, FlowControl(state.registry))
         self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)
@@ -99,6 +100,7 @@ class Director:
             answer = _internal_error(request, str(error))
         except RequestInfoError as error:
             return _internal_error(request, f"failed to create RequestInfo: {error}")
+        answer.headers += request.response_headers
         if request.warnings:
             answer.headers += warning_headers(request.warnings)
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)

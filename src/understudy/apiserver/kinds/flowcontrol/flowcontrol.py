@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels: they are stored and shown, without effect on requests."""
+"""Flow schemas and priority levels: what may be stored, and how they are shown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero, nested_field
 
 GROUP = "flowcontrol.apiserver.k8s.io"
-MANDATORY = ("exempt", "catch-all")  # the server creates them, and their specs cannot change
+EXEMPT, CATCH_ALL = "exempt", "catch-all"
+MANDATORY = (EXEMPT, CATCH_ALL)  # the server creates them, and their specs cannot change
 SHARES = {"exempt": 0, "limited": 30}
 QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
@@ -56,8 +57,8 @@ def _default_v1beta3_level(level: Obj) -> None:
     level["metadata"] = _annotated(level, _is_zero(level))["metadata"]
 
 
-def _precedence(schema: Obj) -> tuple[int, str]:
-    """Return the sort key of table rows: the order in which requests are matched."""
+def precedence(schema: Obj) -> tuple[int, str]:
+    """Return the sort key of flow schemas in the order in which requests are matched, which tables have as well."""
     return schema["spec"]["matchingPrecedence"], name(schema)
 
 
@@ -140,7 +141,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             strategy=_strategy("FlowSchema", schema),
             status=kept,
             table_row=_schema_row,
-            row_order=_precedence,
+            row_order=precedence,
         ),
         (GROUP, "PriorityLevelConfiguration"): Behavior(
             conversions={"v1beta3": OLD_LEVEL},

@@ -13,25 +13,29 @@ from collections.abc import Callable
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.impersonation import with_impersonation
+from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
 
 Filter = Callable[[Request], None]
 
 
-def build_handler_chain(authenticator: Authenticator, authorizer: Authorizer) -> tuple[Filter, ...]:
+def build_handler_chain(
+    authenticator: Authenticator, authorizer: Authorizer, flow_control: FlowControl
+) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
 
-    Two places are free. Audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`. Priority
-    and fairness (`WithPriorityAndFairness`) stands between impersonation and authorization.
+    One place is free: audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`.
     """
     return (
         with_request_info,
         with_request_deadline,
         with_authentication(authenticator),
         with_impersonation(authorizer),
+        with_priority_and_fairness(flow_control),
         with_authorization(authorizer),
     )

@@ -5,14 +5,11 @@ from __future__ import annotations
 from understudy.apiserver.endpoints.request import Request
 from understudy.machinery.options import check_timeout
 
-# Subresources whose requests last as long as the client likes. Upstream: `BasicLongRunningRequestCheck`.
-LONG_RUNNING = ("attach", "exec", "log", "portforward", "proxy")
-
 
 def with_request_deadline(request: Request) -> None:
     """Check the query parameter `timeout` of a request that is not long-running. Raises 400.
 
     Nothing here takes as long as the shortest time that clients set: the value is read and has no effect.
     """
-    if request.query and request.info.verb != "watch" and request.info.subresource not in LONG_RUNNING:
+    if request.query and not request.info.long_running:
         check_timeout(request.query.get("timeout"))

@@ -1,0 +1,145 @@
+"""Finds the flow schema and the priority level of each request, from what is stored. Nothing is queued or refused.
+
+A flow schema whose priority level does not exist is left out. Of the two that must always be there a missing one has no
+uid; a missing level keeps the uid that it had. Upstream: `configController` in k8s.io/apiserver/pkg/util/flowcontrol.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas
+from understudy.apiserver.kinds.flowcontrol.flowcontrol import CATCH_ALL, EXEMPT, GROUP, MANDATORY, precedence
+from understudy.apiserver.kinds.flowcontrol.rules import RULES, Rule, matches_subject
+from understudy.apiserver.registry.store import Registry
+from understudy.apiserver.storage.interface import Watch
+from understudy.machinery.types import Obj
+from understudy.machinery.users import User
+
+SCHEMAS, LEVELS = "flowschemas", "prioritylevelconfigurations"
+USERS = 4096  # whose rules are kept
+
+
+# The headers of an answer that name the flow schema and the priority level of the request by their uids.
+Classification = tuple[tuple[str, str], tuple[str, str]]
+
+
+def _classification(schema_uid: str, level_uid: str) -> Classification:
+    return ("X-Kubernetes-Pf-Flowschema-Uid", schema_uid), ("X-Kubernetes-Pf-Prioritylevel-Uid", level_uid)
+
+
+class _PolicyRule(NamedTuple):
+    """The subjects and rules of a flow schema (`PolicyRulesWithSubjects`); the rules by `RULES`."""
+
+    subjects: list[Obj]
+    rules: dict[str, list[Rule]]
+    classification: Classification
+
+
+class _Sieve(NamedTuple):
+    """The rules that may match a user's requests, in order, and the classification of those that no rule matches."""
+
+    rules: tuple[tuple[Rule, Classification], ...]
+    rest: Classification
+
+
+class FlowControl:
+    """Classifies the requests of one server.
+
+    The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._policy_rules: list[_PolicyRule] = []
+        self._catch_all = _classification("", "")
+        self._mandatory_levels = dict.fromkeys(MANDATORY, "")
+        self._sieves: dict[tuple[str, ...], tuple[_Sieve, _Sieve]] = {}
+        self._watches: list[Watch] = []
+        self._last_user: User | None = None  # None makes a new look necessary, after a write
+        self._last_sieves: tuple[_Sieve, _Sieve]
+        self._stale = True
+
+    def classify(self, user: User, request: Attributes) -> Classification:
+        """Return the headers that say how a request of a user is classified (`startRequest`)."""
+        if user is not self._last_user:  # the same object comes again and again where no tokens are used
+            self._last_user, self._last_sieves = user, self._sieves_of(user)
+        rules, rest = self._last_sieves[request.is_resource]
+        for rule, classification in rules:
+            if rule.matches(request):
+                return classification
+        return rest
+
+    def _sieves_of(self, user: User) -> tuple[_Sieve, _Sieve]:
+        """Return the sieves of a user, for paths and for resources."""
+        if self._stale:
+            self._digest()
+        key = (user.name, *user.groups)
+        sieves = self._sieves.get(key)
+        if sieves is not None:
+            return sieves
+        if len(self._sieves) >= USERS:
+            self._sieves.clear()
+        own = [rule for rule in self._policy_rules if any(matches_subject(user, s) for s in rule.subjects)]
+        sieves = self._sieves[key] = self._sieve(own, "nonResourceRules"), self._sieve(own, "resourceRules")
+        return sieves
+
+    def _sieve(self, policy_rules: list[_PolicyRule], field: str) -> _Sieve:
+        """Return the sieve of policy rules, which ends at a rule that matches everything."""
+        rules: list[tuple[Rule, Classification]] = []
+        for policy_rule in policy_rules:
+            for rule in policy_rule.rules[field]:
+                if rule.everything:
+                    return _Sieve(tuple(rules), policy_rule.classification)
+                rules.append((rule, policy_rule.classification))
+        return _Sieve(tuple(rules), self._catch_all)
+
+    def _digest(self) -> None:
+        """Read the stored flow schemas and priority levels (`lockAndDigestConfigObjects`)."""
+        self._watch()
+        levels = {
+            level["metadata"]["name"]: level["metadata"]["uid"] for level in self._registry.listing(GROUP, LEVELS)
+        }
+        stored = sorted(self._registry.listing(GROUP, SCHEMAS), key=precedence)
+        schemas = _with_mandatory([schema for schema in stored if _level(schema) in levels])
+        self._mandatory_levels |= {name: levels[name] for name in MANDATORY if name in levels}
+        levels |= self._mandatory_levels
+        self._policy_rules.clear()
+        for schema in schemas:
+            classification = _classification(schema["metadata"].get("uid", ""), levels[_level(schema)])
+            self._policy_rules += [_policy_rule(rule, classification) for rule in schema["spec"].get("rules", [])]
+            if schema["metadata"]["name"] == CATCH_ALL:
+                self._catch_all = classification
+        self._sieves.clear()
+        self._stale = False
+
+    def _watch(self) -> None:
+        """Note the next write of a flow schema or priority level, but not those that were digested already."""
+        store = self._registry.store
+        for watch in self._watches:
+            store.unwatch(watch)
+        self._watches = [store.watch(f"/registry/{resource}/", store.revision) for resource in (SCHEMAS, LEVELS)]
+        for watch in self._watches:
+            watch.wake = self._forget
+
+    def _forget(self) -> None:
+        self._stale = True
+        self._last_user = None
+
+
+def _level(schema: Obj) -> str:
+    name: str = schema["spec"]["priorityLevelConfiguration"]["name"]
+    return name
+
+
+def _policy_rule(policy_rule: Obj, classification: Classification) -> _PolicyRule:
+    rules = {field: [make(rule) for rule in policy_rule.get(field, [])] for field, make in RULES.items()}
+    return _PolicyRule(policy_rule["subjects"], rules, classification)
+
+
+def _with_mandatory(schemas: list[Obj]) -> list[Obj]:
+    """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
+    names = {schema["metadata"]["name"] for schema in schemas}
+    missing = {s["metadata"]["name"]: s for s in flow_schemas("") if s["metadata"]["name"] not in names}
+    return [*filter(None, [missing.get(EXEMPT)]), *schemas, *filter(None, [missing.get(CATCH_ALL)])]
