@@ -24,16 +24,15 @@ import argparse
 import asyncio
 import json
 import re
-import ssl
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from urllib.parse import urlsplit
 
 from comparing import Server
+from connection import Answer, Connection, DroppedError
 from fuzz_requests import RequestGenerator, Sent, read_corpus
 from server_process import ServerProcess
 
@@ -41,7 +40,6 @@ from understudy.apiserver.server.server import new_loop
 
 ROUND = 20_000  # requests between two resets
 CPU_SECONDS = 1.0  # that the server may use without an answer to anybody
-PATIENCE = 60.0  # seconds that an answer may take
 GROWTH = 64.0  # MiB that the server may have more at the end than after its second round
 STREAM_SECONDS = 0.05  # that a watch is read before its connection is closed
 HEALTH_SECONDS = 0.02  # between two questions to /healthz
@@ -64,82 +62,13 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
 )
 
 
-class DroppedError(Exception):
-    """The server closed the connection where an answer was due."""
-
-
-@dataclass(frozen=True)
-class Answer:
-    """An answer: `closes` says that the server closes the connection after it, or that the client must."""
-
-    status: int
-    body: bytes
-    closes: bool
-
-
-class Connection:
-    """One connection to a server, opened anew after an answer that closes it."""
-
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        self._address = (parts.hostname, parts.port)
-        self._tls = ssl._create_unverified_context() if parts.scheme == "https" else None
-        self._reader: asyncio.StreamReader | None = None
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def send(self, sent: Sent, *headers: tuple[str, str]) -> Answer:
-        """Send a request and return the answer. Raises DroppedError, and TimeoutError after PATIENCE seconds."""
-        try:
-            async with asyncio.timeout(PATIENCE):
-                if self._reader is None or self._writer is None:
-                    host, port = self._address
-                    self._reader, self._writer = await asyncio.open_connection(host, port, limit=2**20, ssl=self._tls)
-                self._writer.write(sent.encoded(*headers))
-                answer = await self._answer(self._reader, sent)
-        except (asyncio.IncompleteReadError, OSError) as why:
-            self.close()
-            if isinstance(why, TimeoutError):
-                raise
-            raise DroppedError(repr(why)) from None
-        if answer.closes:
-            self.close()
-        return answer
-
-    async def _answer(self, reader: asyncio.StreamReader, sent: Sent) -> Answer:
-        head = (await reader.readuntil(b"\r\n\r\n")).lower()
-        status = int(head[9:12])
-        if 100 <= status < 200:
-            return Answer(status, b"", True) if status == 101 else await self._answer(reader, sent)
-        closes = bool(sent.raw) or b"\r\nconnection: close" in head
-        if sent.method == "HEAD" or status in (204, 304):
-            return Answer(status, b"", closes)
-        if (at := head.find(b"\r\ncontent-length: ")) >= 0:
-            length = int(head[at + 18 : head.index(b"\r\n", at + 18)])
-            return Answer(status, await reader.readexactly(length), closes)
-        if b"\r\ntransfer-encoding: chunked" not in head:
-            return Answer(status, await reader.read(), True)
-        if status == 200 and sent.is_watch:
-            try:
-                async with asyncio.timeout(STREAM_SECONDS):
-                    return Answer(status, await _chunks(reader), closes)
-            except TimeoutError:
-                return Answer(status, b"", True)
-        return Answer(status, await _chunks(reader), closes)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._writer is not None:
-            self._writer.transport.abort()
-        self._reader = self._writer = None
-
-
-async def _chunks(reader: asyncio.StreamReader) -> bytes:
-    """Return a body that comes in chunks."""
-    parts = []
-    while size := int(await reader.readuntil(b"\r\n"), 16):
-        parts.append((await reader.readexactly(size + 2))[:-2])
-    await reader.readexactly(2)
-    return b"".join(parts)
+async def ask(connection: Connection, sent: Sent, *headers: tuple[str, str]) -> Answer:
+    """Send a request with other headers in place of its own, and return the answer. Raises DroppedError."""
+    seconds = STREAM_SECONDS if sent.is_watch else None
+    answer = await connection.send(sent.encoded(*headers), is_head=sent.method == "HEAD", stream_seconds=seconds)
+    if sent.raw:
+        connection.close()  # a server may have understood less, or more, than one request
+    return answer
 
 
 def message(body: bytes) -> str:
@@ -210,12 +139,9 @@ class Fuzzer:
         """Send the request of a number, and check its answer."""
         sent = self._flying[number] = self._generator.request(number)
         try:
-            answer = await connection.send(sent)
+            answer = await ask(connection, sent)
         except DroppedError as why:
             self.report.fail(f"no answer: {why}", number, sent)
-        except TimeoutError:
-            self.report.fail(f"no answer in {PATIENCE:g} s", number, sent)
-            connection.close()
         else:
             self.report.answers[answer.status] += 1
             if answer.status >= 500:
@@ -228,7 +154,7 @@ class Fuzzer:
         if sent.method == "HEAD":  # its answer has no text
             sent = replace(sent, method="GET")
             with closing(Connection(self._url)) as connection:
-                answer = await connection.send(sent)
+                answer = await ask(connection, sent)
         text = message(answer.body)
         if BUG in text:
             self.report.fail(text, number, sent)
@@ -253,15 +179,15 @@ class Fuzzer:
         item, collection = "/".join(path[:length]), "/".join(path[: length - 1])
         try:
             with closing(Connection(self._url)) as ours, closing(Connection(self._real_url)) as real:
-                if (answer := await real.send(sent, token)).status == 404:
-                    if (stored := await ours.send(Sent("GET", item))).status == 200:
+                if (answer := await ask(real, sent, token)).status == 404:
+                    if (stored := await ask(ours, Sent("GET", item))).status == 200:
                         obj = json.loads(stored.body)
                         for name in ("resourceVersion", "uid", "managedFields"):
                             obj["metadata"].pop(name, None)
                         media = [("Content-Type", "application/json")]
-                        await real.send(Sent("POST", collection, media, json.dumps(obj).encode()), token)
-                        answer = await real.send(sent, token)
-        except (DroppedError, TimeoutError) as why:
+                        await ask(real, Sent("POST", collection, media, json.dumps(obj).encode()), token)
+                        answer = await ask(real, sent, token)
+        except DroppedError as why:
             print(f"the real server: {why!r}", flush=True)
             return 0
         return answer.status
@@ -272,9 +198,9 @@ class Fuzzer:
             while True:
                 before, began, flying = self._cpu(), time.monotonic(), dict(self._flying)
                 try:
-                    if (answer := await connection.send(Sent("GET", "/healthz"))).status != 200:
+                    if (answer := await ask(connection, Sent("GET", "/healthz"))).status != 200:
                         self.report.fail(f"/healthz: {answer.status} {answer.body!r}")
-                except (DroppedError, TimeoutError) as why:
+                except DroppedError as why:
                     self.report.fail(f"/healthz: {why!r}")
                 if (used := self._cpu() - before) > CPU_SECONDS:
                     suspects = [f"{number}: {sent}" for number, sent in {**flying, **self._flying}.items()]

@@ -1,386 +1,374 @@
 #!/usr/bin/env python3
 """Watch a server for a while as hundreds of clients do, and check that none misses or repeats an event.
 
-    scripts/soak.py                                    200 watchers, a minute
-    scripts/soak.py --watchers 500 --seconds 600
+    scripts/soak.py                                              300 watchers, 8 writers, a minute
+    scripts/soak.py --watchers 500 --minutes 30 --epoch 60
 
-The server runs in a thread of this process. Writers create, update, patch and delete claims, slices, pods and config
-maps. Watchers lose their connection at random and resume from the last version they have seen; history is compacted
-now and then, so that some get 410 and list again. One more watcher of each collection, which never loses its
-connection, is the reference.
+The server runs in a process of its own. Writers create, update, patch, apply and delete claims, slices, pods and config
+maps, and note what the server acknowledges. Watchers lose their connection at random, by FIN or by RST, and resume from
+the last version they have seen; some do not read for a while. History is compacted every few seconds, so that some get
+410 and list again, and feature gates are flipped. One more watcher of each collection never loses its connection.
 
-The script checks that every watcher has seen the same events as the reference since its last list, each once and in
-order; that memory stays within bounds; and that, once all clients are gone and the server has tried to send them one
-more write, it has no more watches, connections and tasks than before. The exit status is 1 if a check fails.
+After each epoch the writers pause, and what every watcher has received is compared with the acknowledged writes: lists
+and events, each once, in order and with its content; `soak_checks` has the rules. Then the server is reset, which must
+end every watch, and the next epoch begins. At the end the server must have no watches, descriptors and memory more
+than before. Too few writes, events, resumes, lists after 410, compactions and resets are failures as well, since
+they check nothing. The exit status is 1 if anything fails.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import os
 import random
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
-from understudy import Server
+import orjson
+from comparing import MEDIA, Obj
+from connection import Answer, Connection, DroppedError, StatusError
+from server_process import ServerProcess
+from soak_checks import EXPIRED, Ledger, Stream
 
-Obj = dict[str, Any]
-Event = tuple[int, str, str]  # version, type, name
+from understudy.apiserver.server.server import new_loop
+
 NAMES = 40  # objects of each collection
 NAMESPACED = "namespaces/default"
 CLAIMS = f"/apis/resource.k8s.io/v1beta1/{NAMESPACED}/resourceclaims"
 SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
 PODS = f"/api/v1/{NAMESPACED}/pods"
 MAPS = f"/api/v1/{NAMESPACED}/configmaps"
-CONTENT: dict[str, Obj] = {
-    CLAIMS: {"spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu.example.com"}]}}},
-    SLICES: {
-        "spec": {
-            "driver": "gpu.example.com",
-            "nodeName": "node-1",
-            "pool": {"name": "p", "resourceSliceCount": 1},
-            "devices": [{"name": f"d{i}", "basic": {}} for i in range(8)],
-        }
-    },
-    PODS: {"spec": {"containers": [{"name": "c", "image": "i:1"}]}},
-    MAPS: {"data": {"k": "v" * 200}},
+DEVICES = {
+    "driver": "gpu.example.com",
+    "nodeName": "node-1",
+    "pool": {"name": "p", "resourceSliceCount": 1},
+    "devices": [{"name": f"d{i}", "basic": {}} for i in range(8)],
 }
-MAX_GROWTH = 150  # MiB by which memory may grow
-SETTLE_SECONDS = 30.0  # for watchers to catch up, and for the server to release its resources
+REQUESTS = {"requests": [{"name": "r", "deviceClassName": "gpu.example.com"}]}
+CONTENT: dict[str, Obj] = {
+    CLAIMS: {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceClaim", "spec": {"devices": REQUESTS}},
+    SLICES: {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceSlice", "spec": DEVICES},
+    PODS: {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "i:1"}]}},
+    MAPS: {"apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v" * 200}},
+}
+GATES = ("DRAAdminAccess", "InPlacePodVerticalScaling", "PodLevelResources")  # those flipped, if the release has them
+COMPACT_SECONDS = 4.0  # between two compactions, on average; less in epochs shorter than PACE; likewise
+FLIP_SECONDS = 3.0
+CONNECTED_SECONDS = 5.0  # that a watcher keeps its connection
+PACE = 30.0
+SETTLE_SECONDS = 60.0  # in which everybody must have seen the last write, or the end of a watch
+GROWTH = 64.0  # MiB that the server may have more after the last epoch than after the second one
+# A run with fewer of these in a minute has checked too little: events and resumes are those of one watcher.
+MINIMUM = {"writes": 300.0, "events": 30.0, "resumes": 2.0, "expired": 2.0, "compactions": 6.0, "flips": 6.0}
 
 
-class HTTPError(Exception):
-    """The server answered with an error."""
-
-    def __init__(self, status: int, body: bytes) -> None:
-        super().__init__(f"{status}: {body[:300].decode(errors='replace')}")
-        self.status = status
-
-
-@dataclass
-class Address:
-    """The address of the server."""
-
-    host: str
-    port: int
-
-    @asynccontextmanager
-    async def request(
-        self, method: str, path: str, body: Any = None, media: str = "application/json"
-    ) -> AsyncIterator[Answer]:
-        """Send one request on a connection of its own, and yield the answer. Raises HTTPError for an error."""
-        reader, writer = await asyncio.open_connection(self.host, self.port, limit=2**24)
-        try:
-            sent = b"" if body is None else json.dumps(body).encode()
-            head = (
-                f"{method} {path} HTTP/1.1\r\nHost: x\r\nContent-Type: {media}\r\nContent-Length: {len(sent)}\r\n\r\n"
-            )
-            writer.write(head.encode() + sent)
-            lines = (await reader.readuntil(b"\r\n\r\n")).decode().lower().split("\r\n")
-            headers = dict(line.split(": ", 1) for line in lines[1:] if ": " in line)
-            answer = Answer(reader, int(headers.get("content-length", -1)))
-            if (status := int(lines[0].split()[1])) >= 400:
-                raise HTTPError(status, await answer.read())
-            yield answer
-        finally:
-            writer.transport.abort()
-
-    async def call(self, *request: Any) -> Any:
-        """Send one request, and return the answer's JSON."""
-        async with self.request(*request) as answer:
-            return json.loads(await answer.read())
-
-
-@dataclass
-class Answer:
-    """The body of an answer, read as a whole, in chunks or in lines."""
-
-    reader: asyncio.StreamReader
-    length: int  # -1: in chunks
-
-    async def read(self) -> bytes:
-        """Return the whole body."""
-        if self.length >= 0:
-            return await self.reader.readexactly(self.length)
-        return b"".join([chunk async for chunk in self.chunks()])
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the chunks of the body."""
-        while size := int(await self.reader.readline(), 16):
-            yield (await self.reader.readexactly(size + 2))[:-2]
-
-    async def lines(self) -> AsyncIterator[bytes]:
-        """Yield the lines of the body."""
-        rest = b""
-        async for chunk in self.chunks():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                yield line
-
-
-# --- the clients
+def encoded(method: str, path: str, body: Any = None, media: str = "application/json") -> bytes:
+    """Return the bytes of a request."""
+    sent = b"" if body is None else orjson.dumps(body)
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {media}\r\nContent-Length: {len(sent)}\r\n\r\n"
+    )
+    return head.encode() + sent
 
 
 @dataclass
 class Run:
-    """The counts and failures of a run; `resumes` and `relists` are those of watchers that are no reference."""
+    """The counts and failures of a run."""
 
-    address: Address
-    writing: bool = True
+    url: str
     counts: Counter[str] = field(default_factory=Counter)
-    failures: list[str] = field(default_factory=list)
+    failures: int = 0
 
     def fail(self, what: str) -> None:
         """Count a failure, and print the first ones."""
-        self.failures.append(what)
-        if len(self.failures) <= 20:
-            print(f"FAILED: {what}")
+        self.failures += 1
+        if self.failures <= 20:
+            print(f"FAILED: {what[:1000]}", flush=True)
 
 
-class Watcher:
-    """Follows one collection; `seen` are the events since `start`, the version of the last list.
+class Epoch:
+    """The time between two resets: its ledgers and streams, and whether clients write and lose connections."""
 
-    A watcher without `rng` is a reference and never disconnects.
-    """
+    def __init__(self, run: Run, watchers: int, seconds: float, rng: random.Random) -> None:
+        self.run, self.rng = run, rng
+        self.pace = min(1.0, seconds / PACE)
+        self.busy = True
+        self.ledgers = {path: Ledger(marks=path == PODS) for path in CONTENT}
+        self.references = {path: Stream(f"{path}, reference") for path in CONTENT}
+        paths = list(CONTENT)
+        self.streams = [(path, Stream(f"{path}, watcher {i}")) for i in range(watchers) for path in [paths[i % 4]]]
 
-    def __init__(self, run: Run, path: str, rng: random.Random | None) -> None:
-        self.run, self.path, self.rng = run, path, rng
-        self.start = self.version = 0
-        self.seen: list[Event] = []
+    # --- watchers
 
-    async def follow(self) -> None:
-        """List the collection and watch it, and list again whenever the version is too old."""
+    async def follow(self, path: str, stream: Stream, *, is_reference: bool) -> None:
+        """Watch a collection until the server ends the watch, and go on after every other end."""
         while True:
-            if not self.version:
-                listed = await self.run.address.call("GET", self.path)
-                self.start = self.version = int(listed["metadata"]["resourceVersion"])
-                self.seen = []
-            try:
-                await self._watch()
-            except (ConnectionError, asyncio.IncompleteReadError, ValueError) as why:
-                if self.rng is None:
-                    self.run.fail(f"{self.path}: the reference lost its connection: {why!r}")
+            with closing(Connection(self.run.url)) as connection:
+                try:
+                    if not stream.version:
+                        stream.list(await self._list(connection, path))
+                    if not is_reference and self.busy:
+                        async with asyncio.timeout(self.rng.expovariate(1 / (CONNECTED_SECONDS * self.pace))):
+                            ended = await self._watch(connection, path, stream)
+                    else:
+                        ended = await self._watch(connection, path, stream)
+                    if ended:
+                        return
+                except TimeoutError:
+                    if self.busy:
+                        await self._disconnect(connection)
+                except (DroppedError, StatusError) as why:
+                    self.run.fail(f"{stream.name}: {why!r}")
                     return
 
-    async def _watch(self) -> None:
-        """Watch until the connection is lost, by chance, or the version is too old."""
-        path = f"{self.path}?watch=true&allowWatchBookmarks=true&resourceVersion={self.version}"
-        wait_seconds = self.rng.expovariate(1 / 3) if self.rng else None
+    async def _list(self, connection: Connection, path: str) -> bytes:
+        answer = await connection.send(encoded("GET", path))
+        if answer.status != 200:
+            raise StatusError(answer.status, answer.body)
+        return answer.body
+
+    async def _watch(self, connection: Connection, path: str, stream: Stream) -> bool:
+        """Watch until the server ends it, and report whether it did so although the version is not too old."""
+        query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={stream.version}"
         try:
-            async with asyncio.timeout(wait_seconds), self.run.address.request("GET", path) as answer:
-                async for line in answer.lines():
-                    if not self._take(json.loads(line)):
-                        return
-        except TimeoutError:
-            self.run.counts["resumes"] += 1
-            assert self.rng is not None
-            if self.rng.random() < 0.2:
-                await asyncio.sleep(self.rng.random() * 3)  # long enough for history to be forgotten
-        except HTTPError as error:
-            if error.status != 410:
+            async for line in connection.lines(encoded("GET", path + query)):
+                self.run.counts["events"] += 1
+                if not stream.take(line):
+                    break
+                if not self.busy or self.rng.random() > 0.0005:
+                    continue
+                self.run.counts["stalls"] += 1
+                await asyncio.sleep(self.rng.random() * 2)
+        except StatusError as why:
+            if why.status != EXPIRED:
                 raise
-            self._too_old()
-
-    def _take(self, event: Obj) -> bool:
-        """Check and keep an event; report whether the watch continues."""
-        obj = event["object"]
-        if event["type"] == "ERROR":
-            if obj["code"] != 410:
-                self.run.fail(f"{self.path}: {obj}")
-            self._too_old()
-            return False
-        version = int(obj["metadata"]["resourceVersion"])
-        if version <= self.version and event["type"] != "BOOKMARK":
-            self.run.fail(f"{self.path}: {event['type']} {version} after {self.version}")
-        self.version = max(version, self.version)
-        if event["type"] != "BOOKMARK":
-            self.run.counts["events"] += 1
-            self.seen.append((version, event["type"], obj["metadata"]["name"]))
-        return True
-
-    def _too_old(self) -> None:
-        self.version = 0
-        self.run.counts["relists"] += 1
-        if self.rng is None:
-            self.run.fail(f"{self.path}: the reference got 410")
-
-
-async def write(run: Run, rng: random.Random, path: str, pause: float) -> None:
-    """Write until the run ends; refusals that a race explains are only counted."""
-    while run.writing:
-        name = f"o{rng.randrange(NAMES)}"
-        verb = rng.choice(("POST", "POST", "PATCH", "PATCH", "apply", "PUT", "DELETE"))
-        label = {"metadata": {"labels": {"n": str(rng.random())}}}
-        try:
-            if verb == "POST":
-                await run.address.call("POST", path, {"metadata": {"name": name}, **CONTENT[path]})
-            elif verb == "PATCH":
-                await run.address.call("PATCH", f"{path}/{name}", label, "application/merge-patch+json")
-            elif verb == "apply":
-                current = await run.address.call("GET", f"{path}/{name}")
-                applied = {k: current[k] for k in ("apiVersion", "kind")} | label
-                where = f"{path}/{name}?fieldManager=soak&force=true"
-                await run.address.call("PATCH", where, applied, "application/apply-patch+yaml")
-            elif verb == "PUT":
-                current = await run.address.call("GET", f"{path}/{name}")
-                current["metadata"] |= label["metadata"]
-                await run.address.call("PUT", f"{path}/{name}", current)
-            else:
-                await run.address.call("DELETE", f"{path}/{name}?gracePeriodSeconds=0")
-            run.counts["writes"] += 1
-        except HTTPError as error:
-            run.counts[f"refused with {error.status}"] += 1
-            # 422: the apply creates an object without a spec, because it was deleted a moment ago
-            if error.status not in (404, 409) and not (verb == "apply" and error.status == 422):
-                run.fail(f"{verb} {path}/{name}: {error}")
-        await asyncio.sleep(pause * rng.random() * 2)
-
-
-async def compact_repeatedly(run: Run, server: Server, every: float) -> None:
-    """Compact the history at an interval."""
-    while run.writing:
-        await asyncio.sleep(every)
-        await asyncio.to_thread(server.compact)
-        run.counts["compactions"] += 1
-
-
-# --- the checks
-
-
-def compare(run: Run, references: dict[str, Watcher], watchers: list[Watcher]) -> None:
-    """Check that each watcher has seen the events of the reference since its last list, and no others."""
-    for watcher in watchers:
-        expected = [event for event in references[watcher.path].seen if event[0] > watcher.start]
-        if watcher.seen != expected:
-            missed, unexpected = set(expected) - set(watcher.seen), set(watcher.seen) - set(expected)
-            run.fail(
-                f"{watcher.path} since {watcher.start}: {len(missed)} missed {sorted(missed)[:3]}, "
-                f"{len(unexpected)} too many {sorted(unexpected)[:3]}, {len(watcher.seen)} seen of {len(expected)}"
-            )
-
-
-class ServerResources:
-    """Counts the resources that the server holds for its clients."""
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-
-    def count(self) -> dict[str, int]:
-        """Return how many tasks, watches and connections the server has."""
-        return asyncio.run_coroutine_threadsafe(self._count(), self._loop).result()
-
-    @property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        assert self._server._thread is not None
-        return self._server._thread._loop
-
-    async def _count(self) -> dict[str, int]:
-        listening: Any = self._server._listener
-        store: Any = self._server.state.registry.store
-        return {
-            "tasks": len(asyncio.all_tasks()),
-            "watches in the store": len(store._watches),
-            "watches being sent": len(listening._pumps._open),
-            "connections": len(listening._server.connections),
-        }
-
-
-def memory() -> float:
-    """Return the MiB that this process has in memory."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
-
-
-async def wait_until_caught_up(references: dict[str, Watcher], watchers: list[Watcher]) -> bool:
-    """Wait until every watcher has seen the last event, and report whether that was within SETTLE_SECONDS."""
-    deadline = time.monotonic() + SETTLE_SECONDS
-    while time.monotonic() < deadline:
-        if all(
-            w.start > last or (w.version >= last and w.version)
-            for w in watchers
-            for last in [references[w.path].seen[-1][0] if references[w.path].seen else 0]
-        ):
+            stream.expire()
+        if stream.version:
             return True
-        await asyncio.sleep(0.1)
-    return False
+        self.run.counts["expired"] += 1
+        return False
+
+    async def _disconnect(self, connection: Connection) -> None:
+        """Lose the connection, and come back at once or when history may be forgotten."""
+        reset = self.rng.random() < 0.5
+        connection.close(reset=reset)
+        self.run.counts["resumes"] += 1
+        self.run.counts["disconnects by RST"] += reset
+        if self.rng.random() < 0.2:
+            await asyncio.sleep(self.rng.random() * COMPACT_SECONDS * self.pace)
+
+    # --- writers
+
+    async def write(self, path: str, pause: float) -> None:
+        """Write to a collection until the epoch ends; a refusal that a race explains is only counted."""
+        with closing(Connection(self.run.url)) as connection:
+            while self.busy:
+                name = f"o{self.rng.randrange(NAMES)}"
+                try:
+                    await self._write_once(connection, path, name)
+                except StatusError as why:
+                    self.run.counts["refused"] += 1
+                    if why.status not in (404, 409):
+                        self.run.fail(f"{path}/{name}: {why}")
+                except DroppedError as why:
+                    self.run.fail(f"{path}/{name}: {why!r}")
+                    return
+                await asyncio.sleep(pause * self.rng.random() * 2)
+
+    async def _write_once(self, connection: Connection, path: str, name: str) -> None:
+        """Create an object, or change or delete it if it is there, and note what the server acknowledges."""
+        ledger, where = self.ledgers[path], f"{path}/{name}"
+        label = {"labels": {"n": str(self.rng.random())}}
+        new = {**CONTENT[path], "metadata": {"name": name, **label}}
+        answer = await connection.send(encoded("GET", where))
+        if answer.status == 404:
+            if self.rng.random() < 0.7:
+                obj = await self._written(connection, "POST", path, new)
+            else:
+                obj = await self._written(connection, "PATCH", f"{where}?fieldManager=m", new, MEDIA["apply"])
+            ledger.wrote("ADDED", obj)
+            return
+        if answer.status != 200:
+            raise StatusError(answer.status, answer.body)
+        stored = orjson.loads(answer.body)
+        match self.rng.choice(("merge", "strategic", "apply", "put", "delete")):
+            case "delete":
+                options = {"preconditions": {"uid": stored["metadata"]["uid"]}, "gracePeriodSeconds": 0}
+                await self._written(connection, "DELETE", where, options)
+                ledger.deleted(name, stored["metadata"]["uid"])
+                return
+            case "put":
+                stored["metadata"] |= label
+                obj = await self._written(connection, "PUT", where, stored)
+            case "apply":
+                new["metadata"] = {"name": name, "uid": stored["metadata"]["uid"], **label}
+                target = f"{where}?fieldManager=m&force=true"
+                obj = await self._written(connection, "PATCH", target, new, MEDIA["apply"])
+            case form:
+                obj = await self._written(connection, "PATCH", where, {"metadata": label}, MEDIA[form])
+        ledger.wrote("MODIFIED", obj)
+
+    async def _written(self, connection: Connection, method: str, path: str, body: Obj, media: str = "") -> Obj:
+        answer: Answer = await connection.send(encoded(method, path, body, media or "application/json"))
+        if answer.status not in (200, 201):
+            raise StatusError(answer.status, answer.body)
+        self.run.counts["writes"] += 1
+        self.run.counts[method if method != "PATCH" else media.removeprefix("application/")] += 1
+        obj: Obj = orjson.loads(answer.body)
+        return obj
+
+    async def write_last(self) -> dict[str, int]:
+        """Create one more object of each kind, and return their versions by the path of the collection."""
+        versions = {}
+        with closing(Connection(self.run.url)) as connection:
+            for path, content in CONTENT.items():
+                obj = await self._written(connection, "POST", path, {**content, "metadata": {"name": "last"}})
+                self.ledgers[path].wrote("ADDED", obj)
+                versions[path] = int(obj["metadata"]["resourceVersion"])
+        return versions
+
+    # --- the server's operator
+
+    async def compact(self) -> None:
+        """Compact history now and then."""
+        while self.busy:
+            await asyncio.sleep(self.rng.random() * 2 * COMPACT_SECONDS * self.pace)
+            if self.busy:
+                await control(self.run, "compact")
+                self.run.counts["compactions"] += 1
+
+    async def flip(self) -> None:
+        """Turn a feature gate on or off now and then."""
+        in_force: dict[str, bool] = await control(self.run, "feature-gates", {})
+        names = [name for name in GATES if name in in_force]
+        while self.busy:
+            await asyncio.sleep(self.rng.random() * 2 * FLIP_SECONDS * self.pace)
+            name, on = self.rng.choice(names), self.rng.random() < 0.5
+            if (await control(self.run, "feature-gates", {name: on}))[name] is not on:
+                self.run.fail(f"{name} is not {on}")
+            self.run.counts["flips"] += 1
 
 
-async def soak(server: Server, count: int, seconds: float, seed: int, growth: float) -> Run:
-    """Run the writers and watchers, then check the events, the memory and the resources of the server."""
-    parts = urlsplit(server.url)
-    run = Run(Address(parts.hostname or "", parts.port or 0))
-    resources = ServerResources(server)
-    before = resources.count()
-    references = {path: Watcher(run, path, None) for path in CONTENT}
-    watchers = [Watcher(run, list(CONTENT)[i % len(CONTENT)], random.Random(seed + i)) for i in range(count)]
-    following = [asyncio.create_task(watcher.follow()) for watcher in (*references.values(), *watchers)]
-    await asyncio.sleep(0.5)
-    at_start = memory()
-    pause = max(0.02, count / 4000)  # all share the machine: so many watchers get as many events as they can take
-    writers = [asyncio.create_task(write(run, random.Random(-seed - i), path, pause)) for i, path in enumerate(CONTENT)]
-    writers.append(asyncio.create_task(compact_repeatedly(run, server, max(seconds / 12, 0.5))))
+async def control(run: Run, action: str, body: Any = None) -> Any:
+    """Ask the server's control API, on a connection of its own, and return the answer."""
+    with closing(Connection(run.url)) as connection:
+        answer = await connection.send(encoded("POST", f"/understudy/{action}", body))
+    if answer.status != 200:
+        raise StatusError(answer.status, answer.body)
+    return orjson.loads(answer.body)
+
+
+async def open_watches(run: Run) -> int:
+    """Return how many watches of the collections the server has open, by its metrics; it has some of its own."""
+    with closing(Connection(run.url)) as connection:
+        answer = await connection.send(encoded("GET", "/metrics"))
+    resources = "|".join(path.rpartition("/")[2] for path in CONTENT)
+    pattern = rf'apiserver_longrunning_requests{{.*resource="(?:{resources})".*}} (\d+)'
+    return sum(map(int, re.findall(pattern, answer.body.decode())))
+
+
+async def live(run: Run, watchers: int, writers: int, seconds: float, rng: random.Random) -> None:
+    """Run one epoch, compare, and reset the server."""
+    epoch = Epoch(run, watchers, seconds, rng)
+    following = [asyncio.create_task(epoch.follow(p, s, is_reference=True)) for p, s in epoch.references.items()]
+    following += [asyncio.create_task(epoch.follow(path, s, is_reference=False)) for path, s in epoch.streams]
+    pause = max(0.02, watchers / 1500)  # all share the machine: so many watchers get as many events as they can take
+    paths = list(CONTENT)
+    working = [asyncio.create_task(epoch.write(paths[i % 4], pause)) for i in range(writers)]
+    working += [asyncio.create_task(epoch.compact()), asyncio.create_task(epoch.flip())]
     await asyncio.sleep(seconds)
-    run.writing = False
-    await asyncio.gather(*writers)
-    if not await wait_until_caught_up(references, watchers):
-        run.fail(f"not everybody has caught up within {SETTLE_SECONDS} s")
-    ended = [task for task in following if task.done()]
-    for task in ended:
-        run.fail(f"a watcher ended: {task.exception()!r}")
+    epoch.busy = False
+    await asyncio.gather(*working)
+    until = await epoch.write_last()
+    every = [*epoch.references.items(), *epoch.streams]
+
+    async def have_caught_up() -> bool:
+        seen = all(s.segments and s.segments[-1].until >= until[path] for path, s in every)
+        return seen and await open_watches(run) == len(every)
+
+    if not await settled(have_caught_up):
+        run.fail(
+            f"not everybody watches and has caught up within {SETTLE_SECONDS:g} s: {await open_watches(run)} watches"
+        )
+    if ended := sum(task.done() for task in following):
+        run.fail(f"{ended} watches have ended before the reset")
+    for path, ledger in epoch.ledgers.items():
+        others = [stream for at, stream in epoch.streams if at == path]
+        for failure in ledger.check(epoch.references[path], others, until[path]):
+            run.fail(failure)
+    await control(run, "reset")
+    run.counts["resets"] += 1
+    _, pending = await asyncio.wait(following, timeout=SETTLE_SECONDS)
+    if pending:
+        run.fail(f"{len(pending)} watches have not ended with the reset")
     for task in following:
         task.cancel()
-    await asyncio.gather(*following, return_exceptions=True)
-    compare(run, references, watchers)
-    increase = memory() - at_start
-    print(f"memory: {at_start:.0f} MiB at the start, {increase:+.0f} MiB by the end (this process: clients and server)")
-    if increase > growth:
-        run.fail(f"memory has grown by {increase:.0f} MiB, more than {growth:.0f}")
-    connected = await asyncio.to_thread(resources.count)
-    for path, content in CONTENT.items():  # a server may notice that a client has gone when it has something to send
-        await run.address.call("POST", path, {"metadata": {"name": "last"}, **content})
-    after = await wait_until_released(resources, before)
-    print(", ".join(f"{name} {before[name]} → {connected[name]} → {after[name]}" for name in after))
-    print("    (before there were clients → when they have gone → after one more write)")
-    for name, number in after.items():
-        if number > before[name]:
-            run.fail(f"{name}: {number}, before there were {before[name]}")
-    return run
+    for outcome in await asyncio.gather(*following, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            run.fail(f"a watcher failed: {outcome!r}")
 
 
-async def wait_until_released(resources: ServerResources, before: dict[str, int]) -> dict[str, int]:
-    """Return the resources that are still held, once they are no more than before, or after SETTLE_SECONDS."""
+async def settled(is_ready: Callable[[], Awaitable[bool]]) -> bool:
+    """Wait until something is so, and report whether that was within SETTLE_SECONDS."""
     deadline = time.monotonic() + SETTLE_SECONDS
-    while True:
-        now = await asyncio.to_thread(resources.count)
-        if time.monotonic() > deadline or all(now[name] <= before[name] for name in now):
-            return now
-        await asyncio.sleep(0.2)
+    while not await is_ready():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.1)
+    return True
+
+
+async def soak(process: ServerProcess, watchers: int, writers: int, minutes: float, epoch: float, seed: int) -> Run:
+    """Run epochs for some minutes, then check the counts and the resources of the server."""
+    run, rng = Run(process.url), random.Random(seed)
+    before, memory = process.descriptors(), [process.memory_mib()]
+    began = time.monotonic()
+    while (left := began + minutes * 60 - time.monotonic()) > 0:
+        await live(run, watchers, writers, min(epoch, left), rng)
+        memory.append(process.memory_mib())
+        print(f"{(time.monotonic() - began) / 60:.1f} min, {memory[-1]:.0f} MiB, {run.failures} failures: "
+              + ", ".join(f"{count} {what}" for what, count in sorted(run.counts.items())), flush=True)  # fmt: skip
+    for what, minimum in MINIMUM.items():
+        least = minimum * minutes * (watchers if what in ("events", "resumes") else 1)
+        if run.counts[what] < least:
+            run.fail(f"{run.counts[what]} {what}, fewer than {least:.0f}: too little was checked")
+
+    async def is_released() -> bool:
+        return process.descriptors() <= before and not await open_watches(run)
+
+    if not await settled(is_released):
+        run.fail(f"{process.descriptors()} descriptors, {before} at the start; {await open_watches(run)} watches")
+    if len(memory) > 2 and memory[-1] > memory[2] + GROWTH:
+        run.fail(f"memory has grown from {memory[2]:.0f} to {memory[-1]:.0f} MiB")
+    print(f"{memory[0]:.0f} MiB and {before} descriptors at the start, {memory[-1]:.0f} and {process.descriptors()} "
+          "at the end")  # fmt: skip
+    return run
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--watchers", type=int, default=200)
-    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--watchers", type=int, default=300)
+    parser.add_argument("--writers", type=int, default=8)
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--epoch", type=float, default=60, metavar="SECONDS", help="between two resets")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--growth", type=float, default=MAX_GROWTH, help="MiB that memory may grow by (default: %(default)s)"
-    )
     parser.add_argument("--emulated-version", default="1.32")
     options = parser.parse_args(argv)
-    with Server(emulated_version=options.emulated_version) as server:
-        run = asyncio.run(soak(server, options.watchers, options.seconds, options.seed, options.growth))
-    print(
-        f"{options.watchers} watchers, {options.seconds:g} s: " + ", ".join(f"{n} {c}" for n, c in run.counts.items())
-    )
-    print(f"{len(run.failures)} failures")
+    with ServerProcess("--control", "--emulated-version", options.emulated_version) as process:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            sizes = options.watchers, options.writers, options.minutes, options.epoch, options.seed
+            run = runner.run(soak(process, *sizes))
+        if status := process.stop():
+            run.fail(f"the server ended with status {status}")
+        if text := process.stderr():
+            run.fail(f"stderr: {text[-2000:]}")
+    print(f"{run.failures} failures")
     return 1 if run.failures else 0
 
 
