@@ -8,6 +8,7 @@ import orjson
 import pytest
 
 from tests.releases import NEWEST
+from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_writer import RawObject
 from understudy.machinery.serializer.json import (
     DecodeError,
@@ -294,7 +295,7 @@ PARAMETERS = '{"spec":{"devices":{"config":[{"opaque":{"driver":"d","parameters"
 )
 def test_raw_values_keep_their_spelling(parameters: str, written: str) -> None:
     """Opaque parameters keep their bytes, except spaces and what Go escapes."""
-    obj, strict = decode_json((PARAMETERS % parameters).encode(), CLAIM)
+    obj, strict = call_deeply(decode_json, (PARAMETERS % parameters).encode(), CLAIM)
     assert strict == []
     assert encode(obj["spec"]["devices"]["config"][0]["opaque"]["parameters"]).decode() == written
 

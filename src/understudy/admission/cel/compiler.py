@@ -23,6 +23,7 @@ from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.macros import MACROS
 from understudy.admission.cel.parser.tokens import scan
 from understudy.admission.cel.types import Type
+from understudy.machinery.golang.deep_recursion import call_deeply
 
 MAX_COST = 2**64 - 1
 
@@ -68,6 +69,10 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
 
     No text makes this raise. It may be called from several threads.
     """
+    return call_deeply(_compile, expression, environment)  # cel-go takes 250 levels in several ways at once
+
+
+def _compile(expression: str, environment: Environment) -> Compiled:
     report = Report(expression, environment.empty_column)
     tree = parse(expression, report)
     if tree is not None and not report.errors:

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import orjson
-
 from understudy.apiserver.authentication.loopback import APISERVER, LoopbackTokens
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.json_scalars import loads
+from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.options import Query
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
@@ -73,11 +73,11 @@ class Client:
     ) -> Obj:
         """Return the object that the server answers. Raises StatusError for any other answer than a success."""
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
-        raw = b"" if body is None else orjson.dumps(body)
+        raw = b"" if body is None else encode(body)
         text = urlencode({name: value for name, value in (query or {}).items() if value})
         answer = await self._handler(Request(method, path, headers, raw, Query(text), self.release.version))
         assert isinstance(answer, Response)
-        obj: Obj = orjson.loads(answer.body)
+        obj: Obj = loads(answer.body)
         if answer.status >= 400:
             raise StatusError(answer.status, obj.get("reason", ""), obj.get("message", ""), obj.get("details"))
         return obj

@@ -23,6 +23,7 @@ from understudy.apiserver.registry.conversion import to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
@@ -93,7 +94,7 @@ class Validator:
             for item in obj["items"]:
                 yield from self.findings(item)
         else:
-            yield from self._of_one(obj)
+            yield from call_deeply(lambda: list(self._of_one(obj)))
 
     def _of_one(self, obj: Any) -> Iterator[Finding]:
         who = described(obj)

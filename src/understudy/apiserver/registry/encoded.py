@@ -8,6 +8,7 @@ from typing import Any
 from understudy.apiserver.registry.conversion import bare, from_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
+from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.ordering import in_field_order
@@ -23,8 +24,13 @@ def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     key = ("object", kind.group, version)
     cached: Obj | None = entry.cache.get(key)
     if cached is None:
-        cached = entry.cache[key] = in_field_order(from_internal(kind, version, entry.object), kind.struct(version))
+        cached = entry.cache[key] = call_deeply(_ordered, entry.object, kind, version)
     return cached
+
+
+def _ordered(obj: Obj, kind: Kind, version: str) -> Obj:
+    """Return an internal object in a version, its fields in the order in which they are written."""
+    return in_field_order(from_internal(kind, version, obj), kind.struct(version))
 
 
 @lru_cache
@@ -63,7 +69,8 @@ def _message(entry: Entry, kind: Kind, version: str) -> bytes:
     key = ("protobuf", kind.group, version)
     cached: bytes | None = entry.cache.get(key)
     if cached is None:
-        cached = entry.cache[key] = protobuf.encode_message(versioned(entry, kind, version), kind.struct(version))
+        obj = versioned(entry, kind, version)
+        cached = entry.cache[key] = call_deeply(protobuf.encode_message, obj, kind.struct(version))
     return cached
 
 

@@ -5,9 +5,10 @@ Errors of everything below end here and become a metav1.Status in one place. Ups
 
 from __future__ import annotations
 
+from collections.abc import Callable, Coroutine
 from functools import cached_property, lru_cache, partial
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints import routing
@@ -39,6 +40,7 @@ from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import run_on_deep_stack
 from understudy.machinery.golang.text import go_quote
 
 if TYPE_CHECKING:
@@ -93,7 +95,7 @@ class Director:
         try:
             for check in self._filters:
                 check(request)
-            answer = await (self._resource(request) if request.info.is_resource else self._page(request))
+            answer = await self._deeply(self._resource if request.info.is_resource else self._page, request)
         except StatusError as error:
             answer = error_response(request, error)
         except ImpersonationError as error:
@@ -105,6 +107,24 @@ class Director:
             answer.headers += warning_headers(request.warnings)
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         return answer
+
+    async def _deeply(self, handle: Callable[[Request], Coroutine[Any, Any, Answer]], request: Request) -> Answer:
+        """Return the answer of a handler. One that recurses too deep runs again on a deep stack, if it has not written.
+
+        Raises 400 for what is too deep for that as well.
+        """
+        store, warnings = self.state.registry.store, len(request.warnings)
+        revision = store.revision
+        try:
+            return await handle(request)
+        except RecursionError:
+            if store.revision != revision:
+                raise
+        del request.warnings[warnings:]
+        try:
+            return run_on_deep_stack(handle(request))
+        except RecursionError:
+            raise errors.bad_request("exceeded max depth") from None
 
     async def _resource(self, request: Request) -> Answer:
         route = self._route(request.method, request.info)

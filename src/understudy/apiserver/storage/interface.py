@@ -12,8 +12,10 @@ from __future__ import annotations
 import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
+from io import BytesIO
 from typing import Any, NamedTuple, Protocol
 
+from understudy.machinery.golang.deep_recursion import on_deep_stack
 from understudy.machinery.types import Obj
 
 # Bytes that a remembered write takes beside the value: the event, an entry, a version, and their places in lists.
@@ -91,7 +93,7 @@ class Entry:
 
     def pack(self, recent: RecentEntries) -> None:
         """Pack the value of an entry that is not the current one any more. It stays unpacked while it is `recent`."""
-        self._packed = pickle.dumps(self.value, pickle.HIGHEST_PROTOCOL)
+        self._packed = _pickled(self.value)
         self._recent = recent
         recent.add(self)
 
@@ -112,6 +114,16 @@ class Entry:
         self._value = value
         self._recent.add(self)
         return value
+
+
+def _pickled(value: Obj) -> bytes:
+    """Return the pickle of a value, by Python's own pickler where the one in C recurses too deep."""
+    try:
+        return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    except RecursionError:
+        out = BytesIO()
+        on_deep_stack(pickle._Pickler(out, pickle.HIGHEST_PROTOCOL).dump, value)
+        return out.getvalue()
 
 
 class RecentEntries:

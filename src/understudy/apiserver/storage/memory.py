@@ -141,6 +141,10 @@ class MemoryStore:
     def _commit(self, event: Event) -> None:
         """Write an event to all parts of the store, and wake the watches."""
         entry = event.entry
+        if event.previous is not None:
+            event.previous.pack(self._recent)
+            if event.deleted:
+                entry.pack_like(event.previous, self._recent)
         self._revision = entry.revision
         if event.deleted:
             del self._live[entry.key]
@@ -152,10 +156,6 @@ class MemoryStore:
             self._past[entry.key] = [version]
         else:
             versions.append(version)
-        if event.previous is not None:
-            event.previous.pack(self._recent)
-            if event.deleted:
-                entry.pack_like(event.previous, self._recent)
         self._log.append(event)
         self._history_size += event.size
         if self._history_size > self._history_limit:

@@ -68,14 +68,14 @@ def unquote(literal: str) -> str:
     return text if text.isascii() else _LONE.sub("\ufffd", text)
 
 
-def parse(text: str) -> Node:
+def parse(text: str, max_depth: int = MAX_DEPTH) -> Node:
     """Parse a body into a tree. Raises DecodeError with the text of Go's first syntax error."""
     open_: list[Node] = []  # the containers around `at`, outermost first
     keys: list[str] = []  # for each of them the key whose value comes next
     at = _skip(text, 0)
     while True:
         if text[at : at + 1] in ("{", "["):
-            if len(open_) == MAX_DEPTH:
+            if len(open_) == max_depth:
                 raise _unexpected(text, at, "exceeded max depth")
             is_object = text[at] == "{"
             node = Node("object" if is_object else "array", [], at, at)

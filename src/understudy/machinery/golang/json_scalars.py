@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from understudy.machinery.golang.json_reader import Node
+import orjson
+
+from understudy.machinery.golang.deep_recursion import call_deeply
+from understudy.machinery.golang.json_reader import Node, parse, to_text
 from understudy.machinery.golang.json_writer import go_number
 
 _INTEGER = re.compile(r"-?[0-9]+", re.ASCII)
@@ -22,6 +25,14 @@ def python_value(node: Node) -> Any:
     if node.kind == "array":
         return [python_value(item) for item in node.value]
     return interface_number(node.value) if node.kind == "number" else node.value
+
+
+def loads(body: bytes) -> Any:
+    """Parse JSON that the server itself has written, however deep it nests."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:  # orjson reads 1024 levels
+        return call_deeply(python_value, parse(to_text(body), max_depth=len(body)))
 
 
 def interface_number(literal: str) -> Any:
@@ -42,7 +53,7 @@ def lenient_value(node: Node) -> Any:
     value."""
     try:
         return python_value(node)
-    except (OverflowError, RecursionError):
+    except OverflowError:
         return {} if node.kind == "object" else []
 
 

@@ -24,6 +24,7 @@ _ESCAPED = (
     (b"\xe2\x80\xa9", b"\\u2029"),
 )
 _SPACE_OR_STRING = re.compile(rb'("(?:[^"\\]|\\.)*")|[ \t\r\n]+', re.DOTALL)
+_TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|\{\}|\[\]|[{}\[\],:]|[^"{}\[\],:]+')
 _SPACE = re.compile(rb"[ \t\r\n]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -176,7 +177,28 @@ def encode(obj: Any) -> bytes:
 
 def indent(out: bytes) -> bytes:
     """Return JSON that `encode` has written over several lines, as for `?pretty`."""
-    return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
+    try:
+        return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it nests deeper than orjson goes
+        return _indent_tokens(out)
+
+
+def _indent_tokens(out: bytes) -> bytes:
+    """Indent compact JSON token by token."""
+    indented, level = [], 0
+    for token in _TOKEN.findall(out):
+        if token in (b"{", b"["):
+            level += 1
+            token += b"\n" + b"  " * level
+        elif token in (b"}", b"]"):
+            level -= 1
+            token = b"\n" + b"  " * level + token
+        elif token == b",":
+            token += b"\n" + b"  " * level
+        elif token == b":":
+            token = b": "
+        indented.append(token)
+    return b"".join(indented)
 
 
 def _escaped(out: bytes) -> bytes:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from math import isinf
 from typing import Any, NoReturn
 
 from understudy.machinery.golang.json_reader import DecodeError, Node, parse, to_bytes, to_text
@@ -29,6 +30,7 @@ _GO_KINDS = {
     RawNumber: "number",
     type(None): "null",
 }
+_SURELY_INT64 = 19  # characters of literals that are shorter than this one are those of an int64
 Number = Callable[[str], Any]  # makes a value of the literal of a number that is not an int64
 
 
@@ -43,6 +45,14 @@ def finite_float(literal: str) -> float:
     if value in (float("inf"), float("-inf")):
         raise DecodeError(f"json: cannot unmarshal number {literal} into Go value of type float64")
     return value
+
+
+def yaml_number(literal: str) -> Any:
+    """Return a number as Go's YAML and JSON leave it: whole ones are integers. Raises ValueError if it is too large."""
+    value = float(literal)
+    if isinf(value):
+        raise ValueError(literal)  # to YAML it is a string
+    return int(value) if value.is_integer() and abs(value) < 2**63 else value
 
 
 def keep_spelling(literal: str) -> Any:
@@ -84,6 +94,8 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _integer(literal: str, number: Number) -> Any:
+    if len(literal) < _SURELY_INT64:
+        return int(literal) if literal != "-0" else number(literal)
     try:
         return parse_int(literal)
     except ValueError:
@@ -94,7 +106,8 @@ def _no_constant(text: str) -> NoReturn:
     raise ValueError(text)  # Python reads NaN and Infinity, JSON has none
 
 
-def _decoder(number: Number) -> Callable[[str], Any]:
+def decoder(number: Number) -> Callable[[str], Any]:
+    """Return a function that parses JSON text. It raises ValueError for duplicate keys, NaN and Infinity as well."""
     return json.JSONDecoder(
         object_pairs_hook=_unique,
         parse_int=lambda literal: _integer(literal, number),
@@ -104,7 +117,7 @@ def _decoder(number: Number) -> Callable[[str], Any]:
 
 
 _DECODERS: dict[Number, Callable[[str], Any]] = {
-    number: _decoder(number) for number in (finite_float, keep_spelling, keep_finite_spelling)
+    number: decoder(number) for number in (finite_float, yaml_number, keep_spelling, keep_finite_spelling)
 }
 
 
@@ -129,11 +142,20 @@ class _Reader:
         if node.kind == "array":
             return [self.value(child, f"{path}[{index}]", duplicates) for index, child in enumerate(node.value)]
         if node.kind == "number":
-            fraction = node.value == "-0" or set(node.value) & set(".eE")
+            fraction = set(node.value) & set(".eE")
             return self._number(node.value) if fraction else _integer(node.value, self._number)
         if node.kind == "string" and self._strings:
             return with_source(node.value, to_bytes(self._text[node.start : node.end]))
         return node.value
 
 
-__all__ = ["DecodeError", "keep_finite_spelling", "keep_spelling", "kind_of", "loads", "loads_as_written"]
+__all__ = [
+    "DecodeError",
+    "decoder",
+    "keep_finite_spelling",
+    "keep_spelling",
+    "kind_of",
+    "loads",
+    "loads_as_written",
+    "yaml_number",
+]

@@ -95,12 +95,9 @@ def decode_parsed(parsed: Parsed, struct: Struct) -> tuple[Obj, list[str]]:
 
 
 def _decode_exactly(text: str, struct: Struct) -> tuple[Obj, list[str]]:
-    try:
-        decoder = Decoder(text)
-        value = decoder.decode(parse(text), struct)
-        return struct_converter(struct)(value, None), decoder.strict
-    except RecursionError as error:
-        raise DecodeError("exceeded max depth") from error
+    decoder = Decoder(text)
+    value = decoder.decode(parse(text), struct)
+    return struct_converter(struct)(value, None), decoder.strict
 
 
 def decode_yaml(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:

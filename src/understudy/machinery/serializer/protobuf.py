@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.serializer.json_fast import zero_value_of
 from understudy.machinery.serializer.protobuf_values import CUSTOM, SCALARS, Codec, read_parts, read_text
@@ -37,10 +36,7 @@ __all__ = ["decode", "encode", "read_protobuf_type_meta"]
 def decode(body: bytes, struct: Struct) -> Obj:
     """Decode a body. Returns the canonical object, with the apiVersion and kind of the envelope. Raises DecodeError."""
     api_version, kind, message = open_envelope(body)
-    try:
-        obj = _message(struct).read(0, message, None)
-    except RecursionError as error:
-        raise DecodeError("exceeded max depth") from error
+    obj = _message(struct).read(0, message, None)
     obj.update({"kind": kind, "apiVersion": api_version} if "kind" in struct.fields else {})
     return decode_value(obj, struct)[0]
 

@@ -19,15 +19,26 @@ from understudy.machinery.validation.bad_values import LengthLimit, Worded
 class Path:
     """A path to a field: Path("spec").child("requests").index(0).key("a") reads spec.requests[0][a]."""
 
-    __slots__ = ("text",)
+    __slots__ = ("_last", "_parent")
 
     def __init__(self, *names: str) -> None:
-        self.text = ".".join(names)
+        self._parent: Path | None = None
+        self._last = ".".join(names)
+
+    @property
+    def text(self) -> str:
+        """Return the path as text. It is made when an error needs it: values nest up to 10,000 levels."""
+        parts, path = [self._last], self._parent
+        while path is not None:
+            parts.append(path._last)
+            path = path._parent
+        return "".join(reversed(parts)).removeprefix(".")
 
     def child(self, *names: str) -> Path:
         """Return the path of a field below this one."""
         path = Path()
-        path.text = ".".join((self.text, *names)) if self.text else ".".join(names)
+        path._parent = self
+        path._last = "." + ".".join(names)
         return path
 
     def index(self, index: int) -> Path:
@@ -37,7 +48,8 @@ class Path:
     def key(self, key: str) -> Path:
         """Return the path of an entry of a map."""
         path = Path()
-        path.text = f"{self.text}[{key}]"
+        path._parent = self
+        path._last = f"[{key}]"
         return path
 
     def __str__(self) -> str:

@@ -25,7 +25,6 @@ from understudy.admission.cel.ast import (
     children,
     qualified_name,
 )
-from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.types import BOOL, DYN, ERROR, INT, Type
 
 if TYPE_CHECKING:
@@ -86,7 +85,6 @@ class _Checker:
                 node.type = types.substitute(self._bindings, node.type, type_param_to_dyn=True)
             pending.extend(children(node))
 
-    @deep_recursion
     def check(self, node: Node) -> Type:
         """Return the type of a node, and write it onto the node."""
         match node:

@@ -23,7 +23,6 @@ from understudy.admission.cel.ast import (
 from understudy.admission.cel.cost.call_cost import estimate_call_cost
 from understudy.admission.cel.cost.device_sizes import estimate_size
 from understudy.admission.cel.cost.estimate import ONE, ZERO, AstNode, Estimate, Path, fixed
-from understudy.admission.cel.deep_recursion import deep_recursion
 
 _LIST, _MAP, _MESSAGE = fixed(10), fixed(30), fixed(40)
 
@@ -44,7 +43,6 @@ class _Estimator:
         self._sizes: dict[Node, Estimate] = {}
         self._iter_ranges: dict[str, list[Node]] = {}
 
-    @deep_recursion
     def cost(self, node: Node) -> Estimate:
         """Return the cost of evaluating a node, with everything inside it."""
         match node:

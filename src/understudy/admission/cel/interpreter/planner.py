@@ -25,7 +25,6 @@ from understudy.admission.cel.ast import (
     qualified_name,
 )
 from understudy.admission.cel.checker.declarations import Declarations, Overload
-from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt, raise_if_error
 from understudy.admission.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
@@ -68,7 +67,6 @@ class _Planner:
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
 
-    @deep_recursion
     def plan(self, node: Node) -> Program:
         """Return the program of a node."""
         match node:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Sequence
 
 from understudy.admission.cel.ast import Node
-from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.errors import NO_LOCATION
 from understudy.admission.cel.parser.atn import EPSILON, ORDER, ATNState, Element, cel_atn
 from understudy.admission.cel.parser.atn_simulator import NoViableAlternativeError, ReturnStates, atn_simulator
@@ -131,7 +130,6 @@ class _Parser:
 
     # rules and decisions
 
-    @deep_recursion
     def _parse_rule(self, rule: str, precedence: int) -> RuleContext:
         """Return the parse tree of one application of a rule."""
         depth = self._depths.get(rule, 0) + 1

@@ -24,7 +24,6 @@ from understudy.admission.cel.ast import (
     StructExpr,
     StructField,
 )
-from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.tokens import EOF, Token
 
@@ -169,7 +168,6 @@ class _Adapter:
     def __init__(self, builder: NodeBuilder) -> None:
         self._build = builder
 
-    @deep_recursion
     def node(self, tree: Any) -> Node:
         """Return the node of any expression."""
         data: str = str(tree.data)

@@ -23,7 +23,6 @@ from understudy.admission.cel.ast import (
     StructExpr,
     StructField,
 )
-from understudy.admission.cel.deep_recursion import deep_recursion
 
 
 class MacroError(Exception):
@@ -141,7 +140,6 @@ def _optional_map(pos: int, target: Node | None, name: str, body: Node, *, wrap:
     return Call(pos, "_?_:_", [Call(pos, "hasValue", [], target), bound, Call(pos, "optional.none", [])])
 
 
-@deep_recursion
 def _copy_tree(node: Node, pos: int) -> Node:
     """Return a deep copy of a tree: the checker and the cost estimate write on nodes, so each must occur only once.
 

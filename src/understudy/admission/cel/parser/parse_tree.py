@@ -20,7 +20,6 @@ from understudy.admission.cel.ast import (
     StructField,
     Unspecified,
 )
-from understudy.admission.cel.deep_recursion import deep_recursion
 from understudy.admission.cel.errors import BEFORE_SOURCE
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.tokens import Token
@@ -94,7 +93,6 @@ class _Visitor:
         self._build = builder
         self._depth = 0
 
-    @deep_recursion
     def node(self, part: RuleContext | TerminalNode | None) -> Node:
         """Return the node of any expression; a gap becomes `Unspecified`."""
         # Rules that only express precedence have one child; the loop descends without a stack frame for each.

@@ -49,7 +49,10 @@ def unfit(schema: Obj) -> str:
         return "internal error: 'x-kubernetes-preserve-unknown-fields' must be true or undefined"
     if isinstance(schema.get("items"), list) and schema["items"]:
         return "OpenAPIV3Schema 'items' must be a schema, but is an array"
-    return next((text for part in _inside(schema) if (text := unfit(part))), "")
+    for part in _inside(schema):
+        if text := unfit(part):
+            return text
+    return ""
 
 
 def _inside(schema: Obj) -> list[Obj]:

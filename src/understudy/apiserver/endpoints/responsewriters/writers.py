@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import orjson
-
 from understudy.apiserver.endpoints.negotiation import (
     JSON,
     LIST,
@@ -40,6 +38,8 @@ from understudy.apiserver.registry.encoded import (
 from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.deep_recursion import call_deeply
+from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import indent
 from understudy.machinery.serializer import protobuf
 from understudy.machinery.serializer.json import encode
@@ -193,7 +193,7 @@ def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
 def _yaml(body: Any) -> bytes:
     from understudy.machinery.golang.yaml_writer import dump_yaml  # few read YAML
 
-    return dump_yaml(orjson.loads(encode(body))).encode()
+    return call_deeply(dump_yaml, loads(encode(body))).encode()
 
 
 def _json(body: Any, pretty: bool) -> bytes:

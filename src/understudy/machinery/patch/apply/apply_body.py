@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from math import isinf
-from typing import Any, NoReturn
+from typing import Any
 
 from understudy.machinery.errors import bad_request
 from understudy.machinery.patch import patch_body as bodies
@@ -46,36 +44,9 @@ def _value(body: bytes) -> tuple[Any, list[str]]:
     except (ValueError, RecursionError):
         converted, strict = yaml_to_json(body)
         lines = [line for text in strict for line in text.removeprefix(_DUPLICATES).split("\n  ")]
-        return _read_json(converted.decode()), lines
+        return bodies.loads(converted, bodies.yaml_number)[0], lines
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> Obj:
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("duplicate keys")
-    return out
-
-
-def _integer(text: str) -> int | float:
-    """Return the int64 of a literal without fraction and exponent, or its float64 if it is beyond 64 bits."""
-    value = int(text)
-    return value if -(2**63) <= value < 2**63 else _number(text)
-
-
-def _number(text: str) -> int | float:
-    """Return a number as Go's YAML and JSON leave it: whole ones are integers."""
-    value = float(text)
-    if isinf(value):
-        raise ValueError(text)  # to YAML it is a string
-    return int(value) if value.is_integer() and abs(value) < 2**63 else value
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(text)
-
-
-_read_json = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_float=_number, parse_int=_integer, parse_constant=_no_constant
-).decode
+_read_json = bodies.decoder(bodies.yaml_number)
 
 __all__ = ["Patch", "parse"]

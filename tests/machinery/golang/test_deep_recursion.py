@@ -1,0 +1,67 @@
+"""Recursion in Python that goes deeper than Python's recursion limit."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from asyncio import sleep
+
+import pytest
+
+from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack, run_on_deep_stack
+
+
+def count(levels: int) -> int:
+    """Return the number of levels, by recursion."""
+    return 1 + count(levels - 1) if levels else 0
+
+
+def fail(levels: int) -> None:
+    """Raise at the deepest level."""
+    if not levels:
+        raise ValueError("deepest")
+    fail(levels - 1)
+
+
+def test_recursion_is_deeper_than_the_limit() -> None:
+    """A function recurses further than the limit, which is as it was afterwards, and so are the stacks of threads."""
+    limits = sys.getrecursionlimit(), threading.stack_size()
+    with pytest.raises(RecursionError):
+        count(100_000)
+    assert call_deeply(count, 100_000) == 100_000
+    assert (sys.getrecursionlimit(), threading.stack_size()) == limits
+
+
+def test_errors_reach_the_caller() -> None:
+    """An error that is raised on another stack reaches the caller's thread."""
+    with pytest.raises(ValueError, match="deepest"):
+        call_deeply(fail, 10_000)
+
+
+def test_stacks_end() -> None:
+    """No thread is left behind."""
+    call_deeply(count, 10_000)
+    assert not [thread for thread in threading.enumerate() if thread.name == "understudy-deep"]
+
+
+def test_limit_stays_raised_for_the_last_stack() -> None:
+    """A deep stack that ends leaves the limit to those that are still in use."""
+
+    def nested() -> int:
+        on_deep_stack(count, 1)
+        return count(100_000)
+
+    limit = sys.getrecursionlimit()
+    assert on_deep_stack(nested) == 100_000
+    assert sys.getrecursionlimit() == limit
+
+
+def test_coroutine_runs_to_its_end() -> None:
+    """A coroutine returns its result; one that suspends is an error, since nothing would wake it."""
+
+    async def counted() -> int:
+        return count(100_000)
+
+    assert run_on_deep_stack(counted()) == 100_000
+    with pytest.raises(RuntimeError, match="suspended"):
+        run_on_deep_stack(sleep(0))
