@@ -21,6 +21,7 @@ class Request:
     """A request: the server has received it, and filters complete it.
 
     headers           case-insensitive mapping
+    content           the body, or why there is none: an error that everyone is told who asks for it
     release           release that the server emulates
     warnings          texts of Warning headers of the answer
     response_headers  other headers that filters add to the answer, whatever it is
@@ -32,7 +33,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
-    body: bytes
+    content: bytes | Exception
     query: Query
     release: Version
     warnings: list[str] = field(default_factory=list)
@@ -40,6 +41,17 @@ class Request:
     user: User = field(init=False)
     info: RequestInfo = field(init=False)
     clock: Clock = SYSTEM_CLOCK
+
+    @property
+    def body(self) -> bytes:
+        """Return the body. Raises 413 if it is too large, 500 if it breaks the rules of HTTP."""
+        if isinstance(self.content, bytes):
+            return self.content
+        raise self.content
+
+    def check_body(self) -> None:
+        """Refuse a request whose body cannot be read, where the real server reads it. Raises 413 and 500."""
+        _ = self.body
 
 
 @dataclass(slots=True)

@@ -1,28 +1,31 @@
 """The HTTP edge: turns aiohttp's requests into ours, and our responses into aiohttp's.
 
-Nothing else knows of aiohttp but `watch_stream`, which sends watches, and `listener`, which listens.
+Nothing else knows of aiohttp but `http1`, which reads requests, `watch_stream`, which sends watches, and `listener`.
 """
 
 from __future__ import annotations
 
 import gzip
 import logging
+import re
 import traceback
 from collections.abc import Awaitable, Callable
 from random import getrandbits
 from urllib.parse import unquote
 
-from aiohttp import web
+from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
-from understudy.apiserver.server.protocol import bad_request
+from understudy.apiserver.server.http1.body import Body
 from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
-from understudy.machinery.errors import internal_error, request_too_large
-from understudy.machinery.options import MALFORMED, Query
+from understudy.machinery.errors import StatusError, internal_error, request_too_large, unknown_error
+from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
 
+MAX_UNREAD = 256 * 1024  # bytes of a body that are read for nothing, to keep the connection: `maxPostHandlerReadBytes`
+_CONTINUE = re.compile(r"(?:^|[ ,\t])100-continue(?:$|[ ,\t])", re.IGNORECASE)
 MAX_BODY = 3 * 1024 * 1024  # the real server's --max-request-body-bytes… limit for every kind of write
 log = logging.getLogger("understudy")
 
@@ -38,52 +41,87 @@ def handler(
     """Return aiohttp's handler of one server, for every method and path."""
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        # aiohttp takes what CONNECT asks for as a host, never as a path.
-        target = request.path_qs if request.method != "CONNECT" else request.raw_path
-        path, _, query = target.partition("?")
-        if path == "*":  # OPTIONS * asks about the server, not about a path; Go's `net/http` answers it as well
+        expectation = request.headers.get("Expect")
+        if expectation and not _CONTINUE.search(expectation):
+            return closing(Whole(status=417, headers={"Connection": "close"}))
+        path, _, query = request.raw_path.partition("?")
+        if path == "*" and request.method == "OPTIONS":  # asks about the server; Go's `net/http` answers it as well
             return Whole()
-        body = b""
-        if request.body_exists:
-            body = await _body(request)
         if "%" in path:
-            if MALFORMED.search(path):
-                return bad_request()
             path = unquote(path, errors="surrogateescape")
-        received = Request(request.method, path, request.headers, body, Query(query), release)
+        content: bytes | Exception = b""
+        if request.body_exists:
+            waits = expectation and request.version >= HttpVersion11
+            content = BodyAwaitedError() if waits else await _received_body(request)
+        received = Request(request.method, path, request.headers, content, Query(query), release)
         try:
-            result = error_response(received, _TOO_LARGE) if len(body) > MAX_BODY else await answer(received)
+            try:
+                result = await answer(received)
+            except BodyAwaitedError:
+                await _send_continue(request)
+                content = await _received_body(request)
+                result = await answer(Request(request.method, path, request.headers, content, Query(query), release))
         except Exception:
-            log.error("%s %s failed\n%s", request.method, request.path_qs, traceback.format_exc())
+            log.error("%s %s failed\n%s", request.method, request.raw_path, traceback.format_exc())
             result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
         if isinstance(result, WatchResponse):
             response = await pump(request, result.source, _headers(result), pumps)
-            log.debug("%s %s %s", request.method, request.path_qs, 200)
+            log.debug("%s %s %s", request.method, request.raw_path, 200)
             return response
-        log.debug("%s %s %s", request.method, request.path_qs, result.status)
-        return _response(request, result)
+        log.debug("%s %s %s", request.method, request.raw_path, result.status)
+        return _response(request, result) if _is_read(request, content) else closing(_response(request, result))
 
     return handle
 
 
-_TOO_LARGE = request_too_large(f"Request entity too large: limit is {MAX_BODY}")
+class BodyAwaitedError(Exception):
+    """The body is asked for, and its client waits to be told to send it (`Expect: 100-continue`)."""
 
 
-async def _body(request: web.BaseRequest) -> bytes:
-    """Return the body of a request, or more than MAX_BODY bytes of it."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # aiohttp counts this line as part of the answer
+async def _send_continue(request: web.BaseRequest) -> None:
+    """Tell a client to send its body."""
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # aiohttp counts this line as part of the answer
+
+
+async def _received_body(request: web.BaseRequest) -> bytes | StatusError:
+    """Return the body of a request, or the error for one that is too large or malformed.
+
+    A body that is too large is read to its end if little is left, so that the connection can be kept.
+    """
     parts, size = [], 0
-    async for chunk in request.content.iter_any():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MAX_BODY:
+    async for part in request.content.iter_any():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BODY + MAX_UNREAD:
             break
-    return b"".join(parts)
+    if size > MAX_BODY:
+        return request_too_large(f"Request entity too large: limit is {MAX_BODY}")
+    error = body_error(request)
+    return unknown_error(error) if error else b"".join(parts)
+
+
+def _is_read(request: web.BaseRequest, content: bytes | Exception) -> bool:
+    """Report whether the body was read to its end, so that another request may follow."""
+    if isinstance(content, bytes):
+        return True
+    return not isinstance(content, BodyAwaitedError) and request.content.is_eof() and not body_error(request)
+
+
+def body_error(request: web.BaseRequest) -> str:
+    """Return why the body of a request cannot be read to its end, "" if it can."""
+    return request.content.error if isinstance(request.content, Body) else ""
+
+
+def closing(response: web.Response) -> web.Response:
+    """Return a response, behind which the connection closes."""
+    response.force_close()
+    return response
 
 
 def _response(request: web.BaseRequest, answer: Response) -> web.Response:
+    if request.method == "CONNECT":
+        request._method = "GET"  # aiohttp sends no body to CONNECT, which Go's server takes as any other method
     headers, body = _headers(answer), answer.body
     if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)

@@ -1,4 +1,4 @@
-"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware."""
+"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware, a parser of its own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from aiohttp import web
 
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import handler
-from understudy.apiserver.server.protocol import HTTPProtocol
+from understudy.apiserver.server.http1.protocol import HTTPProtocol
 from understudy.apiserver.server.watch_stream import Pumps
 
-MAX_HEADER = 1024 * 1024  # bytes of a request's line or header, which label selectors can make long
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 
 
@@ -34,15 +33,7 @@ class Listener:
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
-        connect = partial(
-            HTTPProtocol,
-            self._server,
-            loop=loop,
-            access_log=None,
-            tcp_keepalive=True,
-            max_line_size=MAX_HEADER,
-            max_field_size=MAX_HEADER,
-        )
+        connect = partial(HTTPProtocol, self._server, loop=loop, access_log=None)
         self._listener = await loop.create_server(connect, sock=self._sock, ssl=self._context)
 
     def end_watches(self) -> None:

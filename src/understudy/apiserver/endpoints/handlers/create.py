@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace, dedup_owner_references
+from understudy.apiserver.endpoints.negotiation import body_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -15,6 +16,8 @@ from understudy.machinery.types import Obj
 async def create(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer POST to a collection: store a new object (`CreateResource`)."""
     form_of(request, scope)
+    body_type(request.headers.get("Content-Type", ""))
+    request.check_body()
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
     obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)

@@ -30,6 +30,7 @@ async def patch(state: ServerState, request: Request, scope: RequestScope) -> Re
     """Answer PATCH of an object, or of a subresource that is the object itself, in any of the four forms."""
     media = patch_type(request.headers)
     form_of(request, scope)
+    request.check_body()
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
     entry, created = await state.registry.update(

@@ -19,6 +19,7 @@ from understudy.machinery.types import Obj
 async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PUT of an object, or of a subresource that is the object itself (`UpdateResource`)."""
     form_of(request, scope)
+    request.check_body()
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
 

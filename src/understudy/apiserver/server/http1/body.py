@@ -1,0 +1,142 @@
+"""Reads the body of a request: bytes of a known number, or chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Generator
+
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.streams import StreamReader
+
+from understudy.apiserver.server.http1.head import FieldReader, MalformedHeaderError
+
+_BUFFER = 256 * 1024  # bytes that may wait to be read; then the client must wait
+_MAX_LINES = 4096  # bytes of the line in front of a chunk, and of all trailers: the buffer of Go's server
+_MAX_EXCESS = 16 * 1024  # bytes that chunks may take beside their data
+_CRLF = b"\r\n"
+_HEXADECIMAL = re.compile(b"[0-9A-Fa-f]*")
+
+
+class Body(StreamReader):
+    """The body of a request; `error` tells why it cannot be read to its end, "" if it can."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(protocol, _BUFFER, loop=loop)
+        self.error = ""
+
+
+class SizedReader:
+    """Reads a body whose length in bytes is known."""
+
+    def __init__(self, body: Body, length: int) -> None:
+        self.body = body
+        self._left = length
+
+    def read(self, data: bytes, start: int) -> int:
+        """Read from data[start:], and return where it goes on behind the body."""
+        part = data[start : start + self._left]
+        self._left -= len(part)
+        self.body.feed_data(part)
+        if not self._left:
+            self.body.feed_eof()
+        return start + len(part)
+
+
+class _MalformedChunkError(Exception):
+    """What comes is no chunk; the text is Go's."""
+
+
+class ChunkedReader:
+    """Reads a body in chunks, and its trailers. Upstream: `chunkedReader`, `body.readTrailer`."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self._data = b""
+        self._at = 0  # where data goes on
+        self._parts: list[bytes] = []
+        self._excess = 0
+        self._reading = self._read()
+
+    def read(self, data: bytes, start: int) -> int:
+        """Read from data[start:], and return where it goes on behind the body."""
+        self._data, self._at = data, start
+        ended = False
+        try:
+            next(self._reading)
+        except StopIteration:
+            ended = True
+        except (_MalformedChunkError, MalformedHeaderError) as error:
+            self.body.error = str(error)
+            ended = True
+        self.body.feed_data(b"".join(self._parts))
+        self._parts.clear()
+        self._data = b""
+        if ended:
+            self.body.feed_eof()
+        return self._at
+
+    def _read(self) -> Generator[None, None, None]:
+        while left := (yield from self._read_size()):
+            while left:
+                part = yield from self._take(left)
+                self._parts.append(part)
+                left -= len(part)
+            end = yield from self._take(1)
+            if end + (yield from self._take(1)) != _CRLF:
+                raise _MalformedChunkError("malformed chunked encoding")
+        yield from self._read_trailers()
+
+    def _read_size(self) -> Generator[None, None, int]:
+        """Read the line in front of a chunk."""
+        line = yield from self._read_line("header line too long", _MAX_LINES)
+        if _CRLF[:1] not in line:
+            raise _MalformedChunkError("chunked line ends with bare LF")
+        if line.index(_CRLF[:1]) != len(line) - 2:
+            raise _MalformedChunkError("invalid CR in chunked line")
+        digits = line[:-2].rstrip(b" \t").partition(b";")[0]
+        if not digits:
+            raise _MalformedChunkError("empty hex number for chunk length")
+        valid = _HEXADECIMAL.match(digits)
+        if len(digits) > 16 and valid and valid.end() >= 17:
+            raise _MalformedChunkError("http chunk length too large")
+        if valid is None or valid.end() < len(digits):
+            raise _MalformedChunkError("invalid byte in chunk length")
+        size = int(digits, 16)
+        self._excess = max(self._excess + len(line) - 16 - 2 * size, 0)
+        if self._excess > _MAX_EXCESS:
+            raise _MalformedChunkError("chunked encoding contains too much non-data")
+        return size
+
+    def _read_trailers(self) -> Generator[None, None, None]:
+        fields, left = FieldReader(), _MAX_LINES
+        while True:
+            line = yield from self._read_line("http: suspiciously long trailer after chunked body", left)
+            left -= len(line)
+            if fields.add(line[:-1].removesuffix(b"\r").decode("utf-8", "surrogateescape")):
+                return
+
+    def _read_line(self, too_long: str, limit: int) -> Generator[None, None, bytes]:
+        """Read a line with its end. Raises _MalformedChunkError with the text if it has more bytes than the limit."""
+        line = b""
+        while line[-1:] != b"\n":
+            if len(line) >= limit:
+                raise _MalformedChunkError(too_long)
+            yield from self._more()
+            end = self._data.find(b"\n", self._at) + 1
+            line += yield from self._take(min(end - self._at if end else limit, limit - len(line)))
+        return line
+
+    def _take(self, limit: int) -> Generator[None, None, bytes]:
+        """Read at least one byte, and at most as many as the limit."""
+        yield from self._more()
+        part = self._data[self._at : self._at + limit]
+        self._at += len(part)
+        return part
+
+    def _more(self) -> Generator[None, None, None]:
+        """Wait until there is data."""
+        while self._at == len(self._data):
+            yield

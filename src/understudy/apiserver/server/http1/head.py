@@ -1,0 +1,248 @@
+"""Reads the head of a request, its request line and headers, as Go's `net/http` does (`readRequest`).
+
+Most heads are plain: complete in the bytes that came, in the form that HTTP libraries send. They are read by two
+regular expressions. All others are read line by line, by `HeadReader`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from aiohttp import HttpVersion10, HttpVersion11
+from aiohttp.http import RawRequestMessage
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
+from understudy.machinery.golang.text import go_quote
+
+MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `DefaultMaxHeaderBytes`, and a buffer
+CHUNKED = -1  # the length of a body that comes in chunks
+
+_TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
+_PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.([01])\r\n".encode())
+_PLAIN_FIELD = re.compile(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?)\r\n")
+_VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
+_METHOD = re.compile(_TOKEN)
+_NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with a text of their own
+_NOT_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NOT_IN_HOSTS = re.compile(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
+_LENGTH = re.compile("[0-9]+")
+_MAX_LENGTH = (1 << 63) - 1
+_NOT_IN_TRAILERS = {"transfer-encoding", "trailer", "content-length"}
+_ROOT = URL("/")  # of every request: aiohttp wants a URL, and nobody asks for it
+
+
+class RefusedError(Exception):
+    """A request that is answered with a page of Go's server: a status, which is also its text unless there is one."""
+
+    def __init__(self, status: str, text: str = "") -> None:
+        super().__init__(status)
+        self.text = text or status
+
+
+class MalformedHeaderError(Exception):
+    """A line that is no header. Upstream: `textproto.ProtocolError`."""
+
+
+class Head(NamedTuple):
+    """A request without its body, whose length is in bytes or CHUNKED."""
+
+    message: RawRequestMessage
+    length: int
+
+
+def bad_request(reason: str = "") -> RefusedError:
+    """Return the refusal of a request that breaks the rules of HTTP; Go tells few reasons."""
+    return RefusedError(f"400 Bad Request: {reason}" if reason else "400 Bad Request")
+
+
+def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
+    """Return the head in data[start:end], which ends with an empty line; None if it is not plain. Raises RefusedError."""
+    line = _PLAIN_LINE.match(data, start, end)
+    if line is None or end - start > MAX_HEAD:
+        return None
+    text = data[line.end() : end - 2].decode("utf-8", "surrogateescape")
+    fields = _PLAIN_FIELD.findall(text)
+    if len(fields) != text.count("\n"):
+        return None
+    method, target, minor = line.groups()
+    return _head(method.decode(), target.decode(), (1, int(minor)), fields)
+
+
+class FieldReader:
+    """Reads header lines up to an empty one. Upstream: `textproto.ReadMIMEHeader`."""
+
+    def __init__(self) -> None:
+        self._lines: list[list[str]] = []  # the lines of each header: it goes on in those that begin with a space
+        self.fields: list[tuple[str, str]] = []
+
+    def add(self, line: str) -> bool:
+        """Add a line without its end; report whether it is the last, so that `fields` is complete.
+
+        Raises MalformedHeaderError.
+        """
+        if line[:1] in (" ", "\t"):
+            if not self._lines:
+                raise MalformedHeaderError(f"malformed MIME header initial line: {go_quote(line)}")
+            self._lines[-1].append(line.strip(" \t"))
+            return False
+        if self._lines:
+            self._finish_field()
+        if line and ":" not in line:
+            raise MalformedHeaderError(f"malformed MIME header: missing colon: {go_quote(line)}")
+        self._lines = [[line.strip(" \t")]]
+        return not line
+
+    def _finish_field(self) -> None:
+        text = " ".join(self._lines[-1])
+        name, _, value = text.partition(":")
+        if not _NAME.fullmatch(name) or _NOT_IN_VALUES.search(value):
+            raise MalformedHeaderError(f"malformed MIME header line: {go_quote(text)}")
+        self.fields.append((name, value.lstrip(" \t")))
+
+
+class LineReader:
+    """Cuts bytes into lines, which end with LF or CRLF, however they come."""
+
+    def __init__(self) -> None:
+        self._begin = bytearray()
+        self.size = 0  # bytes that were read
+
+    def read(self, data: bytes, start: int) -> tuple[str | None, int]:
+        """Return the next line without its end, and where data goes on behind it; None if it is not complete."""
+        end = data.find(b"\n", start) + 1 or len(data)
+        self.size += end - start
+        self._begin += data[start:end]
+        if self._begin[-1:] != b"\n":
+            return None, end
+        line = self._begin[:-1].removesuffix(b"\r")
+        self._begin.clear()
+        return line.decode("utf-8", "surrogateescape"), end
+
+
+class HeadReader:
+    """Reads one head line by line, however its bytes come. Upstream: `readRequest`."""
+
+    def __init__(self) -> None:
+        self._lines = LineReader()
+        self._fields = FieldReader()
+        self._request_line: tuple[str, str, tuple[int, int]] | None = None
+
+    def read(self, data: bytes, start: int) -> tuple[Head | None, int]:
+        """Return the head, and where data goes on behind it; None if it is not complete. Raises RefusedError."""
+        while start < len(data):
+            line, start = self._lines.read(data, start)
+            if self._lines.size > MAX_HEAD:
+                raise RefusedError("431 Request Header Fields Too Large")
+            if line is None:
+                continue
+            if self._request_line is None:
+                self._request_line = _request_line(line)
+                continue
+            try:
+                complete = self._fields.add(line)
+            except MalformedHeaderError:
+                raise bad_request() from None
+            if complete:
+                return _head(*self._request_line, self._fields.fields), start
+        return None, start
+
+
+def _request_line(line: str) -> tuple[str, str, tuple[int, int]]:
+    """Return method, target and version of a request line. Raises RefusedError."""
+    method, _, rest = line.partition(" ")
+    target, _, protocol = rest.partition(" ")
+    version = _VERSION.fullmatch(protocol)
+    if not _METHOD.fullmatch(method) or version is None:
+        raise bad_request()
+    _read_target(method, target)
+    return method, target, (int(version[1]), int(version[2]))
+
+
+def _read_target(method: str, target: str) -> tuple[str, str]:
+    try:
+        return read_target(method, target)
+    except InvalidTargetError:
+        raise bad_request() from None
+
+
+def _head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
+    """Return the head that a request line and headers make. Raises RefusedError."""
+    path, host = _read_target(method, target)
+    headers = CIMultiDict(fields)
+    hosts = headers.getall("Host", [])
+    if len(hosts) > 1:
+        raise bad_request()
+    length = _body_length(headers, version)
+    speaks_2 = version == (2, 0) and method == "PRI" and path == "*"
+    if version[0] != 1 and not speaks_2:
+        raise RefusedError("505 HTTP Version Not Supported: unsupported protocol version")
+    if not hosts:
+        if version >= (1, 1) and method != "CONNECT" and not (speaks_2 and not headers):
+            raise bad_request("missing required Host header")
+    elif _NOT_IN_HOSTS.search(hosts[0]):
+        raise bad_request("malformed Host header")
+    if any(" " in name for name, _ in fields):
+        raise bad_request("invalid header name")
+    if host:
+        headers["Host"] = host
+    message = RawRequestMessage(
+        method,
+        path,
+        HttpVersion11 if version >= (1, 1) else HttpVersion10,
+        CIMultiDictProxy(headers),
+        (),
+        _should_close(headers, version) or (speaks_2 and not headers),
+        None,
+        "Upgrade" in headers and _wants_websocket(headers),
+        length == CHUNKED,
+        _ROOT,
+    )
+    return Head(message, length)
+
+
+def _body_length(headers: CIMultiDict[str], version: tuple[int, int]) -> int:
+    """Return the length of the body: CHUNKED, or bytes. Remove what counts for nothing. Raises RefusedError.
+
+    Upstream: `readTransfer`.
+    """
+    chunked, length = False, 0
+    if "Transfer-Encoding" in headers:
+        codings = headers.popall("Transfer-Encoding")
+        if version >= (1, 1):
+            if [coding.lower() for coding in codings] != ["chunked"]:
+                raise RefusedError("501 Not Implemented", "Unsupported transfer encoding")
+            chunked = True
+    if "Content-Length" in headers:
+        lengths = {text.strip(" \t") for text in headers.getall("Content-Length")}
+        text = lengths.pop()
+        if lengths or not _LENGTH.fullmatch(text) or len(text.lstrip("0")) > 19 or int(text) > _MAX_LENGTH:
+            raise bad_request()
+        length = int(text)
+    if not chunked:
+        return length
+    headers.popall("Content-Length", None)
+    for names in headers.getall("Trailer", []):
+        if any(name.strip(" \t").lower() in _NOT_IN_TRAILERS for name in names.split(",")):
+            raise bad_request()
+    return CHUNKED
+
+
+def _should_close(headers: CIMultiDict[str], version: tuple[int, int]) -> bool:
+    """Report whether the connection closes after the answer. Upstream: `shouldClose`."""
+    if "Connection" not in headers:
+        return version < (1, 1)
+    if version < (1, 1):
+        return not has_token(headers, "Connection", "keep-alive")
+    return has_token(headers, "Connection", "close")
+
+
+def _wants_websocket(headers: CIMultiDict[str]) -> bool:
+    return headers["Upgrade"].lower() == "websocket" and has_token(headers, "Connection", "upgrade")
+
+
+def has_token(headers: CIMultiDict[str], name: str, token: str) -> bool:
+    """Report whether a header, a list with commas, has a token. Upstream: `httpguts.HeaderValuesContainsToken`."""
+    return any(item.strip(" \t").lower() == token for value in headers.getall(name, []) for item in value.split(","))
