@@ -133,15 +133,16 @@ def test_other_methods_are_not_allowed(server: Server, method: str, path: str) -
 )
 def test_unknown_method_on_pages(server: Server, path: str, status: bytes) -> None:
     """Pages that do not look at the method answer an unknown one as GET."""
-    assert spoken(server, f"FOO {path} HTTP/1.1\r\nHost: a\r\n\r\n").startswith(b"HTTP/1.1 " + status)
+    assert spoken(server, f"FOO {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").startswith(
+        b"HTTP/1.1 " + status
+    )
 
 
 def test_unknown_method_is_answered_in_the_accepted_form(server: Server) -> None:
-    """The 405 for a method that HTTP libraries refuse is in YAML if the client accepts that; the connection closes."""
-    head, _, body = spoken(
-        server, f"FOO {MAPS} HTTP/1.1\r\nhost: a\r\naccept: application/yaml\r\nContent-Length: 2\r\n\r\n{{}}"
+    """The 405 for a method that HTTP libraries refuse is in YAML if the client accepts that."""
+    _, _, body = spoken(
+        server, f"FOO {MAPS} HTTP/1.1\r\nhost: a\r\naccept: application/yaml\r\nConnection: close\r\n\r\n"
     ).partition(END)
-    assert b"\r\nConnection: close" in head
     assert body.startswith(b"apiVersion: v1\ncode: 405\n")
 
 
@@ -150,20 +151,21 @@ def test_unknown_method_of_an_unknown_user(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("secret,admin,1")
     with Server(token_auth_file=tokens, tls=False) as server:
-        refused = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\n\r\n")
-        assert refused.startswith(b"HTTP/1.1 401 ")
-        known = spoken(server, f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer secret\r\n\r\n")
-        assert known.startswith(b"HTTP/1.1 405 ")
+        asked = f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\nConnection: close\r\nAuthorization: Bearer "
+        assert spoken(server, f"{asked}wrong\r\n\r\n").startswith(b"HTTP/1.1 401 ")
+        assert spoken(server, f"{asked}secret\r\n\r\n").startswith(b"HTTP/1.1 405 ")
 
 
 def test_unknown_method_on_a_connection_in_use(server: Server) -> None:
-    """An unknown method may follow other requests on a connection."""
+    """An unknown method may follow other requests on a connection, and others may follow it."""
     address = urlsplit(server.url)
     with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
         connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(f"FOO {MAPS} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
-        assert b"".join(iter(lambda: connection.recv(65536), b"")).startswith(b"HTTP/1.1 405 ")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 405 ")
+        connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
 
 
 def test_options_of_the_server(server: Server) -> None:
@@ -171,26 +173,3 @@ def test_options_of_the_server(server: Server) -> None:
     answer = spoken(server, "OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(END)
-
-
-@pytest.mark.parametrize(
-    ("request_text", "status"),
-    [
-        ("nonsense\r\n\r\n", "400 Bad Request"),
-        ("FO(O /version HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
-        ("FOO /version HTTP/1.1\r\nAccept: */*\r\n\r\n", "400 Bad Request"),
-        ("GET /a b HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
-        ("GET version HTTP/1.1\r\nHost: a\r\n\r\n", "400 Bad Request"),
-        (
-            f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{{}}FOO / HTTP/1.1\r\nHost: a\r\n\r\n",
-            "400 Bad Request",
-        ),
-        (f"GET /version HTTP/1.1\r\nHost: a\r\nX: {'a' * (1 << 20)}a\r\n\r\n", "431 Request Header Fields Too Large"),
-    ],
-)
-def test_malformed_http_is_refused_with_a_page(server: Server, request_text: str, status: str) -> None:
-    """A request that breaks the rules of HTTP gets a page in plain text, and the connection closes."""
-    head, _, body = spoken(server, request_text).partition(END)
-    assert head.startswith(f"HTTP/1.1 {status}\r\n".encode())
-    assert b"\r\nConnection: close" in head
-    assert body == status.encode()

@@ -69,7 +69,10 @@ def handler(
             log.debug("%s %s %s", request.method, request.raw_path, 200)
             return response
         log.debug("%s %s %s", request.method, request.raw_path, result.status)
-        return _response(request, result) if _is_read(request, content) else closing(_response(request, result))
+        answered = _response(request, result)
+        if request.method == "CONNECT":  # aiohttp would send no body; to Go's server it is a method like any other
+            await answered.prepare(request.clone(method="GET"))
+        return answered if _is_read(request, content) else closing(answered)
 
     return handle
 
@@ -120,8 +123,6 @@ def closing(response: web.Response) -> web.Response:
 
 
 def _response(request: web.BaseRequest, answer: Response) -> web.Response:
-    if request.method == "CONNECT":
-        request._method = "GET"  # aiohttp sends no body to CONNECT, which Go's server takes as any other method
     headers, body = _headers(answer), answer.body
     if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)

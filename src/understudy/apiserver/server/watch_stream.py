@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
@@ -12,6 +12,7 @@ from multidict import CIMultiDict
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
+from understudy.apiserver.server.http1.protocol import RawPage
 from understudy.machinery.clock import Clock
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
@@ -127,14 +128,14 @@ class Alarm:
 async def pump(
     request: web.BaseRequest, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps
 ) -> web.StreamResponse:
-    """Send a watch as the client wants it, and return the response. A WebSocket without an Origin is refused (403)."""
+    """Send a watch as the client wants it, and return the response."""
     try:
         if not _wants_websocket(request):
             chunks = Chunks(request, headers)
             await _pumped(request, source, chunks, pumps)
             return chunks
-        if "Origin" not in request.headers:
-            return Whole(status=403, headers={"Connection": "close"})
+        if refusal := _handshake_refusal(request.headers):
+            return RawPage(f"HTTP/1.1 {refusal}")
         return await _conversed(request, source, Messages(request, headers), pumps)
     finally:
         source.close()
@@ -154,6 +155,17 @@ async def _conversed(request: web.BaseRequest, source: WatchSource, messages: Me
 def _wants_websocket(request: web.BaseRequest) -> bool:
     headers = request.headers
     return headers.get("Upgrade", "").lower() == "websocket" and bool(_UPGRADE.search(headers.get("Connection", "")))
+
+
+def _handshake_refusal(headers: Mapping[str, str]) -> str:
+    """Return the status and page that refuse a WebSocket, "" if it may begin. Upstream: `websocket.Server`."""
+    if not headers.get("Sec-WebSocket-Key"):
+        return "400 Bad Request\r\n\r\nmismatch challenge/response"
+    if headers.get("Sec-WebSocket-Version") != "13":
+        return "400 Bad Request\r\nSec-WebSocket-Version: 13\r\n\r\nmissing or bad WebSocket Version"
+    if "Origin" not in headers:
+        return "403 Forbidden\r\n\r\n"
+    return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""
 
 
 async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:

@@ -59,7 +59,10 @@ def bad_request(reason: str = "") -> RefusedError:
 
 
 def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
-    """Return the head in data[start:end], which ends with an empty line; None if it is not plain. Raises RefusedError."""
+    """Return the head in data[start:end], which ends with an empty line, or None if it is not plain.
+
+    Raises RefusedError.
+    """
     line = _PLAIN_LINE.match(data, start, end)
     if line is None or end - start > MAX_HEAD:
         return None
