@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from aiohttp import HttpVersion10, HttpVersion11
+from aiohttp import HttpVersion, HttpVersion10, HttpVersion11
+from aiohttp.hdrs import CONNECTION, CONTENT_LENGTH, HOST, TRAILER, TRANSFER_ENCODING, UPGRADE
 from aiohttp.http import RawRequestMessage
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
@@ -21,14 +22,14 @@ MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `Defa
 CHUNKED = -1  # the length of a body that comes in chunks
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
-_PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.([01])\r\n".encode())
+_PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.1\r\n".encode())
 _PLAIN_FIELD = re.compile(rf"(?m)^({_TOKEN}):[ \t]*+((?:[^\x00-\x08\x0a-\x1f\x7f]*[^\x00-\x20\x7f])?)\r\n")
 _VERSION = re.compile(r"HTTP/([0-9])\.([0-9])")
 _METHOD = re.compile(_TOKEN)
 _NAME = re.compile(rf"(?:{_TOKEN}| )+")  # spaces are refused later, with a text of their own
 _NOT_IN_VALUES = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _NOT_IN_HOSTS = re.compile(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
-_LENGTH = re.compile("[0-9]+")
+_LENGTH = re.compile("0*([0-9]{1,19})")
 _MAX_LENGTH = (1 << 63) - 1
 _NOT_IN_TRAILERS = {"transfer-encoding", "trailer", "content-length"}
 _ROOT = URL("/")  # of every request: aiohttp wants a URL, and nobody asks for it
@@ -70,8 +71,8 @@ def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
     fields = _PLAIN_FIELD.findall(text)
     if len(fields) != text.count("\n"):
         return None
-    method, target, minor = line.groups()
-    return _head(method.decode(), target.decode(), (1, int(minor)), fields)
+    method, target = line.groups()
+    return _head(method.decode(), target.decode(), HttpVersion11, fields)
 
 
 class FieldReader:
@@ -131,7 +132,7 @@ class HeadReader:
     def __init__(self) -> None:
         self._lines = LineReader()
         self._fields = FieldReader()
-        self._request_line: tuple[str, str, tuple[int, int]] | None = None
+        self._request_line: tuple[str, str, HttpVersion] | None = None
 
     def read(self, data: bytes, start: int) -> tuple[Head | None, int]:
         """Return the head, and where data goes on behind it; None if it is not complete. Raises RefusedError."""
@@ -149,11 +150,14 @@ class HeadReader:
             except MalformedHeaderError:
                 raise bad_request() from None
             if complete:
-                return _head(*self._request_line, self._fields.fields), start
+                head = _head(*self._request_line, self._fields.fields)
+                if any(" " in name for name, _ in self._fields.fields):
+                    raise bad_request("invalid header name")
+                return head, start
         return None, start
 
 
-def _request_line(line: str) -> tuple[str, str, tuple[int, int]]:
+def _request_line(line: str) -> tuple[str, str, HttpVersion]:
     """Return method, target and version of a request line. Raises RefusedError."""
     method, _, rest = line.partition(" ")
     target, _, protocol = rest.partition(" ")
@@ -161,7 +165,7 @@ def _request_line(line: str) -> tuple[str, str, tuple[int, int]]:
     if not _METHOD.fullmatch(method) or version is None:
         raise bad_request()
     _read_target(method, target)
-    return method, target, (int(version[1]), int(version[2]))
+    return method, target, HttpVersion(int(version[1]), int(version[2]))
 
 
 def _read_target(method: str, target: str) -> tuple[str, str]:
@@ -171,81 +175,80 @@ def _read_target(method: str, target: str) -> tuple[str, str]:
         raise bad_request() from None
 
 
-def _head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
+def _head(method: str, target: str, version: HttpVersion, fields: list[tuple[str, str]]) -> Head:
     """Return the head that a request line and headers make. Raises RefusedError."""
     path, host = _read_target(method, target)
     headers = CIMultiDict(fields)
-    hosts = headers.getall("Host", [])
+    hosts = headers.getall(HOST, ())
     if len(hosts) > 1:
         raise bad_request()
-    length = _body_length(headers, version)
-    speaks_2 = version == (2, 0) and method == "PRI" and path == "*"
-    if version[0] != 1 and not speaks_2:
-        raise RefusedError("505 HTTP Version Not Supported: unsupported protocol version")
-    if not hosts:
-        if version >= (1, 1) and method != "CONNECT" and not (speaks_2 and not headers):
-            raise bad_request("missing required Host header")
-    elif _NOT_IN_HOSTS.search(hosts[0]):
-        raise bad_request("malformed Host header")
-    if any(" " in name for name, _ in fields):
-        raise bad_request("invalid header name")
+    length = 0
+    if CONTENT_LENGTH in headers or TRANSFER_ENCODING in headers:
+        length = _body_length(headers, version)
+    upgrades_to_2 = False
+    if version.major != 1:
+        if (method, path, version) != ("PRI", "*", (2, 0)):
+            raise RefusedError("505 HTTP Version Not Supported: unsupported protocol version")
+        upgrades_to_2 = not headers
+    if hosts:
+        if _NOT_IN_HOSTS.search(hosts[0]):
+            raise bad_request("malformed Host header")
+    elif version >= HttpVersion11 and method != "CONNECT" and not upgrades_to_2:
+        raise bad_request("missing required Host header")
     if host:
-        headers["Host"] = host
+        headers[HOST] = host
     message = RawRequestMessage(
         method,
         path,
-        HttpVersion11 if version >= (1, 1) else HttpVersion10,
+        HttpVersion10 if version == HttpVersion10 else HttpVersion11,
         CIMultiDictProxy(headers),
         (),
-        _should_close(headers, version) or (speaks_2 and not headers),
+        _should_close(headers, version) or upgrades_to_2,
         None,
-        "Upgrade" in headers and _wants_websocket(headers),
+        UPGRADE in headers and _wants_websocket(headers),
         length == CHUNKED,
         _ROOT,
     )
     return Head(message, length)
 
 
-def _body_length(headers: CIMultiDict[str], version: tuple[int, int]) -> int:
+def _body_length(headers: CIMultiDict[str], version: HttpVersion) -> int:
     """Return the length of the body: CHUNKED, or bytes. Remove what counts for nothing. Raises RefusedError.
 
     Upstream: `readTransfer`.
     """
     chunked, length = False, 0
-    if "Transfer-Encoding" in headers:
-        codings = headers.popall("Transfer-Encoding")
-        if version >= (1, 1):
+    if TRANSFER_ENCODING in headers:
+        codings = headers.popall(TRANSFER_ENCODING)
+        if version >= HttpVersion11:
             if [coding.lower() for coding in codings] != ["chunked"]:
                 raise RefusedError("501 Not Implemented", "Unsupported transfer encoding")
             chunked = True
-    if "Content-Length" in headers:
-        lengths = {text.strip(" \t") for text in headers.getall("Content-Length")}
-        text = lengths.pop()
-        if lengths or not _LENGTH.fullmatch(text) or len(text.lstrip("0")) > 19 or int(text) > _MAX_LENGTH:
+    if CONTENT_LENGTH in headers:
+        lengths = {text.strip(" \t") for text in headers.getall(CONTENT_LENGTH)}
+        digits = _LENGTH.fullmatch(lengths.pop())
+        if lengths or digits is None or (length := int(digits[1])) > _MAX_LENGTH:
             raise bad_request()
-        length = int(text)
     if not chunked:
         return length
-    headers.popall("Content-Length", None)
-    for names in headers.getall("Trailer", []):
+    headers.popall(CONTENT_LENGTH, None)
+    for names in headers.getall(TRAILER, ()):
         if any(name.strip(" \t").lower() in _NOT_IN_TRAILERS for name in names.split(",")):
             raise bad_request()
     return CHUNKED
 
 
-def _should_close(headers: CIMultiDict[str], version: tuple[int, int]) -> bool:
+def _should_close(headers: CIMultiDict[str], version: HttpVersion) -> bool:
     """Report whether the connection closes after the answer. Upstream: `shouldClose`."""
-    if "Connection" not in headers:
-        return version < (1, 1)
-    if version < (1, 1):
-        return not has_token(headers, "Connection", "keep-alive")
-    return has_token(headers, "Connection", "close")
+    if version == HttpVersion10:
+        return not has_token(headers, CONNECTION, "keep-alive")
+    return CONNECTION in headers and has_token(headers, CONNECTION, "close")
 
 
 def _wants_websocket(headers: CIMultiDict[str]) -> bool:
-    return headers["Upgrade"].lower() == "websocket" and has_token(headers, "Connection", "upgrade")
+    return headers[UPGRADE].lower() == "websocket" and has_token(headers, CONNECTION, "upgrade")
 
 
 def has_token(headers: CIMultiDict[str], name: str, token: str) -> bool:
     """Report whether a header, a list with commas, has a token. Upstream: `httpguts.HeaderValuesContainsToken`."""
-    return any(item.strip(" \t").lower() == token for value in headers.getall(name, []) for item in value.split(","))
+    return any(item.strip(" \t").lower() == token for value in headers.getall(name, ()) for item in value.split(","))
