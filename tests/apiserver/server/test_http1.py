@@ -16,6 +16,7 @@ import pytest
 
 from tests.raw_http import converse
 from understudy import Server
+from understudy.apiserver.server.http1 import parser
 
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded" / "http1.jsonl").read_text().splitlines()]
 
@@ -35,3 +36,10 @@ def test_odd_request(server: Server, exchange: dict[str, Any], caplog: pytest.Lo
         answers, closed = converse(server.url, exchange["send"], len(exchange["answers"]))
     assert (answers, closed) == (exchange["answers"], exchange["closed"])
     assert not caplog.records
+
+
+def test_head_that_takes_too_long(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is closed without an answer if the head of a request does not come in time."""
+    assert parser.HEADER_TIMEOUT == 32
+    monkeypatch.setattr(parser, "HEADER_TIMEOUT", 0.1)
+    assert converse(server.url, ["GET /healthz HTTP/1.1\r\nHost:"], silence=10) == ([], True)

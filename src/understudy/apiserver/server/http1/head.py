@@ -79,7 +79,7 @@ class FieldReader:
     """Reads header lines up to an empty one. Upstream: `textproto.ReadMIMEHeader`."""
 
     def __init__(self) -> None:
-        self._lines: list[list[str]] = []  # the lines of each header: it goes on in those that begin with a space
+        self._lines: list[str] = []  # of one header, which goes on in lines that begin with a space
         self.fields: list[tuple[str, str]] = []
 
     def add(self, line: str) -> bool:
@@ -90,17 +90,17 @@ class FieldReader:
         if line[:1] in (" ", "\t"):
             if not self._lines:
                 raise MalformedHeaderError(f"malformed MIME header initial line: {go_quote(line)}")
-            self._lines[-1].append(line.strip(" \t"))
+            self._lines.append(line.strip(" \t"))
             return False
         if self._lines:
             self._finish_field()
         if line and ":" not in line:
             raise MalformedHeaderError(f"malformed MIME header: missing colon: {go_quote(line)}")
-        self._lines = [[line.strip(" \t")]]
+        self._lines = [line.strip(" \t")]
         return not line
 
     def _finish_field(self) -> None:
-        text = " ".join(self._lines[-1])
+        text = " ".join(self._lines)
         name, _, value = text.partition(":")
         if not _NAME.fullmatch(name) or _NOT_IN_VALUES.search(value):
             raise MalformedHeaderError(f"malformed MIME header line: {go_quote(text)}")

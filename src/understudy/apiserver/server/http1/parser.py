@@ -6,8 +6,9 @@ aiohttp's protocol (`web.RequestHandler`) feeds it, and expects the methods of i
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import RawRequestMessage
 from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
 from aiohttp.web_protocol import _ErrInfo
@@ -26,9 +27,10 @@ Messages = list[tuple[RawRequestMessage | _ErrInfo, StreamReader]]
 class RequestParser:
     """The parser of one connection."""
 
-    def __init__(self, protocol: web.RequestHandler, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None]) -> None:
         self._protocol = protocol
         self._loop = loop
+        self._give_up = give_up  # is called when a head takes too long
         self._head: HeadReader | None = None  # reads the head that has begun, unless it came at once
         self._body: SizedReader | ChunkedReader | None = None
         self._upgrades = False  # the request asks for a WebSocket: what follows it may be no HTTP
@@ -76,7 +78,7 @@ class RequestParser:
         if self._head is None:
             self._head = HeadReader()
             self._newlines = 0
-            self._timer = self._loop.call_later(HEADER_TIMEOUT, self._protocol.force_close)
+            self._timer = self._loop.call_later(HEADER_TIMEOUT, self._give_up)
         head, start = self._head.read(data, start)
         if head is not None:
             self._head_ended()

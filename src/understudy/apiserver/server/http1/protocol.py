@@ -23,7 +23,12 @@ class HTTPProtocol(web.RequestHandler):
 
     def __init__(self, server: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
         super().__init__(server, loop=loop, keepalive_timeout=IDLE_TIMEOUT, lingering_time=_LINGER, **settings)
-        self._parser: Any = RequestParser(self, loop)
+        self._parser: Any = RequestParser(self, loop, self.close_if_idle)
+
+    def close_if_idle(self) -> None:
+        """Close the connection, unless a request is being answered."""
+        if self._current_request is None:
+            self.force_close()
 
     def _make_error_handler(self, error: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         """Return the handler that answers what the parser refused with `error.exc`."""
