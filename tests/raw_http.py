@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, TypedDict
 from urllib.parse import urlsplit
 
+TIMEOUT = 20.0  # seconds that what is expected may take
 PAUSE = 0.01  # seconds between the parts of a request, and that nothing comes on a connection that stays open
 # Headers that every answer has, or that tell of the moment.
 PASSING = {"date", "audit-id", "x-kubernetes-pf-flowschema-uid", "x-kubernetes-pf-prioritylevel-uid", "content-length"}
@@ -31,14 +32,15 @@ def encode(part: Part) -> bytes:
 
 
 def converse(
-    url: str, parts: list[Part], expected: int | None = None, silence: float = 1.0
+    url: str, parts: list[Part], expected: int | None = None, closes: bool = False, silence: float = 1.0
 ) -> tuple[list[Answer], bool]:
     """Send a request in parts; return the answers, and whether the connection is closed behind them.
 
-    `expected` is the number of answers, if it is known. Else all are read until nothing comes for some seconds.
+    `expected` is the number of answers, if it is known, and `closes` says whether the connection closes then. Else all
+    are read until nothing comes for some seconds.
     """
     address = urlsplit(url)
-    connection = socket.create_connection((address.hostname, address.port), timeout=20)
+    connection = socket.create_connection((address.hostname, address.port), timeout=TIMEOUT)
     if address.scheme == "https":
         connection = ssl._create_unverified_context().wrap_socket(connection)
     bodiless = encode(parts[0]).startswith(b"HEAD")
@@ -51,8 +53,8 @@ def converse(
                 connection.sendall(encode(part))
         while True:
             answers, complete = read_answers(data, closed=False, bodiless=bodiless)
-            known = expected is not None and complete and len(answers) >= expected
-            connection.settimeout(PAUSE if known else silence if expected is None else 20)
+            ends = complete and not closes and expected is not None and len(answers) >= expected
+            connection.settimeout(PAUSE if ends else silence if expected is None else TIMEOUT)
             try:
                 more = connection.recv(1 << 20)
             except TimeoutError:

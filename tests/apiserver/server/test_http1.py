@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 def test_odd_request(server: Server, exchange: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
     """An odd request is answered as by the real server, and nothing above the level of -v is logged."""
     with caplog.at_level(logging.INFO):
-        answers, closed = converse(server.url, exchange["send"], len(exchange["answers"]))
+        answers, closed = converse(server.url, exchange["send"], len(exchange["answers"]), exchange["closed"])
     assert (answers, closed) == (exchange["answers"], exchange["closed"])
     assert not caplog.records
 
