@@ -18,10 +18,30 @@ def validate_list(
 ) -> Errors:
     """Check every item, and that there are not more than `most` (upstream: `validateSlice`). None is no limit."""
     items = items or ()
-    errors = [error for i, item in enumerate(items) for error in check(item, path.index(i))]
-    if most is not None and len(items) > most:
-        errors.append(rules.too_many(path, len(items), most))
-    return errors
+    too_many = [rules.too_many(path, len(items), most)] if most is not None and len(items) > most else []
+    if too_many and rules.stops_at_limit:
+        return too_many
+    return [error for i, item in enumerate(items) for error in check(item, path.index(i))] + too_many
+
+
+def validate_set(
+    items: Sequence[Any] | None,
+    most: int | None,
+    check: Check,
+    key: Callable[[Any], Hashable],
+    path: Path,
+    rules: ReleaseRules,
+    name: str = "",
+) -> Errors:
+    """Check a list as `validate_list` does, and that its items have different keys (upstream: `validateSet`).
+
+    name  the field that holds an item's key, at which some releases report a duplicate
+    """
+    items = items or ()
+    errors = validate_list(items, most, check, path, rules)
+    if rules.stops_at_limit and most is not None and len(items) > most:
+        return errors
+    return errors + duplicates(map(key, items), path, name if rules.names_duplicates else "")
 
 
 def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
@@ -42,7 +62,7 @@ def validate_map(
     """Check keys and values of a map (upstream: `validateMap`). Paths shorten keys to `length` bytes."""
     errors: Errors = []
     for key, value in (values or {}).items():
-        here = path.key(shortened(key, length) if rules.keys_in_paths else key)
+        here = path.key(shortened(key, length) if rules.shortens_keys else key)
         errors += check_key(key, here if rules.keys_in_paths else path)
         errors += check(value, here)
     return errors

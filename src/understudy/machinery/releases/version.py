@@ -41,6 +41,8 @@ V1_31 = Version(1, 31)
 V1_32 = Version(1, 32)
 V1_33 = Version(1, 33)
 V1_34 = Version(1, 34)
+V1_35 = Version(1, 35)
+V1_36 = Version(1, 36)
 
 
 class ByRelease(Generic[T]):

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.validation.bad_values import LengthLimit, Worded
 
 
@@ -118,7 +118,12 @@ class FieldError:
 Errors = list[FieldError]
 
 
+_NULL = ByRelease({V1_34: "null", V1_31: '"null"'})
+
+
 def _text(value: Any, release: Version) -> str:
+    if value is None:
+        return _NULL[release]
     return value.text(release) if isinstance(value, Worded) else go_value(value)
 
 

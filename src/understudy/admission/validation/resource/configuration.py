@@ -23,16 +23,17 @@ def validate(config: Obj, path: Path, rules: ReleaseRules, stored: bool = False)
         return [required(path.child("opaque"))]
     here = path.child("opaque")
     return [
-        *identifiers.driver(opaque.get("driver", ""), here.child("driver")),
-        *raw_object(opaque.get("parameters"), here.child("parameters"), None if stored else rules.opaque_length),
+        *identifiers.driver(opaque.get("driver", ""), here.child("driver"), rules),
+        *raw_object(opaque.get("parameters"), here.child("parameters"), rules, stored),
     ]
 
 
-def raw_object(value: Any, path: Path, most: int | None) -> Errors:
-    """Check a JSON object of any content and at most that many bytes (upstream: `validateRawExtension`)."""
+def raw_object(value: Any, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
+    """Check a JSON object of any content (upstream: `validateRawExtension`); `stored`: its length is not checked."""
     if value is None:
         return [required(path)]
     length = len(value.source if isinstance(value, Raw) else encode(value))
+    most = None if stored else rules.opaque_length
     if most is not None and length > most:
         return [too_long(path, most)]
-    return [] if isinstance(value, dict) else [invalid(path, _OMITTED_VALUE, "parameters must be a valid JSON object")]
+    return [] if isinstance(value, dict) else [invalid(path, _OMITTED_VALUE, rules.raw_object)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from understudy.admission.validation.core import nodeselector
+from understudy.admission.validation.core.containers.resources import is_extended
 from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.resource import configuration
 from understudy.admission.validation.resource.claims import devices
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import CONFIGS, ReleaseRules
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path
+from understudy.machinery.validation.field import Errors, Path, invalid
 
 
 def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = None) -> Errors:
@@ -25,6 +26,9 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = 
         path.child("config"),
         rules,
     )
+    name = spec.get("extendedResourceName")
+    if name is not None and not is_extended(name):
+        errors.append(invalid(path.child("extendedResourceName"), name, "must be a valid extended resource name"))
     if (nodes := spec.get("suitableNodes")) is not None:
         # The real server leaves out that it is in the spec.
         errors += nodeselector.validate(nodes, Path("suitableNodes"), any_values=rules.any_node_value)

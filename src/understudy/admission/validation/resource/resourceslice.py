@@ -46,7 +46,7 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, old: Obj | None = 
     """Check a spec, and what must not differ from `old`, the spec it replaces."""
     items, where = spec.get("devices") or (), path.child("devices")
     return [
-        *identifiers.driver(spec.get("driver", ""), path.child("driver")),
+        *identifiers.driver(spec.get("driver", ""), path.child("driver"), rules),
         *_pool(spec.get("pool") or {}, path.child("pool")),
         *(_unchanged(spec, old, path) if old is not None else ()),
         *_nodes(spec, path, rules),

@@ -24,7 +24,7 @@ def _expression(expression: str, path: Path, rules: ReleaseRules, stored: bool) 
         return [too_long(path, rules.expression_length)]
     from understudy.admission import cel  # here, since most objects have no selector
 
-    compiled = cel.compile(expression, cel.device_environment(rules.release, stored=stored))
+    compiled = cel.compile(expression, cel.device_environment(rules.release, features=rules.enabled, stored=stored))
     if compiled.error is not None:
         refused = internal(path, compiled.error) if compiled.error_kind == "internal" else None
         return [refused or invalid(path, expression, compiled.error)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation.resource.claims import allocation
-from understudy.admission.validation.resource.claims.allocation import DeviceID
+from understudy.admission.validation.resource.device_id import DeviceID
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, ByRelease

@@ -61,14 +61,14 @@ def behaviors(release: Version) -> dict[str, Behavior]:
 
 def _spec(validate: ValidateSpec) -> Check:
     """Return a check of the spec of a new object."""
-    return lambda obj, ctx: validate(obj["spec"], SPEC, ReleaseRules.of(ctx.release))
+    return lambda obj, ctx: validate(obj["spec"], SPEC, ReleaseRules.in_force(ctx))
 
 
 def _update_fixed(validate: ValidateFixedSpec, shown: Callable[[Obj, ReleaseRules], Typed]) -> Update:
     """Return the check of updates of a kind whose spec cannot be changed; `shown` is a spec as errors show it."""
 
     def unchanged(obj: Obj, old: Obj, ctx: Context) -> Errors:
-        rules = ReleaseRules.of(ctx.release)
+        rules = ReleaseRules.in_force(ctx)
         equal = semantic_deep_equal(obj["spec"], old["spec"])
         errors = [] if equal else [invalid(SPEC, shown(obj["spec"], rules), IMMUTABLE)]
         return errors + validate(obj["spec"], SPEC, rules, True)
@@ -130,7 +130,7 @@ def _prepare_claim_status(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourceclaim.validate_status(obj, old, STATUS, ReleaseRules.of(ctx.release))
+    return resourceclaim.validate_status(obj, old, STATUS, ReleaseRules.in_force(ctx))
 
 
 def _claim_row(rules: ReleaseRules) -> Callable[[Obj, float], list[Any]]:
@@ -188,7 +188,7 @@ def _prepare_class_update(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return deviceclass.validate_spec(obj["spec"], SPEC, ReleaseRules.of(ctx.release), old["spec"])
+    return deviceclass.validate_spec(obj["spec"], SPEC, ReleaseRules.in_force(ctx), old["spec"])
 
 
 _CLASS = Behavior(
@@ -225,7 +225,7 @@ def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourceslice.validate_spec(obj["spec"], SPEC, ReleaseRules.of(ctx.release), old["spec"])
+    return resourceslice.validate_spec(obj["spec"], SPEC, ReleaseRules.in_force(ctx), old["spec"])
 
 
 def _slice_row(obj: Obj, now: float) -> list[Any]:
@@ -261,7 +261,7 @@ def _prepare_scheduling(obj: Obj, ctx: Context) -> None:
 
 
 def _scheduling_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, ReleaseRules.of(ctx.release))
+    return podschedulingcontext.validate_status(obj.get("status") or {}, STATUS, ReleaseRules.in_force(ctx))
 
 
 _SCHEDULING = Behavior(

@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.each import validate_list
 from understudy.admission.validation.formats import label
-from understudy.admission.validation.resource import configuration, identifiers
+from understudy.admission.validation.resource import binding_conditions, configuration, identifiers
 from understudy.admission.validation.resource.claims.devices import references
+from understudy.admission.validation.resource.device_id import DeviceID
 from understudy.admission.validation.resource.release_rules import ALLOCATED_CONFIGS, RESULTS, ReleaseRules
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required
 
 SOURCES = ("FromClaim", "FromClass")
-
-
-class DeviceID(NamedTuple):
-    """The identity of a device in a cluster. Error texts show it as driver/pool/device."""
-
-    driver: str
-    pool: str
-    device: str
-
-    @staticmethod
-    def of(entry: Obj) -> DeviceID:
-        """Return the identity in an allocation's result or in an entry of a claim's device status."""
-        return DeviceID(entry.get("driver", ""), entry.get("pool", ""), entry.get("device", ""))
-
-    def __str__(self) -> str:
-        return "/".join(self)
 
 
 def results(status: Obj) -> list[Obj]:
@@ -51,7 +35,7 @@ def validate(allocation: Obj, path: Path, names: frozenset[str], rules: ReleaseR
         *validate_list(
             devices.get("results"),
             RESULTS,
-            lambda result, here: _result(result, here, names),
+            lambda result, here: _result(result, here, names, rules),
             where.child("results"),
             rules,
         ),
@@ -66,24 +50,32 @@ def validate(allocation: Obj, path: Path, names: frozenset[str], rules: ReleaseR
     if (selector := allocation.get("nodeSelector")) is not None:
         errors += nodeselector.validate(selector, path.child("nodeSelector"), any_values=rules.any_node_value)
     if controller := allocation.get("controller"):
-        errors += identifiers.driver(controller, path.child("controller"))
+        errors += identifiers.driver(controller, path.child("controller"), rules)
     return errors
 
 
-def _result(result: Obj, path: Path, names: frozenset[str]) -> Errors:
+def _result(result: Obj, path: Path, names: frozenset[str], rules: ReleaseRules) -> Errors:
     return [
-        *identifiers.request_reference(result.get("request", ""), path.child("request"), names),
-        *device(result, path),
+        *identifiers.request_reference(result.get("request", ""), path.child("request"), names, rules),
+        *device(result, path, rules),
+        *binding_conditions.validate(result, path, rules),
+        *share(result, path),
     ]
 
 
-def device(entry: Obj, path: Path) -> Errors:
+def device(entry: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check the three names that identify a device."""
     return [
-        *identifiers.driver(entry.get("driver", ""), path.child("driver")),
+        *identifiers.driver(entry.get("driver", ""), path.child("driver"), rules),
         *identifiers.pool(entry.get("pool", ""), path.child("pool")),
         *label(entry.get("device", ""), path.child("device")),
     ]
+
+
+def share(entry: Obj, path: Path) -> Errors:
+    """Check the identity of a share of a device, if it is one."""
+    value = entry.get("shareID")
+    return [] if value is None else identifiers.uid(value, path.child("shareID"))
 
 
 def _config(config: Obj, path: Path, names: frozenset[str], rules: ReleaseRules) -> Errors:

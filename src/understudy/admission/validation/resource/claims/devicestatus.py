@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from dataclasses import dataclass
 
 from understudy.admission.validation import conditions
-from understudy.admission.validation.each import duplicates, validate_list
+from understudy.admission.validation.each import validate_set
+from understudy.admission.validation.formats import CIDR_TEXT
 from understudy.admission.validation.resource import configuration
 from understudy.admission.validation.resource.claims import allocation
-from understudy.admission.validation.resource.claims.allocation import DeviceID
+from understudy.admission.validation.resource.device_id import DeviceID
 from understudy.admission.validation.resource.release_rules import (
     ADDRESSES,
     CONDITIONS,
@@ -17,8 +19,10 @@ from understudy.admission.validation.resource.release_rules import (
     INTERFACE_LENGTH,
     ReleaseRules,
 )
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Printed
+from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 from understudy.machinery.validation.names import size
 
@@ -31,23 +35,39 @@ def validate(status: Obj, path: Path, rules: ReleaseRules) -> Errors:
     """Check `devices` of a claim's status: each entry is about another device, which is allocated."""
     entries = status.get("devices") or ()
     allocated = frozenset(allocation.allocated(status))
-    return [
-        *validate_list(entries, None, lambda entry, here: _entry(entry, here, allocated, rules), path, rules),
-        *duplicates((Printed(str(DeviceID.of(entry))) for entry in entries), path, "deviceID"),
-    ]
+    return validate_set(
+        entries,
+        None,
+        lambda entry, here: _entry(entry, here, allocated, rules),
+        lambda entry: _ShownDevice(DeviceID.of(entry)),
+        path,
+        rules,
+        "deviceID",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ShownDevice(Worded):
+    """A device as errors of a release show it; two are equal if they are the same device."""
+
+    device: DeviceID
+
+    def text(self, release: Version) -> str:
+        """Return the text of the release."""
+        return ReleaseRules.of(release).device_id(self.device)
 
 
 def _entry(entry: Obj, path: Path, allocated: frozenset[DeviceID], rules: ReleaseRules) -> Errors:
-    errors = allocation.device(entry, path)
+    errors = allocation.device(entry, path, rules) + allocation.share(entry, path)
     device = DeviceID.of(entry)
     if device not in allocated:
-        errors.append(invalid(path, Printed(str(device)), "must be an allocated device in the claim"))
+        errors.append(invalid(path, _ShownDevice(device), "must be an allocated device in the claim"))
     items, where = entry.get("conditions") or (), path.child("conditions")
     if len(items) > CONDITIONS:
         errors.append(rules.too_many(where, len(items), CONDITIONS))
     errors += conditions.validate(items, where)
     if entry.get("data") is not None:
-        errors += configuration.raw_object(entry["data"], path.child("data"), rules.opaque_length)
+        errors += configuration.raw_object(entry["data"], path.child("data"), rules)
     return errors + _network(entry.get("networkData") or {}, path.child("networkData"), rules)
 
 
@@ -60,15 +80,20 @@ def _network(data: Obj, path: Path, rules: ReleaseRules) -> Errors:
         for name, length in _NETWORK_LENGTHS.items()
         if size(data.get(name, "")) > length
     ]
-    addresses, where = data.get("ips") or (), path.child("ips")
-    errors += validate_list(addresses, ADDRESSES, _address, where, rules)
-    return errors + duplicates(map(canonical_address, addresses), where)
+    check, key = (_interface_address, str) if rules.canonical_addresses else (_address, canonical_address)
+    return errors + validate_set(data.get("ips"), ADDRESSES, check, key, path.child("ips"), rules)
+
+
+def _interface_address(text: str, path: Path) -> Errors:
+    """Check an address with the length of its prefix, written as Go writes it (`IsValidInterfaceAddress`)."""
+    canonical = canonical_address(text)
+    if not canonical:
+        return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
+    return [] if text == canonical else [invalid(path, text, f"must be in canonical form ({go_quote(canonical)})")]
 
 
 def _address(text: str, path: Path) -> Errors:
-    if canonical_address(text):
-        return []
-    return [invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")]
+    return [] if canonical_address(text) else [invalid(path, text, CIDR_TEXT)]
 
 
 def canonical_address(text: str) -> str:

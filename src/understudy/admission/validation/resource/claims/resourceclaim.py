@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from understudy.admission.validation.each import duplicates, validate_list
+from understudy.admission.validation.each import validate_set
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.resource import identifiers
 from understudy.admission.validation.resource.claims import allocation, devices, devicestatus
@@ -24,7 +24,7 @@ def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, stored: bool = Fal
     """
     errors = devices.validate(spec.get("devices") or {}, path.child("devices"), rules, stored)
     if controller := spec.get("controller"):
-        errors += identifiers.driver(controller, path.child("controller"))
+        errors += identifiers.driver(controller, path.child("controller"), rules)
     return errors
 
 
@@ -46,10 +46,9 @@ def validate_status(claim: Obj, old: Obj, path: Path, rules: ReleaseRules) -> Er
 
 
 def _consumers(consumers: list[Obj] | tuple[Obj, ...], path: Path, rules: ReleaseRules) -> Errors:
-    return [
-        *validate_list(consumers, rules.reserved_for, _consumer, path, rules),
-        *duplicates((consumer.get("uid", "") for consumer in consumers), path, "uid"),
-    ]
+    return validate_set(
+        consumers, rules.reserved_for, _consumer, lambda consumer: consumer.get("uid", ""), path, rules, "uid"
+    )
 
 
 def _consumer(consumer: Obj, path: Path) -> Errors:
