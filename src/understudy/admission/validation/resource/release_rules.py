@@ -70,6 +70,7 @@ class ReleaseRules:
     subrequests         whether a reference may name a request and a subrequest of it
     checks_both_kinds   whether a request that has both `exactly` and `firstAvailable` is checked in both
     taint_effects       effects of taints and tolerations, sorted
+    admin_label         the label of namespaces whose claims may have adminAccess; None: all may
     raw_object          the text for opaque parameters that are not an object
     canonical_addresses whether addresses of network devices must be in canonical form
     device_id           the text that stands for a device in errors
@@ -102,6 +103,7 @@ class ReleaseRules:
     subrequests: bool = True
     checks_both_kinds: bool = False
     taint_effects: tuple[str, ...] = ("NoExecute", "NoSchedule", "None")
+    admin_label: str | None = "resource.kubernetes.io/admin-access"
     raw_object: str = "must be a valid JSON object"
     canonical_addresses: bool = True
     device_id: Callable[[DeviceID], str] = DeviceID.json
@@ -156,10 +158,11 @@ _V34 = replace(
 _V33 = replace(
     _V34,
     identifier_error=type_invalid,
+    admin_label="resource.k8s.io/admin-access",
     raw_object="parameters must be a valid JSON object",
     device_id=DeviceID.__str__,
 )
-_V32 = replace(_V33, subrequests=False, canonical_addresses=False, flat=True)
+_V32 = replace(_V33, subrequests=False, admin_label=None, canonical_addresses=False, flat=True)
 _V31 = replace(
     _V32,
     reserved_for=32,

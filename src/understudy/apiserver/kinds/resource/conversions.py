@@ -47,7 +47,7 @@ def _of_slices(*, basic_required: bool) -> Mapping[str, Conversion]:
     }
 
 
-_FLAT_VERSIONS = ("v1beta1", "v1alpha3")
-CLAIM = dict.fromkeys(_FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
-TEMPLATE = dict.fromkeys(_FLAT_VERSIONS, _of_spec(_in_template(nested_claim), _in_template(flat_claim)))
+FLAT_VERSIONS = ("v1beta1", "v1alpha3")
+CLAIM = dict.fromkeys(FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
+TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_template(nested_claim), _in_template(flat_claim)))
 SLICE = ByRelease({V1_33: _of_slices(basic_required=False), V1_31: _of_slices(basic_required=True)})
