@@ -13,13 +13,14 @@ from typing import Any, NamedTuple
 import orjson
 
 from understudy.machinery import errors
-from understudy.machinery.golang.json_reader import DecodeError, parse
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.json_writer import RawNumber
+from understudy.machinery.patch import patch_body
 from understudy.machinery.types import Obj
 
 VERSION = "meta.k8s.io/v1"
 INCONSISTENT = -1
 ALPHABET = frozenset(f"{ascii_letters}{digits}-_\r\n")
-KINDS = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}  # of JSON
 
 
 class Continue(NamedTuple):
@@ -39,10 +40,10 @@ def decode(token: str) -> Continue:
     """Return the place that a token stands for (`DecodeContinue`). Raises 400 with the reason."""
     raw = _unpacked(token)
     try:
-        parse(raw.decode("utf-8", "surrogateescape"))
+        content, _ = patch_body.loads(raw, patch_body.keep_spelling)
     except DecodeError as error:
         raise _invalid(str(error)) from None
-    content = _typed(orjson.loads(raw))
+    content = _typed(content)
     if content.get("v") != VERSION:
         raise _invalid(f"server does not recognize this encoded version {content.get('v') or ''}")
     revision, start = content.get("rv"), content.get("start")
@@ -72,11 +73,15 @@ def _typed(content: Any) -> Obj:
     if content is None:
         return {}
     if not isinstance(content, dict):
-        raise _invalid(f"json: cannot unmarshal {KINDS[type(content)]} into Go value of type storage.continueToken")
+        raise _invalid(
+            f"json: cannot unmarshal {patch_body.kind_of(content)} into Go value of type storage.continueToken"
+        )
     for name, of_type, go_type in (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string")):
         value = content.get(name)
         if value is not None and type(value) is not of_type:
-            kind = f"number {value}" if isinstance(value, float) and of_type is int else KINDS[type(value)]
+            kind = patch_body.kind_of(value)
+            if isinstance(value, RawNumber) and of_type is int:
+                kind = f"number {value.source.decode()}"
             raise _invalid(f"json: cannot unmarshal {kind} into Go struct field continueToken.{name} of type {go_type}")
     return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -23,17 +24,32 @@ _GO_WORDS = {
 }
 
 
+MAX_HEIGHT = 1000  # groups that Go nests in each other are fewer
+_GROUP = re.compile(r"\\.|\[\^?\]?[^\]]*\]|[()]", re.DOTALL)
+
+
 @lru_cache(1024)
 def compile_pattern(pattern: str) -> Any:
     """Return a compiled pattern of google-re2. Raises PatternError."""
     import re2  # type: ignore[import-untyped]
 
+    if pattern.count("(") >= MAX_HEIGHT and _height(pattern) >= MAX_HEIGHT:
+        raise PatternError(f"error parsing regexp: expression nests too deeply: `{pattern}`")
     options = re2.Options()
     options.log_errors = False
     try:
         return re2.compile(pattern, options=options)
     except re2.error as error:
         raise PatternError(_in_go_words(str(error.args[0]), pattern)) from None
+
+
+def _height(pattern: str) -> int:
+    """Return how deep the groups of a pattern are nested in each other."""
+    height = highest = 0
+    for token in _GROUP.findall(pattern):
+        height += {"(": 1, ")": -1}.get(token, 0)
+        highest = max(highest, height)
+    return highest
 
 
 def _in_go_words(message: Any, pattern: str) -> str:

@@ -10,6 +10,8 @@ import re
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from understudy.machinery.golang.text import go_quote
+
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
@@ -25,6 +27,8 @@ _NANOSECONDS = {
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
+_ANY_UNIT = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)([^0-9.]*)", re.ASCII)
+_LONGEST = 19  # digits of the largest int64
 _DURATION_PART = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _FRACTION = ("fraction", re.compile(r"[.,](\d{6})", re.ASCII), ".000000", 0, 999999)
 # (name, pattern, layout element or literal, least, greatest)
@@ -125,6 +129,17 @@ def canonical_micro_time(text: str) -> str | None:
     return None if at == _ZERO and not micro else f"{at}.{micro:06d}Z"
 
 
+def duration_error(text: str) -> str:
+    """Return Go's error for a duration that is invalid."""
+    problem, rest = "invalid", text[1:] if text[:1] in ("-", "+") else text
+    while part := _ANY_UNIT.match(rest):
+        unit, rest = part[1], rest[part.end() :]
+        if unit not in _NANOSECONDS:
+            problem = f"unknown unit {go_quote(unit)} in" if unit else "missing unit in"
+            break
+    return f"time: {problem} duration {go_quote(text)}"
+
+
 def parse_duration(text: str) -> int | None:
     """Return the nanoseconds of a duration in Go's notation (`1h30m`, `-1.5s`), None if it is invalid."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
@@ -136,7 +151,9 @@ def parse_duration(text: str) -> int | None:
         if part is None or not (part[1] or part[2]):
             return None
         unit = _NANOSECONDS[part[3]]
-        total += int(part[1] or "0") * unit
+        if len(part[1].lstrip("0")) > _LONGEST:
+            return None
+        total += int(part[1][-_LONGEST:] or "0") * unit
         if part[2]:
             total += int(part[2][:18]) * unit // 10 ** len(part[2][:18])
         pos = part.end()

@@ -52,9 +52,10 @@ def parse(body: bytes, validate: bool = True) -> Patch:
     if not validate:
         prefix, go_type, element = "", "jsonpatch.Patch", "jsonpatch.Operation"
     try:
-        value, duplicates = bodies.loads(body, bodies.keep_spelling)
+        value, duplicates = bodies.loads(body, bodies.keep_finite_spelling if validate else bodies.keep_spelling)
     except bodies.DecodeError as error:
-        raise bad_request(f"{prefix}{error}") from None
+        text = str(error).replace("Go value of type float64", "Go struct field jsonPatchOp.value of type float64")
+        raise bad_request(f"{prefix}{text}") from None
     if value is None:
         value = []
     if not isinstance(value, list):

@@ -11,6 +11,7 @@ the decoder sees it. So numbers that are not 64-bit integers keep their spelling
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from math import isinf
 from typing import Any, NoReturn
@@ -30,6 +31,7 @@ _GO_KINDS = {
     RawNumber: "number",
     type(None): "null",
 }
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
 _SURELY_INT64 = 19  # characters of literals that are shorter than this one are those of an int64
 Number = Callable[[str], Any]  # makes a value of the literal of a number that is not an int64
 
@@ -65,6 +67,9 @@ def keep_finite_spelling(literal: str) -> Any:
     return with_source(finite_float(literal), literal.encode())
 
 
+_AS_WRITTEN = (keep_spelling, keep_finite_spelling)
+
+
 def loads(body: bytes, number: Number = finite_float) -> tuple[Any, list[str]]:
     """Parse a body. Returns the value and the paths of duplicate keys in the order in which they are met:
     `metadata.labels.a`, `[0].op`.
@@ -95,7 +100,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _integer(literal: str, number: Number) -> Any:
     if len(literal) < _SURELY_INT64:
-        return int(literal) if literal != "-0" else number(literal)
+        return int(literal) if literal != "-0" or number not in _AS_WRITTEN else number(literal)
     try:
         return parse_int(literal)
     except ValueError:
@@ -107,13 +112,23 @@ def _no_constant(text: str) -> NoReturn:
 
 
 def decoder(number: Number) -> Callable[[str], Any]:
-    """Return a function that parses JSON text. It raises ValueError for duplicate keys, NaN and Infinity as well."""
-    return json.JSONDecoder(
+    """Return a function that parses JSON text.
+
+    It raises ValueError for what it leaves to Go's own reader as well: duplicate keys, NaN, Infinity and surrogates.
+    """
+    decode = json.JSONDecoder(
         object_pairs_hook=_unique,
         parse_int=lambda literal: _integer(literal, number),
         parse_float=number,
         parse_constant=_no_constant,
     ).decode
+
+    def decode_text(text: str) -> Any:
+        if "\\u" in text and _SURROGATE_ESCAPE.search(text):
+            raise ValueError("surrogates")
+        return decode(text)
+
+    return decode_text
 
 
 _DECODERS: dict[Number, Callable[[str], Any]] = {

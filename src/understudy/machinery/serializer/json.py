@@ -73,6 +73,8 @@ def parse_json(body: bytes) -> Parsed:
     """Parse a JSON body once, for all who read it. Errors are left to those who decode it."""
     try:
         text = body.decode()
+        if "\\u" in text and _TELLING_ESCAPE.search(text):
+            raise NeedsExactDecoder
         return Parsed(body, text, _loads(text))
     except (NeedsExactDecoder, ValueError, RecursionError):
         return Parsed(body, None, None)
@@ -87,7 +89,7 @@ def decode_parsed(parsed: Parsed, struct: Struct) -> tuple[Obj, list[str]]:
     """Decode a parsed JSON body. Returns the canonical object and the strict errors. Raises DecodeError."""
     text = parsed.text
     try:
-        if text is None or ("\\u" in text and _TELLING_ESCAPE.search(text)):
+        if text is None:
             raise NeedsExactDecoder
         return struct_converter(struct)(parsed.value, SourceText(text)), []
     except (NeedsExactDecoder, ValueError, RecursionError):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from understudy.machinery.golang.text import go_quote
+from understudy.machinery.golang.text import parse_int
+from understudy.machinery.golang.times import duration_error, parse_duration
 
 
 class ScheduleError(ValueError):
@@ -29,7 +30,6 @@ _FIELDS = (
 )
 _DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _EVERY = "@every "
-_DURATION = r"[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)"
 _ZONE = re.compile("(CRON_)?TZ=([^ ]*) ")
 
 
@@ -71,9 +71,8 @@ def _descriptor(text: str) -> None:
     if not text.startswith(_EVERY):
         raise ScheduleError(f"unrecognized descriptor: {text}")
     duration = text.removeprefix(_EVERY)
-    if not re.fullmatch(_DURATION, duration):
-        why = "missing unit in" if re.fullmatch(r"[-+]?[0-9]+(\.[0-9]*)?", duration) else "invalid"
-        raise ScheduleError(f"failed to parse duration {text}: time: {why} duration {go_quote(duration)}")
+    if parse_duration(duration) is None:
+        raise ScheduleError(f"failed to parse duration {text}: {duration_error(duration)}")
 
 
 def _range(text: str, field: Field) -> None:
@@ -108,10 +107,11 @@ def _check_range(start: int, end: int, step: int, field: Field, text: str) -> No
 def _number(text: str, field: Field | None) -> int:
     if field and text.lower() in field.names:
         return field.low + field.names.index(text.lower())
-    whole = re.fullmatch("[-+]?[0-9]+", text)
-    if not whole or abs(int(text)) >= 2**63:
-        why = "value out of range" if whole else "invalid syntax"
-        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {go_quote(text)}: {why}")
-    if int(text) < 0:
-        raise ScheduleError(f"negative number ({int(text)}) not allowed: {text}")
-    return int(text)
+    try:
+        number = parse_int(text)
+    except ValueError as error:
+        reason = str(error).replace("ParseInt", "Atoi", 1)
+        raise ScheduleError(f"failed to parse int from {text}: {reason}") from None
+    if number < 0:
+        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
+    return number

@@ -39,6 +39,7 @@ from understudy.apiserver.registry.list import Page
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import call_deeply
+from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import indent
 from understudy.machinery.serializer import protobuf
@@ -151,7 +152,7 @@ def error_response(request: Request, error: StatusError) -> Response:
 
 def text_response(status: int, text: str) -> Response:
     """Return plain text, as kube-apiserver answers outside its API (Go's `http.Error`)."""
-    return Response(status, text.encode(), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
+    return Response(status, to_bytes(text), "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
 
 
 def _pretty(request: Request, form: Output) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
+from understudy.machinery.golang.json_reader import to_bytes
 from understudy.machinery.validation.field import Errors, Path, invalid, too_long
 
 MAX_BYTES = 128
+_NOT_UTF8 = re.compile("[\udc80-\udcff]")  # bytes that were decoded to surrogates; Go reads each as U+FFFD
 
 
 @lru_cache(1024)
@@ -17,9 +20,9 @@ def manager_name(field_manager: str, user_agent: str) -> str:
     May be ""; then the entry says `unknown`.
     """
     if field_manager:
-        return field_manager
+        return _NOT_UTF8.sub("\ufffd", field_manager)
     name, size = "", 0
-    for char in user_agent.split("/")[0]:
+    for char in _NOT_UTF8.sub("\ufffd", user_agent).split("/")[0]:
         if not char.isprintable():
             continue
         size += len(char.encode())
@@ -32,15 +35,15 @@ def manager_name(field_manager: str, user_agent: str) -> str:
 def validate_field_manager(name: str, path: Path) -> Errors:
     """Check that a name has at most 128 bytes and is printable (upstream: `ValidateFieldManager`)."""
     errors: Errors = []
-    if len(name.encode()) > MAX_BYTES:
+    if len(to_bytes(name)) > MAX_BYTES:
         errors.append(too_long(path, MAX_BYTES, in_bytes=True))
     if name.isprintable():
         return errors
     position = 0
     for char in name:
-        if not char.isprintable():
+        if not char.isprintable() and not _NOT_UTF8.match(char):
             errors.append(invalid(path, name, f"invalid character {_unicode(char)} (at position {position})"))
-        position += len(char.encode())
+        position += len(to_bytes(char))
     return errors
 
 
