@@ -65,8 +65,9 @@ VERSION_KEY = re.compile(
 class Session:
     """Run the commands of one session in order, in one home folder. `watches` counts the server's open watches."""
 
-    def __init__(self, url: str, kubectl: str, home: Path, watches: Callable[[], int]) -> None:
-        self.url, self.kubectl, self.home, self.watches = url, kubectl, home, watches
+    def __init__(self, url: str, token: str, kubectl: str, home: Path, watches: Callable[[], int]) -> None:
+        self.url, self.home, self.watches = url, home, watches
+        self._kubectl = [kubectl, f"--server={url}", f"--token={token}", "--insecure-skip-tls-verify"]
         self._prefixes: set[str] = set()  # of generated names
         path = os.environ.get("PATH", os.defpath)
         self._env = {"PATH": path, "HOME": str(home), "TZ": "UTC", "LANG": "C.UTF-8", "KUBECONFIG": os.devnull}
@@ -80,7 +81,7 @@ class Session:
         for text in (step.get("stdin") or "", *step["argv"]):
             self._prefixes |= set(re.findall(r'generateName"?: *"?([a-z0-9.-]+)', text))
         watches = self.watches()
-        command = Command([self.kubectl, f"--server={self.url}", *step["argv"]], self._env | (step.get("env") or {}))
+        command = Command([*self._kubectl, *step["argv"]], self._env | (step.get("env") or {}))
         command.start(self.home, step.get("stdin") or "")
         during = []
         if inner := step.get("meanwhile"):

@@ -48,9 +48,10 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     release, gates = SERVERS[request.param]
     tokens = tmp_path_factory.mktemp("server") / "tokens.csv"
     tokens.write_text(f"{TOKEN},admin,admin,system:masters\n")
-    clock = SystemClock() if request.param == "kubectl" else FixedDate()  # kubectl compares with its own clock
+    for_kubectl = request.param == "kubectl"
+    clock = SystemClock() if for_kubectl else FixedDate()  # kubectl compares with its own clock
     with Server(
-        emulated_version=release, feature_gates=gates, token_auth_file=tokens, tls=False, clock=clock
+        emulated_version=release, feature_gates=gates, token_auth_file=tokens, tls=for_kubectl, clock=clock
     ) as running:
         running.state.registry.wait_seconds = 0.02  # seconds; the answer is the same
         if request.param.endswith("-compacted"):
@@ -88,7 +89,7 @@ def test_kubectl_sessions_agree(
 ) -> None:
     """kubectl prints the same, to the letter, and ends with the same status."""
     store = server.state.registry.store
-    session = sessions.Session(server.url, kubectl, tmp_path, lambda: store.watching("/registry/"))
+    session = sessions.Session(server.url, TOKEN, kubectl, tmp_path, lambda: store.watching("/registry/"))
     outcome = replay.Outcome()
     for number, step in enumerate(replay.read(path), 1):
         outcome.add(f"line {number}: kubectl {' '.join(step['argv'])}", session.differences(step))
