@@ -6,6 +6,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 from __future__ import annotations
 
 import csv
+import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from understudy.apiserver.authentication.service_account_tokens import TokenErro
 from understudy.machinery.errors import unauthorized
 from understudy.machinery.users import AUTHENTICATED, MASTERS, User
 
+log = logging.getLogger("understudy")
+
 
 class TokenFileError(ValueError):
     """A token file that cannot be read; str(error) names the file and the line."""
@@ -23,20 +26,29 @@ class TokenFileError(ValueError):
 def read_tokens(path: Path) -> dict[str, User]:
     """Return the users of a token file by token. Raises TokenFileError.
 
-    Lines are `token,user,uid,"group1,group2"`. Upstream: `tokenfile.NewCSV`.
+    Lines are `token,user,uid,"group1,group2"`. The log tells of tokens that are empty, which are left out, of repeated
+    ones, of which the last counts, and of a file without any. Upstream: `tokenfile.NewCSV`.
     """
     tokens: dict[str, User] = {}
+    records = 0
     try:
-        with path.open(newline="") as lines:
-            for number, row in enumerate(csv.reader(lines, skipinitialspace=True), 1):
-                if not row:
-                    continue
+        with path.open(newline="") as file:
+            lines = csv.reader(file, skipinitialspace=True)
+            for row in filter(None, lines):
+                records += 1
                 if len(row) < 3:
-                    raise TokenFileError(f"{path}, line {number}: want at least token, user and uid")
+                    raise TokenFileError(f"{path}, line {lines.line_num}: want at least token, user and uid")
+                if not row[0]:
+                    log.warning("empty token has been found in token file '%s', record number '%d'", path, records)
+                    continue
+                if row[0] in tokens:
+                    log.warning("duplicate token has been found in token file '%s', record number '%d'", path, records)
                 groups = [g.strip() for g in row[3].split(",") if g.strip()] if len(row) > 3 else []
                 tokens[row[0]] = User(row[1], groups, row[2])
     except OSError as why:
         raise TokenFileError(f"{path}: {why.strerror}") from None
+    if not tokens:
+        log.warning("no token has been found in token file '%s': every request will be refused", path)
     return tokens
 
 
