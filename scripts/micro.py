@@ -152,7 +152,8 @@ async def prepared() -> tuple[ServerState, Director]:
     release = Release.of(V1_32)
     api = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
-    return api, Director(api, Authenticator(None, api.user_of, LoopbackTokens()), "http://127.0.0.1:0")
+    authenticator = Authenticator(None, api.user_of, LoopbackTokens())
+    return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())
 
 
 def main(quick: bool) -> None:

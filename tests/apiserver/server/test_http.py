@@ -21,7 +21,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @pytest.fixture(scope="module", params=RELEASES, ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(emulated_version=str(request.param)) as running:
+    with Server(emulated_version=str(request.param), accept_hosts=["a"]) as running:
         big = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "big"}, "data": {"a": "x" * 128 * 1024}}
         running.apply(big)
         yield running

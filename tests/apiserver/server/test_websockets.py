@@ -19,7 +19,7 @@ ORIGIN = {"Origin": "http://localhost"}
 
 @pytest.fixture(scope="module", params=RELEASES, ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    with Server(emulated_version=str(request.param)) as running:
+    with Server(emulated_version=str(request.param), accept_hosts=["localhost"]) as running:
         for name in "ab":
             running.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
         yield running

@@ -6,6 +6,7 @@ Upstream: `ServerRunOptions`, `Config` and their `Validate` and `Complete`.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -46,6 +47,9 @@ class ServerConfig:
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
                             certificate; by default with such files and with tokens, which kubectl never sends otherwise
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
+    accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
+                            in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
+                            what keeps web pages out; with a token file every name is accepted
     control                 whether /understudy/ is served
     etcd_compaction_interval
                             how often history is compacted, up to the revision of the turn before: a duration as Go
@@ -78,6 +82,10 @@ class ServerConfig:
     tls: bool | None = field(
         default=None, metadata=flag("HTTPS; false for plain HTTP (default: with a certificate or a token file)", "BOOL")
     )
+    accept_hosts: Sequence[str] = field(
+        default=(),
+        metadata=flag("names besides IP addresses and localhost that clients without tokens may use", "REGEXP,REGEXP"),
+    )
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
     controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
     etcd_compaction_interval: str = field(
@@ -101,7 +109,7 @@ class ServerConfig:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
-        _ = self.release
+        _ = self.release, self.accepted_hosts
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
 
@@ -133,6 +141,15 @@ class ServerConfig:
     def tokens(self) -> Mapping[str, User] | None:
         """Return the users of `token_auth_file` by token, None without one. Raises TokenFileError."""
         return read_tokens(Path(self.token_auth_file)) if self.token_auth_file else None
+
+    @cached_property
+    def accepted_hosts(self) -> Sequence[re.Pattern[str]] | None:
+        """Return the patterns of `accept_hosts`, None for a server with tokens. Raises ValueError for a wrong one."""
+        try:
+            patterns = [re.compile(pattern, re.IGNORECASE) for pattern in self.accept_hosts]
+        except re.error as why:
+            raise ValueError(f"--accept-hosts: {why.pattern!r} is no regular expression: {why.msg}") from None
+        return None if self.token_auth_file else patterns
 
     @cached_property
     def certificates(self) -> Certificates:

@@ -5,7 +5,8 @@ Errors of everything below end here and become a metav1.Status in one place. Ups
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+import re
+from collections.abc import Callable, Coroutine, Sequence
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -50,14 +51,21 @@ ROUTES = 4096  # size of the cache of routes
 
 
 class Director:
-    """Answers every request of one server, at a URL."""
+    """Answers every request of one server, at a URL. `accepted_hosts` are those of `build_handler_chain`."""
 
     def __init__(
-        self, state: ServerState, authenticator: Authenticator, url: str, control: Control | None = None
+        self,
+        state: ServerState,
+        authenticator: Authenticator,
+        url: str,
+        control: Control | None = None,
+        accepted_hosts: Sequence[re.Pattern[str]] | None = None,
     ) -> None:
         self.state = state
         self.clock = state.clock
-        self._filters = build_handler_chain(authenticator, state.authorizer, FlowControl(state.registry))
+        self._filters = build_handler_chain(
+            authenticator, state.authorizer, FlowControl(state.registry), accepted_hosts
+        )
         self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)

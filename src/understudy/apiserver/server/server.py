@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
 import socket
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -41,6 +43,8 @@ from understudy.machinery.types import Obj
 if TYPE_CHECKING:
     from understudy.apiserver.server.listener import Listener
 
+log = logging.getLogger("understudy")
+FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -73,16 +77,8 @@ class Server:
     def __init__(self, config: ServerConfig) -> None:
         self._config = config
         self._certificates = config.certificates
-        registry = Registry(config.store(), config.release)
-        self.state = ServerState(
-            config.release,
-            config.gates(),
-            registry,
-            tokens=config.tokens or {},
-            clock=config.clock,
-            enable_admission_plugins=config.enable_admission_plugins,
-            disable_admission_plugins=config.disable_admission_plugins,
-        )
+        self.state = self._new_state()
+        self._started = False
         self._thread: _Thread | None = None
         self._kubeconfig: Path | None = None
         self.url = ""
@@ -92,16 +88,36 @@ class Server:
         self._compaction: asyncio.Task[None] | None = None
         self._client: Client | None = None
 
+    def _new_state(self) -> ServerState:
+        """Return the state of a server that has not started yet."""
+        config = self._config
+        return ServerState(
+            config.release,
+            config.gates(),
+            Registry(config.store(), config.release),
+            tokens=config.tokens or {},
+            clock=config.clock,
+            enable_admission_plugins=config.enable_admission_plugins,
+            disable_admission_plugins=config.disable_admission_plugins,
+        )
+
     # --- lifecycle --------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Load what the server begins with, and listen, in the running event loop."""
+        """Load what the server begins with, and listen, in the running event loop.
+
+        A server that has been stopped can be started again; it has a new `state`, with a new store.
+        """
         from understudy.apiserver.server.listener import Listener  # aiohttp, which only a server that listens needs
 
+        if self._started:
+            self.state = self._new_state()
+        self._started = True
         config = self._config
         sock = _bound(config.bind_address, config.port)
         try:
             host, self._port = sock.getsockname()[:2]
+            self._warn_of_openness(host)
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             url = f"{'https' if self._certificates else 'http'}://{address}"
             director, self._controllers = self._connect(url)
@@ -114,12 +130,20 @@ class Server:
             raise
         self.url = url
 
+    def _warn_of_openness(self, host: str) -> None:
+        """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
+        if self._config.tokens is not None or (ip_address(host).is_loopback and not self._config.control):
+            return
+        address = f"{host} port {self._port}"
+        control = " and may change and reset it under /understudy/" if self._config.control else ""
+        log.warning("without --token-auth-file everybody who reaches %s is an administrator%s", address, control)
+
     def _connect(self, url: str) -> tuple[Director, Controllers]:
         """Build the front door, and the clients that go through it from the inside."""
         tokens = LoopbackTokens()
         authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens)
         control = Control(self.state, self._reset) if self._config.control else None
-        director = Director(self.state, authenticator, url, control)
+        director = Director(self.state, authenticator, url, control, self._config.accepted_hosts)
         clients = ClientBuilder(director, self.state, tokens)
         self._client = clients.client(apply.USER_AGENT)
         return director, Controllers(ControllerContext(self.state, clients), self._config.controllers)
@@ -153,19 +177,23 @@ class Server:
             await self._controllers.stop()
 
     def __enter__(self) -> Self:
-        self._thread = _Thread()
+        if self._thread is not None:
+            raise RuntimeError(f"the server is running already, at {self.url}")
+        thread = _Thread()
         try:
-            self._thread.run(self.start())
+            thread.run(self.start())
         except BaseException:
-            self._thread.end()
+            thread.end()
             raise
+        self._thread = thread
         return self
 
     def __exit__(self, *_: object) -> None:
         assert self._thread is not None
-        self._thread.run(self.stop())
-        self._thread.end()
-        self._thread = None
+        thread, self._thread = self._thread, None
+        if not thread.is_forked:  # else the server goes on, in the process that started it
+            thread.run(self.stop())
+            thread.end()
 
     async def __aenter__(self) -> Self:
         """Start the server in a thread of its own, so that code that blocks the event loop can ask it."""
@@ -249,6 +277,8 @@ class Server:
 
     def set_feature_gates(self, changes: Mapping[str, bool]) -> dict[str, bool]:
         """Turn gates on and off; return all that are in force. Raises UnknownGateError."""
+        if self._thread is not None and self._thread.is_forked:
+            raise RuntimeError(FORKED)
         self.state.gates.set(changes)
         return self.state.gates.in_force()
 
@@ -271,8 +301,18 @@ class _Thread:
         self._loop = new_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="understudy", daemon=True)
         self._thread.start()
+        self._process = os.getpid()
+
+    @property
+    def is_forked(self) -> bool:
+        """Report whether this process was forked from the one with the thread, which a fork does not copy."""
+        return os.getpid() != self._process
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the thread and return its result. Raises RuntimeError in a forked process."""
+        if self.is_forked:
+            coroutine.close()
+            raise RuntimeError(FORKED)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
     def end(self) -> None:

@@ -8,12 +8,14 @@ The order is kube-apiserver's (`DefaultBuildHandlerChain` in k8s.io/apiserver/pk
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
+from understudy.apiserver.server.filters.accept_hosts import with_accept_hosts
 from understudy.apiserver.server.filters.authentication import with_authentication
 from understudy.apiserver.server.filters.authorization import with_authorization
 from understudy.apiserver.server.filters.impersonation import with_impersonation
@@ -25,14 +27,20 @@ Filter = Callable[[Request], None]
 
 
 def build_handler_chain(
-    authenticator: Authenticator, authorizer: Authorizer, flow_control: FlowControl
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+    flow_control: FlowControl,
+    accepted_hosts: Sequence[re.Pattern[str]] | None = None,
 ) -> tuple[Filter, ...]:
     """Return the filters of one server, the outermost first.
+
+    accepted_hosts  names of hosts that are accepted besides IP addresses and localhost; None accepts every host
 
     One place is free: audit (`WithAudit`) stands behind authentication, and sees the answer in `Director`.
     """
     return (
         with_request_info,
+        *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         with_request_deadline,
         with_authentication(authenticator),
         with_impersonation(authorizer),

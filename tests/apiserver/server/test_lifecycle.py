@@ -1,0 +1,151 @@
+"""The life of a server object: entered, left, entered again; and in processes that are forked meanwhile."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.http import send
+from understudy import Server
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+PATIENCE = 30  # seconds that a forked process may take
+
+
+def test_entered_again_it_is_as_new() -> None:
+    """A server that was left can be entered again. It starts with what a new one has."""
+    server = Server(load=[CONFIG_MAP])
+    for _ in range(3):
+        with server:
+            assert [obj["metadata"]["name"] for obj in server.list("cm", "default")] == ["a"]
+            server.apply({**CONFIG_MAP, "metadata": {"name": "b"}})
+            assert send(server, "GET", "/readyz").status == 200
+            path = Path(server.kubeconfig)
+            assert server.url in path.read_text()
+        assert not path.exists()
+
+
+async def test_entered_again_in_async_code() -> None:
+    """The same holds for `async with`."""
+    server = Server()
+    for _ in range(2):
+        async with server:
+            assert server.list("cm", "default") == []
+
+
+def test_entered_twice_it_refuses() -> None:
+    """A server that runs is not started once more."""
+    with Server() as server:
+        with pytest.raises(RuntimeError, match="running already, at http://"), server:
+            pass
+        assert send(server, "GET", "/readyz").status == 200
+
+
+def test_left_it_refuses() -> None:
+    """A server that was left says how to start it."""
+    with Server() as server:
+        pass
+    with pytest.raises(RuntimeError, match="use it as a context manager"):
+        server.list("pods")
+
+
+def forked(work: Callable[[], None]) -> str:
+    """Run work in a forked process and return what it raised, "" for nothing. It is ended after PATIENCE seconds."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        import signal
+
+        signal.alarm(PATIENCE)
+        try:
+            work()
+            result = ""
+        except BaseException as error:
+            result = "".join(traceback.format_exception_only(error))
+        os.write(writer, result.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        result = file.read()
+    assert os.waitpid(child, 0)[1] == 0, "the forked process hung"
+    return result
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_forked_process_is_told_to_use_http() -> None:
+    """The thread of the server is not in a forked process: its methods raise there, HTTP works."""
+    with Server() as server:
+        for use in (lambda: server.get("namespaces", "default"), lambda: server.set_feature_gates({}), server.reset):
+            assert "RuntimeError: the server runs in the process that this one was forked from" in forked(use)
+
+        def ask() -> None:
+            assert send(server, "GET", "/readyz").status == 200
+
+        assert forked(ask) == ""
+        assert forked(lambda: server.__exit__()) == ""
+        assert send(server, "GET", "/readyz").status == 200
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, ""),
+        ({"bind_address": "::1"}, ""),
+        ({"bind_address": "0.0.0.0"}, "everybody who reaches 0.0.0.0 port"),
+        ({"bind_address": "::"}, "everybody who reaches :: port"),
+        ({"control": True}, "is an administrator and may change and reset it under /understudy/"),
+        ({"bind_address": "0.0.0.0", "control": True, "token_auth_file": "tokens.csv", "tls": False}, ""),
+    ],
+)
+def test_open_server_says_so(
+    options: dict[str, object],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A server without tokens warns if other machines reach it, or if it serves the control API."""
+    monkeypatch.chdir(tmp_path)
+    Path("tokens.csv").write_text("secret,ann,1\n")
+    with caplog.at_level(logging.WARNING, "understudy"), Server(**options):
+        pass
+    assert len(caplog.messages) == bool(message)
+    assert message in "".join(caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("content", "messages"),
+    [
+        ("secret,ann,1\n", []),
+        ("", ["no token has been found in token file '{}': every request will be refused"]),
+        (
+            "\nsecret,ann,1\n,bob,2\n",
+            ["empty token has been found in token file '{}', record number '2'"],
+        ),
+        ("secret,ann,1\nsecret,bob,2\n", ["duplicate token has been found in token file '{}', record number '2'"]),
+    ],
+)
+def test_odd_token_file_is_told_of(
+    content: str, messages: list[str], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Empty and repeated tokens are told of as kube-apiserver does it, and so is a file without any."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text(content)
+    with caplog.at_level(logging.WARNING, "understudy"):
+        Server(token_auth_file=tokens, tls=False)
+    assert caplog.messages == [message.format(tokens) for message in messages]
+
+
+def test_empty_token_lets_nobody_in(tmp_path: Path) -> None:
+    """A record with an empty token is left out; the kubeconfig has the first token that is none."""
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text(",bob,2\nsecret,ann,1\n")
+    with Server(token_auth_file=tokens, tls=False) as server:
+        assert send(server, "GET", "/readyz", headers={"Authorization": "Bearer "}).status == 401
+        assert '"token": "secret"' in server.kubeconfig.read_text()
+        assert '"insecure-skip-tls-verify": true' in server.kubeconfig.read_text()
