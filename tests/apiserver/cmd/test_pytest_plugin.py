@@ -178,3 +178,74 @@ def test_plugin_imports_no_server() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("scope", ["class", "module", "session"])
+def test_wider_scope_is_told_what_to_use(project: pytest.Pytester, scope: str) -> None:
+    """A fixture that outlives a test cannot have the server of one; every test that needs it hears of the way out."""
+    project.makepyfile(f"""
+        import pytest
+
+        @pytest.fixture(scope="{scope}")
+        def asks_for_it(apiserver):
+            return apiserver
+
+        @pytest.fixture(scope="{scope}")
+        def asks_later(request):
+            return request.getfixturevalue("apiserver")
+
+        def test_one(asks_for_it): pass
+        def test_two(asks_later): pass
+        def test_three(asks_later): pass
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(errors=3)
+    assert result.stdout.str().count("    with understudy.Server() as server:") == 3
+    assert result.stdout.str().count("ScopeMismatch: You tried to access the function scoped fixture apiserver") >= 3
+
+
+def test_other_scope_mismatches_are_left_alone(project: pytest.Pytester) -> None:
+    """A mismatch of other fixtures, and a test that fails in its setup, say what they always say."""
+    project.makepyfile("""
+        import pytest
+
+        @pytest.fixture
+        def narrow(): pass
+
+        @pytest.fixture(scope="module")
+        def wide(narrow): pass
+
+        @pytest.fixture
+        def failing(apiserver): pytest.fail("apiserver is not to blame")
+
+        def test_one(wide): pass
+        def test_two(failing): pass
+    """)
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(errors=2)
+    result.stdout.no_fnmatch_line("*understudy.Server*")
+    result.stdout.fnmatch_lines(["*apiserver is not to blame*"])
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        (
+            'apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "A"}})',
+            "StatusError: ConfigMap*invalid*",
+        ),
+        ('apply("absent.yaml")', "LoadError: absent.yaml: No such file or directory"),
+        ('get("pods", "absent")', 'StatusError: pods "absent" not found'),
+        ('list("nothing")', """StatusError: the server doesn't have a resource type "nothing\""""),
+        ('delete("pods", "absent")', 'StatusError: pods "absent" not found'),
+    ],
+)
+def test_refusal_shows_the_status(project: pytest.Pytester, line: str, error: str) -> None:
+    """A test that fails by a refused request shows its own line and the error, and nothing of understudy."""
+    project.makepyfile(f"def test_refused(apiserver):\n    apiserver.{line}\n")
+    result = project.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [f">*apiserver.{line[:6]}*", f"E*{error}", "*test_refusal_shows_the_status.py:2: *Error"]
+    )
+    result.stdout.no_fnmatch_line("*/understudy/*")

@@ -7,10 +7,10 @@ asks for the fixture.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -22,11 +22,32 @@ MARKER = (
     "the options of the `apiserver` fixture's server, as understudy.Server takes them; "
     "files to load are found beside the test's own file"
 )
+WIDER_SCOPE = """
+Each test gets an `apiserver` that is as new. A fixture that lasts longer starts a server of its own:
+
+    @pytest.fixture(scope="module")
+    def server():
+        with understudy.Server() as server:
+            yield server"""
+
+T = TypeVar("T")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, so that pytest does not warn of it."""
     config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, T, T]:
+    """Say what a fixture of a wider scope uses instead where it has asked for `apiserver`."""
+    try:
+        return (yield)
+    except pytest.fail.Exception as failure:
+        message = str(failure)
+        if message.startswith("ScopeMismatch") and "scoped fixture apiserver " in message:
+            raise pytest.fail.Exception(message + WIDER_SCOPE, pytrace=False) from None
+        raise
 
 
 class Pool:

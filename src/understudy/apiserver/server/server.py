@@ -29,6 +29,7 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.loopback import Client, ClientBuilder
+from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.controllers import Controllers
 from understudy.apiserver.controllers.controller import ControllerContext
 from understudy.apiserver.endpoints.scope import ServerState
@@ -38,6 +39,7 @@ from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.storage.compaction import compact_periodically
+from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
@@ -251,19 +253,26 @@ class Server:
             file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
 
     def apply(self, *manifests: str | os.PathLike[str] | Obj | Iterable[Obj]) -> list[Obj]:
-        """Create or update objects from paths, YAML or JSON texts, and dicts; return them as stored, in order."""
+        """Create or update objects from paths, YAML or JSON texts, and dicts; return them as stored, in order.
+
+        Raises StatusError for what the server refuses, LoadError for what cannot be read.
+        """
+        __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
         return self._ask(lambda client: apply.apply(client, *manifests))
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
         """Return an object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""
+        __tracebackhide__ = True
         return self._ask(lambda client: apply.get(client, kind, name, namespace))
 
     def list(self, kind: str, namespace: str = "", *, labels: str = "", fields: str = "") -> list[Obj]:
         """Return objects of a kind, of one namespace or of all, that label and field selectors match."""
+        __tracebackhide__ = True
         return self._ask(lambda client: apply.list_objects(client, kind, namespace, labels, fields))
 
     def delete(self, kind: str, name: str, namespace: str = "default") -> None:
         """Delete an object. Raises StatusError (404)."""
+        __tracebackhide__ = True
         self._ask(lambda client: apply.delete(client, kind, name, namespace))
 
     def reset(self) -> None:
@@ -283,9 +292,14 @@ class Server:
         return self.state.gates.in_force()
 
     def _ask(self, use: Callable[[Client], Coroutine[Any, Any, T]]) -> T:
+        """Let the client ask. Errors of the server leave without the frames that they went through."""
+        __tracebackhide__ = True
         if self._client is None:
             raise RuntimeError("the server is not running")
-        return self._run(use(self._client))
+        try:
+            return self._run(use(self._client))
+        except (StatusError, LoadError) as error:
+            raise error.with_traceback(None) from None
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         if self._thread is None:
