@@ -30,11 +30,13 @@ class ServerProcess:
     def __init__(self, *flags: str, before: str = "") -> None:
         """Start the server with more flags; `before` are shell commands that run first, in the same process."""
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as the server
+        self._start = 0  # bytes on stderr that belong to the start: a server without tokens says that it is open
         command = [*UNDERSTUDY, "serve", "--port", "0", *flags]
         if before:
             command = ["sh", "-c", f'{before}; exec "$@"', "sh", *command]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
         self.url = self._address()
+        self._start = self._log.seek(0, os.SEEK_END)
         parts = urlsplit(self.url)
         self.host, self.port = parts.hostname or "", parts.port or 0
 
@@ -70,8 +72,8 @@ class ServerProcess:
             return self.process.wait()
 
     def stderr(self) -> str:
-        """Return everything that the server has printed on stderr."""
-        self._log.seek(0)
+        """Return what the server has printed on stderr since it has started, or all if it has not started."""
+        self._log.seek(self._start)
         return self._log.read().decode(errors="replace")
 
     def _proc(self, name: str) -> Path:
