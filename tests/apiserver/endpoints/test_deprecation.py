@@ -34,6 +34,34 @@ def test_deprecated_versions_warn(apiserver: Server, path: str, warnings: list[s
         assert send(apiserver, "GET", path).warnings == warnings
 
 
+RESOURCE = "resource.k8s.io"
+SINCE_1_35 = "is deprecated in v1.35+, unavailable in v1.38+"
+SINCE_1_36 = "is deprecated in v1.36+, unavailable in v1.39+"
+
+
+@pytest.mark.apiserver(emulated_version="1.36")
+@pytest.mark.parametrize(
+    ("path", "warnings"),
+    [
+        ("/v1/resourceslices", []),
+        ("/v1beta2/resourceslices", [f"{RESOURCE}/v1beta2 ResourceSlice {SINCE_1_36}"]),
+        ("/v1beta1/resourceslices/missing", [f"{RESOURCE}/v1beta1 ResourceSlice {SINCE_1_35}"]),
+        ("/v1beta2/devicetaintrules", []),
+        ("/v1alpha3/devicetaintrules", [f"{RESOURCE}/v1alpha3 DeviceTaintRule {SINCE_1_36}"]),
+        ("/v1alpha3/resourcepoolstatusrequests", []),
+    ],
+)
+def test_versions_of_resource_allocation_warn(apiserver: Server, path: str, warnings: list[str]) -> None:
+    """1.36 deprecates the beta versions and the older of two versions of taint rules."""
+    assert send(apiserver, "GET", f"/apis/{RESOURCE}{path}").warnings == warnings
+
+
+def test_replaced_kind_names_its_replacement() -> None:
+    """Endpoints warn of EndpointSlice, which is of another group."""
+    text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
+    assert warning(GroupVersionKind("", "v1", "Endpoints"), Version(1, 33)) == text
+
+
 def test_version_warns_from_its_deprecation_on() -> None:
     """A version is not deprecated in releases before that of its deprecation."""
     kind = GroupVersionKind("flowcontrol.apiserver.k8s.io", "v1beta3", "FlowSchema")

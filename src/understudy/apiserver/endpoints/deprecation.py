@@ -19,15 +19,47 @@ class Lifecycle(NamedTuple):
     replacement: GroupVersionKind | None = None
 
 
-_FLOW = "flowcontrol.apiserver.k8s.io"
-_LIFECYCLES = {
-    GroupVersionKind("", "v1", "ComponentStatus"): Lifecycle(Version(1, 19)),
-    **{
-        GroupVersionKind(_FLOW, "v1beta3", kind): Lifecycle(
-            Version(1, 29), Version(1, 32), GroupVersionKind(_FLOW, "v1", kind)
+def _deprecated(
+    api_version: str, *kinds: str, since: str, removed: str, replaced_by: str = ""
+) -> dict[GroupVersionKind, Lifecycle]:
+    """Return the lifecycle of kinds of a version. `replaced_by` is the version of the group to use instead."""
+    group, _, version = api_version.rpartition("/")
+    return {
+        GroupVersionKind(group, version, kind): Lifecycle(
+            Version.parse(since),
+            Version.parse(removed),
+            GroupVersionKind(group, replaced_by, kind) if replaced_by else None,
         )
-        for kind in ("FlowSchema", "PriorityLevelConfiguration")
-    },
+        for kind in kinds
+    }
+
+
+_CLAIMS = ("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice")
+_MUTATING_POLICIES = ("MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding")
+_VALIDATING_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+_FLOWS = ("FlowSchema", "PriorityLevelConfiguration")
+
+# Newest first.
+_LIFECYCLES = {
+    **_deprecated("resource.k8s.io/v1beta2", *_CLAIMS, since="1.36", removed="1.39"),
+    **_deprecated("resource.k8s.io/v1alpha3", "DeviceTaintRule", since="1.36", removed="1.39"),
+    **_deprecated("coordination.k8s.io/v1beta1", "LeaseCandidate", since="1.36", removed="1.39"),
+    **_deprecated("resource.k8s.io/v1beta1", *_CLAIMS, since="1.35", removed="1.38"),
+    **_deprecated("admissionregistration.k8s.io/v1alpha1", *_MUTATING_POLICIES, since="1.35", removed="1.38"),
+    **_deprecated("coordination.k8s.io/v1alpha2", "LeaseCandidate", since="1.35", removed="1.38"),
+    **_deprecated("networking.k8s.io/v1beta1", "IPAddress", "ServiceCIDR", since="1.34", removed="1.37"),
+    **_deprecated("certificates.k8s.io/v1alpha1", "ClusterTrustBundle", since="1.34", removed="1.37"),
+    **_deprecated("storage.k8s.io/v1beta1", "VolumeAttributesClass", since="1.34", removed="1.37", replaced_by="v1"),
+    GroupVersionKind("", "v1", "Endpoints"): Lifecycle(
+        Version(1, 33), replacement=GroupVersionKind("discovery.k8s.io", "v1", "EndpointSlice")
+    ),
+    **_deprecated("storagemigration.k8s.io/v1alpha1", "StorageVersionMigration", since="1.33", removed="1.36"),
+    **_deprecated("storage.k8s.io/v1alpha1", "VolumeAttributesClass", since="1.32", removed="1.35"),
+    **_deprecated("admissionregistration.k8s.io/v1beta1", *_VALIDATING_POLICIES, since="1.31", removed="1.34"),
+    **_deprecated("authentication.k8s.io/v1beta1", "SelfSubjectReview", since="1.30", removed="1.33"),
+    **_deprecated("authentication.k8s.io/v1alpha1", "SelfSubjectReview", since="1.29", removed="1.32"),
+    **_deprecated("flowcontrol.apiserver.k8s.io/v1beta3", *_FLOWS, since="1.29", removed="1.32", replaced_by="v1"),
+    GroupVersionKind("", "v1", "ComponentStatus"): Lifecycle(Version(1, 19)),
 }
 
 
