@@ -57,11 +57,23 @@ def duplicates(keys: Iterable[Hashable], path: Path, name: str = "") -> Errors:
 
 
 def validate_map(
-    values: Mapping[str, Any] | None, length: int, check_key: Check, check: Check, path: Path, rules: ReleaseRules
+    values: Mapping[str, Any] | None,
+    length: int,
+    check_key: Check,
+    check: Check,
+    path: Path,
+    rules: ReleaseRules,
+    most: int | None = None,
 ) -> Errors:
-    """Check keys and values of a map (upstream: `validateMap`). Paths shorten keys to `length` bytes."""
+    """Check keys and values of a map (upstream: `validateMap`); one with more than `most` entries is not looked into.
+
+    Paths shorten keys to `length` bytes.
+    """
+    values = values or {}
+    if most is not None and len(values) > most:
+        return [rules.too_many(path, len(values), most)]
     errors: Errors = []
-    for key, value in (values or {}).items():
+    for key, value in values.items():
         here = path.key(shortened(key, length) if rules.shortens_keys else key)
         errors += check_key(key, here if rules.keys_in_paths else path)
         errors += check(value, here)

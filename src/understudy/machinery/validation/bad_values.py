@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import V1_32, V1_35, Version
 from understudy.machinery.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
@@ -141,6 +141,24 @@ class LengthLimit(Worded):
         if release >= V1_32:
             return f"may not be more than {self.limit} bytes"
         return f"must have at most {self.limit} bytes" if self.in_bytes else f"may not be longer than {self.limit}"
+
+
+class LabelText(str, Worded):
+    """A text about the key or value of a label, as releases before 1.35 have it. `newer`: the text since then."""
+
+    __slots__ = ("newer",)
+
+    newer: str
+
+    def __new__(cls, text: str, newer: str) -> LabelText:
+        """Make a text that is also a string, for places that join several."""
+        made = super().__new__(cls, text)
+        made.newer = newer
+        return made
+
+    def text(self, release: Version) -> str:
+        """Return the text of a release."""
+        return self.newer if release >= V1_35 else str(self)
 
 
 def strings(values: Sequence[str]) -> str:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+from understudy.machinery.validation.bad_values import LabelText
+
 LABEL_LENGTH = 63
 SUBDOMAIN_LENGTH = 253
 
@@ -42,6 +44,12 @@ class Format:
 
 _label = Format(LABEL, f"a lowercase RFC 1123 label {_LOWER} or '-', {_ENDS}", "my-name", "123-abc")
 _subdomain = Format(SUBDOMAIN, f"a lowercase RFC 1123 subdomain {_LOWER}, '-' or '.', {_ENDS}", "example.com")
+_subdomain_any_case = Format(
+    f"(?i){SUBDOMAIN}",
+    f"an RFC 1123 subdomain must consist of alphanumeric characters, '-' or '.', {_ENDS}",
+    "Example.com",
+    shown_pattern=SUBDOMAIN,
+)
 _rfc_1035_label = Format(
     _RFC_1035_LABEL,
     f"a DNS-1035 label {_LOWER} or '-', start with an alphabetic character, and end with an alphanumeric character",
@@ -100,6 +108,12 @@ def dns_subdomain_texts(value: str) -> list[str]:
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)
 
 
+def long_name_texts(value: str, *, any_case: bool = False) -> list[str]:
+    """Check a subdomain as declarative validation does (upstream: `validate.LongName`, `LongNameCaseless`)."""
+    too_long = [f"must be no more than {SUBDOMAIN_LENGTH} bytes"] if size(value) > SUBDOMAIN_LENGTH else []
+    return too_long + (_subdomain_any_case if any_case else _subdomain).texts(value)
+
+
 def dns_1035_label_texts(value: str) -> list[str]:
     """Check an RFC 1035 label, which starts with a letter (upstream: `IsDNS1035Label`)."""
     return max_length_texts(value, LABEL_LENGTH) + _rfc_1035_label.texts(value)
@@ -112,21 +126,28 @@ def qualified_name_texts(value: str) -> list[str]:
     """
     prefix, slash, name = value.rpartition("/")
     if "/" in prefix:
-        return [
-            f"a qualified name {_qualified.text} with an optional DNS subdomain prefix and '/' "
-            "(e.g. 'example.com/MyName')"
-        ]
-    texts = []
-    if slash:
-        part = dns_subdomain_texts(prefix) if prefix else ["must be non-empty"]
-        texts += [f"prefix part {text}" for text in part]
-    part = max_length_texts(name, LABEL_LENGTH) if name else ["must be non-empty"]
-    return texts + [f"name part {text}" for text in part + _qualified.texts(name)]
+        text = f"{_qualified.text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [LabelText(f"a qualified name {text}", f"a valid label key {text}")]
+    texts: list[str] = []
+    if slash and not prefix:
+        texts.append("prefix part must be non-empty")
+    elif slash:
+        texts += _label_length_texts(prefix, SUBDOMAIN_LENGTH, "prefix part ")
+        texts += [f"prefix part {text}" for text in _subdomain.texts(prefix)]
+    texts += _label_length_texts(name, LABEL_LENGTH, "name part ") if name else ["name part must be non-empty"]
+    return texts + [f"name part {text}" for text in _qualified.texts(name)]
 
 
 def label_value_texts(value: str) -> list[str]:
     """Check the value of a label (upstream: `IsValidLabelValue`)."""
-    return max_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
+    return _label_length_texts(value, LABEL_LENGTH) + _label_value.texts(value)
+
+
+def _label_length_texts(text: str, limit: int, part: str = "") -> list[str]:
+    """Return what is wrong with a part of a label of more than `limit` bytes, which `part` names."""
+    if size(text) <= limit:
+        return []
+    return [LabelText(f"{part}must be no more than {limit} characters", f"{part}must be no more than {limit} bytes")]
 
 
 def c_identifier_texts(value: str) -> list[str]:

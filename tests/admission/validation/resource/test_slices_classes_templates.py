@@ -9,7 +9,7 @@ import pytest
 
 from understudy.admission.context import Context
 from understudy.apiserver.cmd.validator import Validator
-from understudy.apiserver.kinds.resource import resource
+from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32
@@ -171,4 +171,4 @@ def test_scheduling_context_validates_potential_nodes(spec: Obj, errors: list[st
 
 
 def test_scheduling_context_exists_only_in_1_31() -> None:
-    assert "PodSchedulingContext" not in resource.behaviors(V1_32)
+    assert Release.of(V1_32).kind("resource.k8s.io", "PodSchedulingContext") is None

@@ -18,7 +18,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import FieldError, Path, invalid, too_long, too_many, type_invalid
+from understudy.machinery.validation.field import FieldError, Path, invalid, required, too_long, too_many, type_invalid
 
 _GATES = (features.DRA_CONSUMABLE_CAPACITY, features.DRA_LIST_TYPE_ATTRIBUTES)
 
@@ -28,8 +28,6 @@ SELECTORS = 32
 CONFIGS = 32
 RESULTS = 32
 ALLOCATED_CONFIGS = 2 * CONFIGS  # from class and claim
-DEVICES = 128
-ATTRIBUTES_AND_CAPACITIES = 32
 POTENTIAL_NODES = 128
 SUBREQUESTS = 8
 BINDING_CONDITIONS = 4
@@ -37,12 +35,22 @@ BINDING_CONDITIONS = 4
 POOL_NAME_LENGTH = 253
 DRIVER_LENGTH = 63
 IDENTIFIER_LENGTH = 32
-ATTRIBUTE_VALUE_LENGTH = 64
 
 CONDITIONS = 8
 ADDRESSES = 16
 INTERFACE_LENGTH = 256
 HARDWARE_ADDRESS_LENGTH = 128
+
+
+_ONE_VALUE = "exactly one value must be specified"
+
+
+def _invalid_without_value(path: Path) -> FieldError:
+    return invalid(path, "", _ONE_VALUE)
+
+
+def _required_value(path: Path) -> FieldError:
+    return required(path, _ONE_VALUE)
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,16 @@ class ReleaseRules:
     canonical_addresses whether addresses of network devices must be in canonical form
     device_id           the text that stands for a device in errors
     one_value           the text for an attribute with several values
+    no_value            the error of an attribute without a value
+    attribute_values    values of a device's attributes, lists counted by their items
+    counts_attributes_last  whether too many attributes are reported after what is wrong in them; else before
+    taints              taints of a device
+    limits_advanced_devices  whether a slice may have fewer devices if they have taints, lists or consume counters
+    devices_or_counters whether a slice must not have both devices and counters
+    counters_of_slice   whether devices consume counters of their own slice, which are limited together
+    nodes_per_device    whether devices may say themselves which nodes they are for
+    renews_time_added   whether a rule's taint whose effect changes is added anew
+    warns_of_upper_case whether a slice's driver in upper case is warned of
     one_term            the text for a slice's node selector with several terms
     dumps_slices        whether the error about the nodes of a slice shows the whole spec
     any_node_value      whether node selectors may ask for values that no label can have
@@ -107,7 +125,17 @@ class ReleaseRules:
     raw_object: str = "must be a valid JSON object"
     canonical_addresses: bool = True
     device_id: Callable[[DeviceID], str] = DeviceID.json
-    one_value: str = "exactly one value must be specified"
+    one_value: str = _ONE_VALUE
+    no_value: Callable[[Path], FieldError] = _invalid_without_value
+    attribute_values: int | None = 48
+    counts_attributes_last: bool = False
+    taints: int = 16
+    limits_advanced_devices: bool = True
+    devices_or_counters: bool = True
+    counters_of_slice: bool = False
+    nodes_per_device: bool = True
+    renews_time_added: bool = True
+    warns_of_upper_case: bool = True
     one_term: str = "must have exactly one node selector term"
     dumps_slices: bool = False
     any_node_value: bool = False
@@ -143,7 +171,7 @@ class ReleaseRules:
 
 
 _V36 = ReleaseRules(V1_36)
-_V35 = replace(_V36, keys_in_paths=True)
+_V35 = replace(_V36, keys_in_paths=True, attribute_values=None, renews_time_added=False)
 _V34 = replace(
     _V35,
     stops_at_limit=False,
@@ -153,6 +181,12 @@ _V34 = replace(
     checks_empty_driver=True,
     checks_both_kinds=True,
     taint_effects=("NoExecute", "NoSchedule"),
+    taints=4,
+    no_value=_required_value,
+    limits_advanced_devices=False,
+    devices_or_counters=False,
+    counters_of_slice=True,
+    warns_of_upper_case=False,
     device_id=DeviceID.empty_json,
 )
 _V33 = replace(
@@ -162,7 +196,15 @@ _V33 = replace(
     raw_object="parameters must be a valid JSON object",
     device_id=DeviceID.__str__,
 )
-_V32 = replace(_V33, subrequests=False, admin_label=None, canonical_addresses=False, flat=True)
+_V32 = replace(
+    _V33,
+    subrequests=False,
+    admin_label=None,
+    canonical_addresses=False,
+    counts_attributes_last=True,
+    nodes_per_device=False,
+    flat=True,
+)
 _V31 = replace(
     _V32,
     reserved_for=32,

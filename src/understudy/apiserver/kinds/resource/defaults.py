@@ -50,3 +50,34 @@ def _default_tolerations(place: Obj) -> None:
     for toleration in place.get("tolerations") or ():
         if not toleration.get("operator"):
             toleration["operator"] = "Equal"
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------
+
+
+def default_slice(slice_: Obj, ctx: Context) -> None:
+    """Set the defaults of a ResourceSlice, in place."""
+    for device in slice_["spec"].get("devices") or ():
+        fields = device.get("basic") or {} if ctx.version in FLAT_VERSIONS else device
+        for taint in fields.get("taints") or ():
+            _default_taint(taint, ctx)
+        for mapping in (fields.get("nodeAllocatableResourceMappings") or {}).values():
+            if mapping.get("allocationMultiplier") is None:
+                mapping["allocationMultiplier"] = "1"
+
+
+def default_taint_rule(rule: Obj, ctx: Context) -> None:
+    """Set the defaults of a DeviceTaintRule, in place."""
+    _default_taint(rule["spec"]["taint"], ctx)
+
+
+def default_pool_status_request(request: Obj, ctx: Context) -> None:
+    """Set the defaults of a ResourcePoolStatusRequest, in place."""
+    if request["spec"].get("limit") is None:
+        request["spec"]["limit"] = 100
+
+
+def _default_taint(taint: Obj, ctx: Context) -> None:
+    """Say when a taint was added."""
+    if not taint.get("timeAdded"):
+        taint["timeAdded"] = ctx.now

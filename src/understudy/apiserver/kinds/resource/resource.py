@@ -9,18 +9,15 @@ On update older servers validate most of an object two or three times, and clien
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.objectmeta import CORE
-from understudy.admission.validation.resource import deviceclass, podschedulingcontext, resourceslice
+from understudy.admission.validation.resource import deviceclass, podschedulingcontext
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import SPEC_RESET, STATUS_RESET
 from understudy.apiserver.kinds.printers import age
-from understudy.apiserver.kinds.resource import claims, conversions, disabled_fields
+from understudy.apiserver.kinds.resource import claims, disabled_fields, slices
 from understudy.apiserver.kinds.resource.shared import (
     SPEC,
     STATUS,
@@ -31,23 +28,20 @@ from understudy.apiserver.kinds.resource.shared import (
     next_generation,
 )
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import V1_32, V1_35, Version
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors
 
 
 def behaviors(release: Version) -> dict[str, Behavior]:
-    """Return the behaviour of the kinds that a release has, by name."""
-    kinds = {
+    """Return the behaviour of each kind in a release, by name, those that the release does not have included."""
+    return {
         "ResourceClaim": claims.claim(release),
         "ResourceClaimTemplate": claims.TEMPLATE,
         "DeviceClass": _CLASS,
-        "ResourceSlice": replace(_SLICE, conversions=conversions.SLICE[release]),
+        **slices.behaviors(release),
+        "PodSchedulingContext": _SCHEDULING,
     }
-    if release < V1_32:
-        kinds["PodSchedulingContext"] = _SCHEDULING
-    return kinds
 
 
 # --- DeviceClass ------------------------------------------------------------------------------------------------------
@@ -82,54 +76,6 @@ _CLASS = Behavior(
             _class_changes,
         ),
     ),
-    delete_returns_object=True,
-)
-
-
-# --- ResourceSlice ----------------------------------------------------------------------------------------------------
-
-
-def _capacity_amounts(devices: list[Obj]) -> list[Obj]:
-    """Return devices with their capacities as amounts, to compare them: 1000m equals 1."""
-    return [
-        {**device, "capacity": {name: parse(capacity["value"]) for name, capacity in device["capacity"].items()}}
-        if device.get("capacity")
-        else device
-        for device in devices
-    ]
-
-
-def _prepare_slice_update(obj: Obj, old: Obj, ctx: Context) -> None:
-    """Count the generation of a slice whose spec has changed; capacities that are equal amounts are no change."""
-    new, before = (
-        {**spec, "devices": _capacity_amounts(spec.get("devices") or [])} for spec in (obj["spec"], old["spec"])
-    )
-    if not semantic_deep_equal(obj["spec"], old["spec"]) and not semantic_deep_equal(new, before):
-        next_generation(obj, old)
-
-
-def _slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    return resourceslice.validate_spec(obj["spec"], SPEC, ReleaseRules.in_force(ctx), old["spec"])
-
-
-def _slice_row(obj: Obj, now: float) -> list[Any]:
-    spec = obj["spec"]
-    return [obj["metadata"]["name"], spec.get("nodeName", ""), spec["driver"], spec["pool"]["name"], age(obj, now)]
-
-
-_SLICE = Behavior(
-    strategy=Strategy(
-        prepare_for_create=lambda obj, ctx: first_generation(obj),
-        prepare_for_update=_prepare_slice_update,
-        validate=check_spec(resourceslice.validate_spec),
-        validate_update=all_of(CORE.updated, _slice_changes),
-    ),
-    selectable={
-        "spec.nodeName": lambda obj: str(obj["spec"].get("nodeName", "")),
-        "spec.driver": lambda obj: str(obj["spec"].get("driver", "")),
-    },
-    unknown_field="field label not supported for {api_version}, Kind={kind}: {label}",
-    table_row=_slice_row,
     delete_returns_object=True,
 )
 
