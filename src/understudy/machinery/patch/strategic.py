@@ -20,8 +20,10 @@ from understudy.machinery.golang.json_writer import Raw, go_number
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch import patch_body as bodies
 from understudy.machinery.patch.strategic_lists import (
+    Identity,
     are_scalars,
     bad_argument_type,
+    identity,
     merge_scalars,
     normalize_element_order,
     partition,
@@ -270,7 +272,8 @@ def _merge_list(current: list[Any], patch: list[Any], element: PatchMeta, deleti
         return current
     if are_scalars(current, patch):
         if deletion:
-            return [item for item in current if not any(fmt.same_scalar(item, deleted) for deleted in patch)]
+            deleted = set(map(identity, patch))
+            return [item for item in current if identity(item) not in deleted]
         merged = merge_scalars(current, patch)
         named, others = partition(merged, patch, element.merge_key)
         return normalize_element_order(named, others, patch, current, "")
@@ -307,13 +310,15 @@ def _apply_list_directives(current: list[Any], patch: list[Any], merge_key: str)
 def _merge_list_elements(merged: list[Any], patch: list[Any], element: PatchMeta) -> list[Any]:
     """Merge elements by their merge key (upstream: `mergeSliceWithoutSpecialElements`)."""
     key = element.merge_key
+    positions: dict[Identity, int] = {}
+    for index, old in enumerate(merged):
+        if key in old:
+            positions.setdefault(identity(old[key]), index)
     for item in patch:
         if key not in item:
             raise _no_merge_key(item, key)
-        position = next(
-            (i for i, old in enumerate(merged) if key in old and fmt.same_scalar(old[key], item[key])), None
-        )
-        if position is None:
+        position = positions.setdefault(identity(item[key]), len(merged))
+        if position == len(merged):
             merged.append(item)
         else:
             merged[position] = _merge_map(merged[position], item, PatchMeta(element.shape, element.pointer))

@@ -19,6 +19,14 @@ from understudy.machinery.golang import fmt
 PATCH = "$patch"
 
 
+Identity = tuple[type[Any], Any]
+
+
+def identity(value: Any) -> Identity:
+    """Return what is equal for scalars that are the same (`fmt.same_scalar`), and for other values that print alike."""
+    return type(value), fmt.print_value(value) if isinstance(value, dict | list) else value
+
+
 def bad_argument_type(expected: Any, actual: Any) -> StatusError:
     """Return the error for a value of another Go type than `expected` (upstream: `ErrBadArgType`)."""
     return unknown_error(f"expected a {fmt.type_name(expected)}, but received a {fmt.type_name(actual)}")
@@ -42,6 +50,8 @@ def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
     """Return both lists without duplicates (upstream: `uniqifyScalars`). The last element takes the place of a
     duplicate."""
     items = current + patch
+    if len(set(map(identity, items))) == len(items):
+        return items
     i = 0
     while i < len(items) - 1:
         j = i + 1
