@@ -8,35 +8,15 @@ import re
 import signal
 import stat
 import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from tests.http import send, watch
+from tests.program import PATIENCE, PROGRAM, serving
 from understudy.apiserver.cmd.cli import main
 from understudy.apiserver.kinds.release import Release
-
-PATIENCE = 30  # seconds that an answer or the end may take; an end that waits for watches takes 60
-PROGRAM = [sys.executable, "-c", "import sys; from understudy.apiserver.cmd.cli import main; sys.exit(main())"]
-
-
-@contextmanager
-def serving(*argv: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """Run the program until the block ends; yield the process and the URL that it prints."""
-    process = subprocess.Popen([*PROGRAM, "serve", "--port", "0", *argv], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        result = re.fullmatch(r"understudy: Kubernetes 1\.\d+ API at (https?://\S+)\n", line)
-        assert result, line
-        yield process, result[1]
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

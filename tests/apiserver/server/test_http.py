@@ -5,14 +5,16 @@ from __future__ import annotations
 import gzip
 import socket
 from collections.abc import Iterator
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
-from tests.http import TIMEOUT, send
+from tests.http import TIMEOUT, send, watch
 from tests.releases import RELEASES
 from understudy import Server
+from understudy.apiserver.server.http1 import protocol
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 END = b"\r\n\r\n"  # of the headers
@@ -173,3 +175,16 @@ def test_options_of_the_server(server: Server) -> None:
     answer = spoken(server, "OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
     assert answer.endswith(END)
+
+
+def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is closed when it was idle for a while; a watch is not idle."""
+    monkeypatch.setattr(protocol, "IDLE_TIMEOUT", 0.2)
+    with Server() as server, watch(server, "/api/v1/namespaces") as events:
+        connection = HTTPConnection(urlsplit(server.url).netloc, timeout=20)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok"
+        assert connection.sock.recv(1) == b""
+        connection.close()
+        server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}})
+        assert "later" in {next(events)["object"]["metadata"]["name"] for _ in range(5)}

@@ -8,6 +8,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
@@ -68,6 +69,7 @@ def _serve(args: argparse.Namespace) -> int:
 
     logging.basicConfig(format="%(message)s", level=logging.DEBUG if args.verbose else logging.WARNING)
     logging.getLogger("asyncio").setLevel(logging.WARNING)
+    _raise_descriptor_limit()
     try:
         server = Server(**server_options(args))
         with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -76,6 +78,20 @@ def _serve(args: argparse.Namespace) -> int:
         message = f"{why.filename}: {why.strerror}" if isinstance(why, OSError) and why.filename else str(why)
         print("understudy:", " ".join(message.splitlines()), file=sys.stderr)
         return USAGE_ERROR
+
+
+def _raise_descriptor_limit() -> None:
+    """Raise the soft limit of open files to the hard one, as Go's runtime does.
+
+    Each watcher needs a descriptor, and libuv resets connections for which there is none.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # macOS takes no limit above its own, whatever the hard one is
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _until_stopped(server: object, kubeconfig: str | None) -> int:

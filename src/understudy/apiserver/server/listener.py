@@ -15,6 +15,7 @@ from understudy.apiserver.server.http1.protocol import HTTPProtocol
 from understudy.apiserver.server.watch_stream import Pumps
 
 GRACE = 0.5  # seconds that requests get to finish when the server stops
+BACKLOG = socket.SOMAXCONN  # connections that may wait to be accepted; Go asks for as many as the system allows
 
 
 class Listener:
@@ -34,7 +35,8 @@ class Listener:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         connect = partial(HTTPProtocol, self._server, loop=loop, access_log=None)
-        self._listener = await loop.create_server(connect, sock=self._sock, ssl=self._context)
+        # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
+        self._listener = await loop.create_server(connect, sock=self._sock, ssl=self._context, backlog=BACKLOG)
 
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""

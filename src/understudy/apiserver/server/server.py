@@ -352,7 +352,7 @@ def _bound(address: str, port: int) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((address, port))
-        sock.listen(1024)
+        sock.listen(socket.SOMAXCONN)
     except OSError as why:
         sock.close()
         raise OSError(f"cannot listen on {address}:{port}: {why.strerror}") from None
