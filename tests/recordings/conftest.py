@@ -16,11 +16,14 @@ AGREEMENT = Path(__file__).with_name("agreement.json")
 class Agreement:
     """Hold the content of agreement.json: {recorded file: [steps that agree, steps]}."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_raised: bool) -> None:
+        self.is_raised = is_raised
         self.kept: dict[str, list[int]] = json.loads(AGREEMENT.read_text())
         self.risen: dict[str, list[int]] = {}
 
     def check(self, name: str, outcome: Outcome) -> None:
+        if name not in self.kept and not self.is_raised:
+            pytest.fail(f"{name} is not in agreement.json: keep it by --raise-agreement", pytrace=False)
         least = self.kept.get(name, [0, 0])[0]
         print(*outcome.differences, sep="\n")
         if outcome.same < least:
@@ -39,9 +42,9 @@ KEY = pytest.StashKey[Agreement]()
 
 @pytest.fixture(scope="session")
 def agreement(pytestconfig: pytest.Config) -> Iterator[Agreement]:
-    kept = pytestconfig.stash[KEY] = Agreement()
+    kept = pytestconfig.stash[KEY] = Agreement(pytestconfig.getoption("raise_agreement"))
     yield kept
-    if kept.risen and pytestconfig.getoption("raise_agreement"):
+    if kept.risen and kept.is_raised:
         kept.write()
 
 
@@ -52,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     now = {**kept.kept, **kept.risen}
     same, total = (sum(counts[i] for counts in now.values()) for i in (0, 1))
     terminalreporter.write_line(f"recordings: {same} of {total} steps agree with kube-apiserver")
-    if kept.risen and not config.getoption("raise_agreement"):
+    if kept.risen and not kept.is_raised:
         terminalreporter.write_line(
             f"{len(kept.risen)} files do better than agreement.json: keep it by --raise-agreement"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from understudy.machinery.clock import SystemClock
 
 from . import cel, replay, sessions
 from .client import Client
-from .conftest import Agreement
+from .conftest import AGREEMENT, Agreement
 
 HERE = Path(__file__).parent
 CLASSIC = {"DRAControlPlaneController": True}
@@ -97,6 +98,7 @@ def test_kubectl_sessions_agree(
 
 
 def test_every_recording_is_replayed() -> None:
-    """Every folder of recordings has a server that it is replayed against."""
-    folders = {path.parent.relative_to(HERE).as_posix() for path in HERE.rglob("*.xz")}
-    assert folders == set(SERVERS)
+    """Every folder of recordings has a server that it is replayed against, and every file an agreement of its own."""
+    names = {path.relative_to(HERE).as_posix().removesuffix(".jsonl.xz") for path in HERE.rglob("*.xz")}
+    assert {name.rpartition("/")[0] for name in names} == set(SERVERS)
+    assert set(json.loads(AGREEMENT.read_text())) == names

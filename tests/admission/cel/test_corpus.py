@@ -59,11 +59,12 @@ def outline(node: Node) -> object:
 
 def test_both_parsers_build_the_same_trees() -> None:
     """The lark parser and the ANTLR parser accept the same expressions and build equal trees."""
-    differences = []
+    differences, compared = [], 0
     for expression, _ in CORPUS:
         tokens, unreadable = scan(expression)
         if unreadable or len(tokens) > 2000 or not surely_shallow(tokens):
             continue
+        compared += 1
         reports = Report(expression), Report(expression)
         try:
             one = parse_with_lark(tokens, NodeBuilder(reports[0], MACROS))
@@ -76,16 +77,20 @@ def test_both_parsers_build_the_same_trees() -> None:
             agree = other is not None and outline(one) == outline(other)
         if not agree:
             differences.append(expression)
-    assert not differences
+    assert (differences, compared > len(CORPUS) * 0.8) == ([], True)
 
 
 def test_antlr_parser_alone_gives_the_recorded_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Expressions get the recorded errors if the lark parser never runs."""
     monkeypatch.setattr(cel_compiler, "surely_shallow", lambda _tokens: False)
-    for expression, answer in CORPUS:
-        if answer is None or not answer.startswith(("Too long", "Forbidden", "Internal")):
-            compiled = compile_selector.__wrapped__(expression, ENVIRONMENT)
-            assert compiled.error == answer
+    answers = {
+        expression: answer
+        for expression, answer in CORPUS
+        if answer is None or not answer.startswith(("Too long", "Forbidden", "Internal"))
+    }
+    assert len(answers) > len(CORPUS) * 0.8
+    for expression, answer in answers.items():
+        assert compile_selector.__wrapped__(expression, ENVIRONMENT).error == answer
 
 
 def test_cel_cpp_finds_syntax_errors_in_the_same_expressions() -> None:
