@@ -44,22 +44,40 @@ GROWTH = 64.0  # MiB that the server may have more at the end than after its sec
 STREAM_SECONDS = 0.05  # that a watch is read before its connection is closed
 HEALTH_SECONDS = 0.02  # between two questions to /healthz
 PRINTED = 30  # failures
-BUG = "the server met a bug of its own"  # in an answer of 500 that is never right
-EXCEPTION = re.compile(r"^[\w.]+(?:Error|Exception)\b.*$", re.MULTILINE)  # the last line of a traceback
-# Answers of kube-apiserver with a status of 5xx: the status, the text in the answer, and why the real server gives it.
+TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+(?:Error|Exception)\b.*)")  # its end
+# Answers of kube-apiserver with a status of 5xx: the status, a text in the answer, and when the real server gives it.
 KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "failed to create typed patch object", "apply of fields that the schema does not have"),
+    (500, "failed to convert new object", "apply of a value that the schema allows and Go's type does not"),
+    (500, "failed to prune fields", "the same, while an earlier manager's fields are removed"),
+    (500, "provided data does not appear to be a protobuf message", "protobuf without its first bytes"),
+    (500, "yaml: ", "a text that is no YAML"),
     (500, "no kind ", "options of a deletion have a kind of their own"),
     (500, "json: cannot unmarshal ", "options of a deletion have a field of another type"),
     (500, "couldn't get version/kind; json parse error", "options of a deletion have no text as kind"),
+    (500, "unexpected GroupVersion string", "options of a deletion have an apiVersion with two slashes"),
     (500, "without impersonating a user", "a group, uid or extra is impersonated, but no user"),
+    (500, "failed to create RequestInfo", "a path that ends in watch"),
     (500, "target.name: Required value", "a binding has no target"),
+    (500, "target.kind: Unsupported value", "a binding has no node as target"),
     (500, "unknown patch type: ", "$patch of a strategic merge patch is unknown"),
-    (500, "expected a []interface {}, but received ", "a list of a strategic merge patch's directive is none"),
-    (500, "failed to convert new object", "apply of a value that the schema allows and Go's type does not"),
+    (500, "expected a []interface {}, but received ", "a directive of a strategic merge patch has no list"),
+    (500, "expected a map[string]interface {}, but received ", "an item of a strategic merge patch is no object"),
+    (500, "expected slice or array type, but got", "a directive of a strategic merge patch names no list"),
+    (500, "does not contain declared merge key", "an item of a strategic merge patch has no merge key"),
+    (500, "list element types are not identical", "items of a strategic merge patch have different types"),
+    (500, "cannot merge lists without merge key", "a strategic merge patch of a list in no object"),
+    (500, "The order in patch list", "items of a strategic merge patch stand in another order than it says"),
+    (500, "unable to find api field in struct", "a directive of a strategic merge patch names no field"),
+    (500, "strconv.ParseUint: parsing", "resourceVersion of an object is no number"),
+    (500, "resourceVersion: Invalid value", "resourceVersion of a query is no number"),
+    (500, "resourceVersion should not be set on objects to be created", "a new object has a resourceVersion"),
+    (500, "Component not found", "a component status that does not exist"),
     (500, "no preferred addresses found", "the proxy of a node without an address"),
     (503, "no endpoints available for service", "the proxy of a service; nothing runs behind it"),
 )
+BUGS = ("the server met a bug of its own", "Server got itself in trouble")  # in answers that are never right
+TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+(?:Error|Exception)\b.*)")  # its end
 
 
 async def ask(connection: Connection, sent: Sent, *headers: tuple[str, str]) -> Answer:
@@ -80,6 +98,12 @@ def message(body: bytes) -> str:
     return " ".join(text.split())
 
 
+def last_crash(log: str) -> str:
+    """Return the place and the exception of the last traceback in a log; nothing if there is none."""
+    crashes = TRACEBACK.findall(log)
+    return " ".join(crashes[-1]) if crashes else ""
+
+
 @dataclass
 class Report:
     """Counts the answers, and keeps the failures; failures of one kind are printed once."""
@@ -90,7 +114,7 @@ class Report:
 
     def fail(self, what: str, number: int | None = None, sent: Sent | None = None) -> None:
         """Count a failure; print it if it is the first of its kind."""
-        kind = re.sub(r"\d+|\"[^\"]*\"", "N", what)[:80]
+        kind = re.sub(r"\d+|\"[^\"]*\"", "N", what)[:160]
         self.failures[kind] += 1
         if self.failures[kind] == 1 and len(self.failures) <= PRINTED:
             print(f"FAILED: {what[:600]}" + (f"\n    request {number}: {sent}" if sent else ""), flush=True)
@@ -156,8 +180,9 @@ class Fuzzer:
             with closing(Connection(self._url)) as connection:
                 answer = await ask(connection, sent)
         text = message(answer.body)
-        if BUG in text:
-            self.report.fail(text, number, sent)
+        if any(bug in text for bug in BUGS):
+            crash = last_crash(self._process.stderr()) if self._process else ""
+            self.report.fail(f"a bug: {crash or text}", number, sent)
             return
         if reason := next((why for status, begin, why in KNOWN if answer.status == status and begin in text), ""):
             self.report.known[f"{answer.status} {reason}"] += 1
@@ -235,7 +260,8 @@ def main(argv: list[str] | None = None) -> int:
             elif status := process.stop():
                 report.fail(f"the server ended with status {status} on SIGTERM")
             if text := process.stderr():
-                report.fail(f"stderr, {len(text)} bytes: {Counter(EXCEPTION.findall(text))} {text[-1500:]}")
+                crashes = Counter(f"{place}:{line} {what}" for place, line, what in TRACEBACK.findall(text))
+                report.fail(f"stderr, {len(text)} bytes: {dict(crashes)} {text[-300:]}")
     print("answers: " + ", ".join(f"{status} {count}" for status, count in sorted(report.answers.items())))
     print(f"errors of the real server: {dict(report.known)}")
     if sum(report.answers.values()) + report.failures.total() < options.requests:

@@ -33,7 +33,8 @@ COMPONENTS = {name: _component(name) for name in (*PORTS, "etcd-0")}
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
-    """Answer GET of a part. Raises 500 for an unknown one."""
+    """Answer GET of a part. Raises 406, then 500 for an unknown one."""
+    negotiate_output(request)
     if scope.name not in COMPONENTS:
         raise errors.unknown_error(f"Component not found: {scope.name}")
     return object_response(request, scope, COMPONENTS[scope.name])
