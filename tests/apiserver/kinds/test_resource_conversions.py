@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from tests.admission.validation.resource.objects import objects
+from tests.http import exchange
+from understudy import Server
 from understudy.admission.validation.resource import flat_form
 from understudy.apiserver.kinds.resource import conversions
 from understudy.apiserver.registry.kind import Conversion
@@ -16,6 +18,7 @@ from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.go_types import Schemas
 
 Obj = dict[str, Any]
+SPEC = {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu.example.com"}]}}
 
 OF_KIND = {
     "ResourceClaim": conversions.CLAIM,
@@ -94,3 +97,17 @@ def test_flat_slice_leaves_out_empty_nodes() -> None:
     spec = {"driver": "d", "nodeName": "", "allNodes": False}
     assert flat_form.flat_slice(spec) == {"driver": "d"}
     assert flat_form.flat_slice({"nodeName": "n", "allNodes": True}) == {"nodeName": "n", "allNodes": True}
+
+
+@pytest.mark.apiserver(emulated_version="1.32")
+@pytest.mark.parametrize(
+    ("kind", "spec"), [("ResourceClaim", SPEC), ("ResourceClaimTemplate", {"spec": SPEC})], ids=["claim", "template"]
+)
+def test_apply_in_another_version_may_leave_the_spec_out(apiserver: Server, kind: str, spec: Obj) -> None:
+    """A manager that applies in another version, without the spec, owns it no longer; a spec cannot be removed."""
+    for version, fields in (("v1alpha3", {"spec": spec}), ("v1beta1", {})):
+        path = f"/apis/resource.k8s.io/{version}/namespaces/default/{kind.lower()}s/a?fieldManager=m"
+        body = {"apiVersion": f"resource.k8s.io/{version}", "kind": kind, "metadata": {"name": "a"}, **fields}
+        status, answer = exchange(apiserver, "PATCH", path, body, "application/apply-patch+yaml")
+    assert (status, answer["metadata"].get("managedFields")) == (200, None)
+    assert "deviceClassName" in str(answer["spec"])

@@ -19,14 +19,15 @@ ConvertSpec = Callable[[Obj], Obj]
 
 def _of_spec(to_internal: ConvertSpec, from_internal: ConvertSpec) -> Conversion:
     """Return a conversion of objects of whose fields only the spec differs."""
-    return Conversion(
-        lambda obj: {**obj, "spec": to_internal(obj["spec"])}, lambda obj: {**obj, "spec": from_internal(obj["spec"])}
-    )
+    return Conversion(_in_spec(to_internal), _in_spec(from_internal))
 
 
-def _in_template(convert: ConvertSpec) -> ConvertSpec:
-    """Return the conversion of a template's spec, which holds the spec of claims."""
-    return lambda spec: {**spec, "spec": convert(spec["spec"])}
+def _in_spec(convert: ConvertSpec) -> ConvertSpec:
+    """Return the conversion of what holds a spec: an object, or a template's spec.
+
+    Apply converts objects whose spec it has removed. In Go it is an empty struct then.
+    """
+    return lambda obj: {**obj, "spec": convert(obj.get("spec") or {})}
 
 
 def _capacity(quantity: Any) -> Obj:
@@ -49,5 +50,5 @@ def _of_slices(*, basic_required: bool) -> Mapping[str, Conversion]:
 
 FLAT_VERSIONS = ("v1beta1", "v1alpha3")
 CLAIM = dict.fromkeys(FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
-TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_template(nested_claim), _in_template(flat_claim)))
+TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_spec(nested_claim), _in_spec(flat_claim)))
 SLICE = ByRelease({V1_33: _of_slices(basic_required=False), V1_31: _of_slices(basic_required=True)})
