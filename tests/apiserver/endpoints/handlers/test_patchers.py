@@ -293,3 +293,26 @@ def test_empty_list_is_stored_as_null_and_owned(server: Server) -> None:
     sent = {"metadata": {"name": "none"}, "rules": []}
     role = send(server, "POST", f"{path}?dryRun=All", sent).json()
     assert (role["rules"], role["metadata"]["managedFields"][0]["fieldsV1"]) == (None, {"f:rules": {}})
+
+
+def test_apply_of_a_value_that_no_version_can_hold(server: Server) -> None:
+    """A time that is none is refused with its conversion's error, though another manager uses another version."""
+    new, core = "/apis/events.k8s.io/v1/namespaces/default/events", "/api/v1/namespaces/default/events"
+    event = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "odd"},
+        "regarding": {"kind": "Pod", "name": "p", "namespace": "default"},
+        "eventTime": "2024-01-01T00:00:00.000000Z",
+        **dict.fromkeys(("reason", "note", "action", "reportingInstance"), "r"),
+        "type": "Normal",
+        "reportingController": "c.k8s.io/x",
+    }
+    assert send(server, "POST", new, event).status == 201
+    labels = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "odd", "labels": {"a": "b"}}}
+    assert send(server, "PATCH", f"{core}/odd?fieldManager=one", labels, MEDIA["apply"]).status == 200
+    answer = send(
+        server, "PATCH", f"{new}/odd?fieldManager=two&force=true", {**event, "eventTime": "r"}, MEDIA["apply"]
+    )
+    begin = "failed to convert new object (/odd; events.k8s.io/v1, Kind=Event) to proper version: unable to convert"
+    assert (answer.status, answer.json()["message"][: len(begin)]) == (500, begin)

@@ -130,9 +130,12 @@ class Updater:
 
     def compare(self, old: Obj, new: Obj, version: str) -> tuple[Set, Set] | None:
         """Return the fields that are changed or added, and those that are removed, in the form of a version; None if
-        the version is gone."""
+        the version is gone. An object with a value that cannot be decoded has none either: it is refused afterwards."""
         struct = self.struct_of(version)
-        before, after = self.convert(old, version), self.convert(new, version)
+        try:
+            before, after = self.convert(old, version), self.convert(new, version)
+        except InvalidValue:
+            return None
         if struct is None or before is None or after is None:
             return None
         changed, removed = compare(type_of(struct), before, after)
