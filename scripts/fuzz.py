@@ -44,7 +44,7 @@ GROWTH = 64.0  # MiB that the server may have more at the end than after its sec
 STREAM_SECONDS = 0.05  # that a watch is read before its connection is closed
 HEALTH_SECONDS = 0.02  # between two questions to /healthz
 PRINTED = 30  # failures
-TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+(?:Error|Exception)\b.*)")  # its end
+TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+: .*)")  # its end
 # Answers of kube-apiserver with a status of 5xx: the status, a text in the answer, and when the real server gives it.
 KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "failed to create typed patch object", "apply of fields that the schema does not have"),
@@ -68,16 +68,20 @@ KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "list element types are not identical", "items of a strategic merge patch have different types"),
     (500, "cannot merge lists without merge key", "a strategic merge patch of a list in no object"),
     (500, "The order in patch list", "items of a strategic merge patch stand in another order than it says"),
+    (500, "merging lists cannot yet be specified in the patch", "$patch of a list's item is merge"),
     (500, "unable to find api field in struct", "a directive of a strategic merge patch names no field"),
     (500, "strconv.ParseUint: parsing", "resourceVersion of an object is no number"),
     (500, "resourceVersion: Invalid value", "resourceVersion of a query is no number"),
     (500, "resourceVersion should not be set on objects to be created", "a new object has a resourceVersion"),
     (500, "Component not found", "a component status that does not exist"),
     (500, "no preferred addresses found", "the proxy of a node without an address"),
+    (500, "invalid byte in chunk length", "a chunk's length is no number"),
+    (501, "Unsupported transfer encoding", "another transfer coding than chunked"),
+    (505, "HTTP Version Not Supported", "a version of HTTP that there is not"),
     (503, "no endpoints available for service", "the proxy of a service; nothing runs behind it"),
 )
 BUGS = ("the server met a bug of its own", "Server got itself in trouble")  # in answers that are never right
-TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+(?:Error|Exception)\b.*)")  # its end
+TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]+: .*)")  # its end
 
 
 async def ask(connection: Connection, sent: Sent, *headers: tuple[str, str]) -> Answer:

@@ -99,6 +99,7 @@ class Epoch:
         self.run, self.rng = run, rng
         self.pace = min(1.0, seconds / PACE)
         self.busy = True
+        self._timers: set[asyncio.Timeout] = set()  # of connections that are lost at random
         self.ledgers = {path: Ledger(marks=path == PODS) for path in CONTENT}
         self.references = {path: Stream(f"{path}, reference") for path in CONTENT}
         paths = list(CONTENT)
@@ -113,19 +114,27 @@ class Epoch:
                 try:
                     if not stream.version:
                         stream.list(await self._list(connection, path))
-                    if not is_reference and self.busy:
-                        async with asyncio.timeout(self.rng.expovariate(1 / (CONNECTED_SECONDS * self.pace))):
-                            ended = await self._watch(connection, path, stream)
-                    else:
-                        ended = await self._watch(connection, path, stream)
-                    if ended:
-                        return
+                    stays = is_reference or not self.busy
+                    seconds = None if stays else self.rng.expovariate(1 / (CONNECTED_SECONDS * self.pace))
+                    async with asyncio.timeout(seconds) as timer:
+                        self._timers.add(timer)
+                        try:
+                            if await self._watch(connection, path, stream):
+                                return
+                        finally:
+                            self._timers.discard(timer)
                 except TimeoutError:
-                    if self.busy:
-                        await self._disconnect(connection)
+                    await self._disconnect(connection)
                 except (DroppedError, StatusError) as why:
                     self.run.fail(f"{stream.name}: {why!r}")
                     return
+
+    def calm_down(self) -> None:
+        """Let writers end, and watchers keep their connections."""
+        self.busy = False
+        for timer in self._timers:
+            if not timer.expired():
+                timer.reschedule(None)
 
     async def _list(self, connection: Connection, path: str) -> bytes:
         answer = await connection.send(encoded("GET", path))
@@ -283,7 +292,7 @@ async def live(run: Run, watchers: int, writers: int, seconds: float, rng: rando
     working = [asyncio.create_task(epoch.write(paths[i % 4], pause)) for i in range(writers)]
     working += [asyncio.create_task(epoch.compact()), asyncio.create_task(epoch.flip())]
     await asyncio.sleep(seconds)
-    epoch.busy = False
+    epoch.calm_down()
     await asyncio.gather(*working)
     until = await epoch.write_last()
     every = [*epoch.references.items(), *epoch.streams]

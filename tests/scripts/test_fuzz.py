@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -111,3 +113,11 @@ def test_requests_are_those_of_their_seed(fuzz: Any) -> None:
         b for b, keep in zip(same, is_json, strict=True) if keep
     ]
     assert first != other
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the server's CPU and memory from /proc")
+def test_server_withstands_the_fuzzer() -> None:
+    """Thousands of broken requests get no wrong 5xx, stop nothing and print nothing."""
+    sent = [sys.executable, str(SCRIPTS / "fuzz.py"), "--requests", "4000", "--seed", "1"]
+    done = subprocess.run(sent, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, "FAILED" in done.stdout, done.stderr) == (0, False, ""), done.stdout
