@@ -195,17 +195,17 @@ class Epoch:
         ledger, where = self.ledgers[path], f"{path}/{name}"
         label = {"labels": {"n": str(self.rng.random())}}
         new = {**CONTENT[path], "metadata": {"name": name, **label}}
-        answer = await connection.send(encoded("GET", where))
-        if answer.status == 404:
+        current = await connection.send(encoded("GET", where))
+        if current.status == 404:
             if self.rng.random() < 0.7:
-                obj = await self._written(connection, "POST", path, new)
+                answer = await self._written(connection, "POST", path, new)
             else:
-                obj = await self._written(connection, "PATCH", f"{where}?fieldManager=m", new, MEDIA["apply"])
-            ledger.wrote("ADDED", obj)
+                answer = await self._written(connection, "PATCH", f"{where}?fieldManager=m", new, MEDIA["apply"])
+            ledger.wrote(answer.status == 201, orjson.loads(answer.body))
             return
-        if answer.status != 200:
-            raise StatusError(answer.status, answer.body)
-        stored = orjson.loads(answer.body)
+        if current.status != 200:
+            raise StatusError(current.status, current.body)
+        stored = orjson.loads(current.body)
         match self.rng.choice(("merge", "strategic", "apply", "put", "delete")):
             case "delete":
                 options = {"preconditions": {"uid": stored["metadata"]["uid"]}, "gracePeriodSeconds": 0}
@@ -214,31 +214,32 @@ class Epoch:
                 return
             case "put":
                 stored["metadata"] |= label
-                obj = await self._written(connection, "PUT", where, stored)
+                answer = await self._written(connection, "PUT", where, stored)
             case "apply":
                 new["metadata"] = {"name": name, "uid": stored["metadata"]["uid"], **label}
                 target = f"{where}?fieldManager=m&force=true"
-                obj = await self._written(connection, "PATCH", target, new, MEDIA["apply"])
+                answer = await self._written(connection, "PATCH", target, new, MEDIA["apply"])
             case form:
-                obj = await self._written(connection, "PATCH", where, {"metadata": label}, MEDIA[form])
-        ledger.wrote("MODIFIED", obj)
+                answer = await self._written(connection, "PATCH", where, {"metadata": label}, MEDIA[form])
+        ledger.wrote(answer.status == 201, orjson.loads(answer.body))
 
-    async def _written(self, connection: Connection, method: str, path: str, body: Obj, media: str = "") -> Obj:
-        answer: Answer = await connection.send(encoded(method, path, body, media or "application/json"))
+    async def _written(self, connection: Connection, method: str, path: str, body: Obj, media: str = "") -> Answer:
+        """Send a write, and return the answer if it succeeds. Raises StatusError."""
+        answer = await connection.send(encoded(method, path, body, media or "application/json"))
         if answer.status not in (200, 201):
             raise StatusError(answer.status, answer.body)
         self.run.counts["writes"] += 1
         self.run.counts[method if method != "PATCH" else media.removeprefix("application/")] += 1
-        obj: Obj = orjson.loads(answer.body)
-        return obj
+        return answer
 
     async def write_last(self) -> dict[str, int]:
         """Create one more object of each kind, and return their versions by the path of the collection."""
         versions = {}
         with closing(Connection(self.run.url)) as connection:
             for path, content in CONTENT.items():
-                obj = await self._written(connection, "POST", path, {**content, "metadata": {"name": "last"}})
-                self.ledgers[path].wrote("ADDED", obj)
+                new = {**content, "metadata": {"name": "last"}}
+                obj = orjson.loads((await self._written(connection, "POST", path, new)).body)
+                self.ledgers[path].wrote(True, obj)
                 versions[path] = int(obj["metadata"]["resourceVersion"])
         return versions
 

@@ -141,12 +141,12 @@ class Ledger:
         self._deleted: dict[str, str] = {}  # uid: name
         self._bare: dict[int, int] = {}  # content without what a deletion changes, by version
 
-    def wrote(self, kind: str, obj: Obj) -> None:
-        """Take the object that a server has answered to a write: `kind` is ADDED or MODIFIED.
+    def wrote(self, is_new: bool, obj: Obj) -> None:
+        """Take the object that a server has answered to a write.
 
         An update that changes nothing is answered with the version that the object had.
         """
-        event = event_of(kind, obj)
+        event = event_of("ADDED" if is_new else "MODIFIED", obj)
         known = self._events.setdefault(event.version, event)
         if known[2:] != event[2:]:
             self.failures.append(f"two writes have version {event.version}: {known} and {event}")
