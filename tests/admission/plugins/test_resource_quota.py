@@ -55,6 +55,14 @@ DEVICES = {
                 {"name": "a", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2}},
                 {"name": "b", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}},
                 {"name": "c", "exactly": {"deviceClassName": "nic", "allocationMode": "All"}},
+                {
+                    "name": "d",
+                    "firstAvailable": [
+                        {"name": "s", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 2},
+                        {"name": "t", "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 4},
+                        {"name": "u", "deviceClassName": "tpu", "allocationMode": "ExactCount", "count": 1},
+                    ],
+                },
             ]
         }
     }
@@ -87,7 +95,11 @@ DEVICES = {
         (
             "resource.k8s.io/resourceclaims",
             DEVICES,
-            {"gpu.deviceclass.resource.k8s.io/devices": "3", "nic.deviceclass.resource.k8s.io/devices": "32"},
+            {
+                "gpu.deviceclass.resource.k8s.io/devices": "7",
+                "nic.deviceclass.resource.k8s.io/devices": "32",
+                "tpu.deviceclass.resource.k8s.io/devices": "1",
+            },
         ),
     ],
 )

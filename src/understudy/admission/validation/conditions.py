@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import TextByRelease
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, not_supported, required, too_long
 from understudy.machinery.validation.names import condition_reason_texts, qualified_name_texts, size
 
 STATUSES = ("False", "True", "Unknown")
 REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
+_NO_TIME = TextByRelease(ByRelease({V1_34: "", V1_31: "must be set"}))
 
 
 def validate(conditions: Sequence[Obj], path: Path) -> Errors:
@@ -34,7 +37,7 @@ def _condition(condition: Obj, path: Path) -> Errors:
     if (generation or 0) < 0:
         errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
-        errors.append(required(path.child("lastTransitionTime"), "must be set"))
+        errors.append(required(path.child("lastTransitionTime"), _NO_TIME))
     errors += _reason(condition.get("reason", ""), path.child("reason"))
     if size(condition.get("message", "")) > MESSAGE_LENGTH:
         errors.append(too_long(path.child("message"), MESSAGE_LENGTH, in_bytes=True))

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Printed, Typed, strings
+from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Printed, TextByRelease, Typed, strings
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import (
     go_lower,
@@ -190,7 +191,10 @@ def _generation(meta: Obj, path: Path) -> Errors:
     return [invalid(path, generation, "must be greater than or equal to 0")] if generation < 0 else []
 
 
-_OWNER_FIELDS = {"kind": "kind must not be empty", "name": "name must not be empty", "uid": "uid must not be empty"}
+_OWNER_FIELDS = {
+    name: TextByRelease(ByRelease({V1_34: "must not be empty", V1_31: f"{name} must not be empty"}))
+    for name in ("kind", "name", "uid")
+}
 
 
 def _owner(owner: Obj, path: Path) -> Errors:

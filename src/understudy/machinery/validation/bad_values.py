@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
-from understudy.machinery.releases.version import V1_32, V1_35, Version
+from understudy.machinery.releases.version import V1_32, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
@@ -159,6 +159,17 @@ class LabelText(str, Worded):
     def text(self, release: Version) -> str:
         """Return the text of a release."""
         return self.newer if release >= V1_35 else str(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TextByRelease(Worded):
+    """A detail that releases word differently."""
+
+    texts: ByRelease[str]
+
+    def text(self, release: Version) -> str:
+        """Return the text of the release."""
+        return self.texts[release]
 
 
 def strings(values: Sequence[str]) -> str:

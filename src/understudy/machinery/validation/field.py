@@ -132,7 +132,7 @@ def not_found(path: Path, value: Any) -> FieldError:
     return FieldError(ErrorType.NOT_FOUND, str(path), value)
 
 
-def required(path: Path, detail: str = "") -> FieldError:
+def required(path: Path, detail: str | Worded = "") -> FieldError:
     """Return the error of a missing value."""
     return FieldError(ErrorType.REQUIRED, str(path), detail=detail)
 

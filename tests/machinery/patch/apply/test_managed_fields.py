@@ -9,6 +9,9 @@ import pytest
 from tests.releases import NEWEST
 from understudy.machinery.patch.apply.managed_fields import ignore_timestamps
 from understudy.machinery.patch.apply.manager_names import manager_name, validate_field_manager
+from understudy.machinery.patch.structured_merge_diff.typed import DEDUCED, InvalidValue, ListType, StructType, type_of
+from understudy.machinery.releases.version import V1_36
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.field import Path
 
 MINE = {"manager": "me", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}
@@ -325,3 +328,24 @@ REFUSED = [
 def test_invalid_manager_names_are_refused(name: str, messages: list[str]) -> None:
     """A fieldManager that is too long or not printable is refused."""
     assert [error.text(NEWEST) for error in validate_field_manager(name, Path("fieldManager"))] == messages
+
+
+def test_element_is_identified_by_the_keys_that_it_has() -> None:
+    """Since 1.34 an element of a list may leave out keys that have no default, but not all; before it needs all."""
+    lenient, strict = (ListType(lambda: DEDUCED, ("b", "a"), needs_all_keys=strict) for strict in (False, True))
+    assert lenient.path_element({"a": 1, "b": 2}) == strict.path_element({"a": 1, "b": 2}) == 'k:{"a":1,"b":2}'
+    assert lenient.path_element({"a": 1}) == 'k:{"a":1}'
+    with pytest.raises(InvalidValue, match=r'an element that omits key field "b" '):
+        strict.path_element({"a": 1})
+    with pytest.raises(InvalidValue, match=r'an element that omits all key fields \["b" "a"\] '):
+        lenient.path_element({"c": 1})
+
+
+def test_device_status_may_leave_out_its_share() -> None:
+    status = type_of(Schemas.of(V1_36).kind("resource.k8s.io", "v1", "ResourceClaim")).type_of("status")
+    assert isinstance(status, StructType)
+    devices = status.type_of("devices")
+    assert isinstance(devices, ListType)
+    device = {"driver": "a", "pool": "p", "device": "d"}
+    assert devices.path_element(device) == 'k:{"device":"d","driver":"a","pool":"p"}'
+    assert devices.path_element({**device, "shareID": "x"}) == 'k:{"device":"d","driver":"a","pool":"p","shareID":"x"}'

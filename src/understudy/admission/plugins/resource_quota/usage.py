@@ -230,13 +230,15 @@ def _counts_device_claims(name: str) -> bool:
 
 
 def _of_device_claim(claim: Obj, ctx: Context) -> Amounts:
-    """Return the number of devices that a resource claim asks for, by device class."""
+    """Return the number of devices that a resource claim asks for, by device class; of alternatives the largest."""
     used = {"count/resourceclaims.resource.k8s.io": _whole(1)}
     for request in nested_field(claim, "spec", "devices", "requests", default=[]):
-        exactly = request.get("exactly") or {}
-        mode, name = exactly.get("allocationMode", ""), f"{exactly.get('deviceClassName', '')}{_DEVICE_CLASS}"
-        devices = {"ExactCount": exactly.get("count", 0), "All": _ALL_DEVICES}.get(mode, 0)
-        used = amounts.added(used, {name: _whole(devices)})
+        most: dict[str, int] = {}
+        for devices in request.get("firstAvailable") or [request.get("exactly") or {}]:
+            mode, name = devices.get("allocationMode", ""), f"{devices.get('deviceClassName', '')}{_DEVICE_CLASS}"
+            count = {"ExactCount": devices.get("count", 0), "All": _ALL_DEVICES}.get(mode, 0)
+            most[name] = max(count, most.get(name, 0))
+        used = amounts.added(used, {name: _whole(count) for name, count in most.items()})
     return used
 
 

@@ -3,8 +3,8 @@
 
 A `Type` says what counts as one field: whether a value is atomic, and by which keys the elements of a list are
 identified. Types of built-in kinds are made from the shapes in `typeinfo.go_types`, lazily, once per type. The rules
-are those of sigs.k8s.io/structured-merge-diff, v4, and of kube-openapi's schemaconv: lists without a list type are
-atomic; maps are granular; null and empty values are owned as a whole.
+are those of sigs.k8s.io/structured-merge-diff, v4 and v6 (since 1.34), and of kube-openapi's schemaconv: lists without
+a list type are atomic; maps are granular; null and empty values are owned as a whole.
 
 `added_fields` returns the fields of a value that was not there before, `compare` those that differ between two values.
 Every write calls both, so they descend only where values differ.
@@ -16,7 +16,9 @@ from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.typeinfo.go_types import List, Map, Scalar, Shape, Struct
 
 Node = Set | None  # a node of a field set; None: not in the set
@@ -114,13 +116,18 @@ class MapType(Type):
 
 
 class ListType(Type):
-    """An associative list, whose elements are identified by `keys`, or by their values if there are none (a set)."""
+    """An associative list, whose elements are identified by `keys`, or by their values if there are none (a set).
+
+    needs_all_keys  whether an element must have every key that has no default; else it must have one key, and an
+                    element that leaves out others is another element than one that has them
+    """
 
     atomic = False
 
-    def __init__(self, element: Callable[[], Type], keys: tuple[str, ...]) -> None:
+    def __init__(self, element: Callable[[], Type], keys: tuple[str, ...], needs_all_keys: bool = False) -> None:
         self._make_element = element
         self.keys = keys
+        self.needs_all_keys = needs_all_keys
         self.sorted_keys = tuple(sorted(keys))
 
     @cached_property
@@ -144,16 +151,24 @@ class ListType(Type):
         try:
             return _key_element(self.sorted_keys, tuple([item[key] for key in self.sorted_keys]))
         except (KeyError, TypeError):
-            return key_element(self.sorted_keys, tuple([self._key_value(item, key) for key in self.sorted_keys]))
+            return key_element(*self._keys_of(item))
 
-    def _key_value(self, item: dict[str, Any], key: str) -> Any:
-        if key in item:
-            return item[key]
-        if key in self.defaults:
-            return self.defaults[key]
-        raise InvalidValue(
-            f'associative list with keys has an element that omits key field "{key}" (and doesn\'t have default value)'
-        )
+    def _keys_of(self, item: dict[str, Any]) -> tuple[tuple[str, ...], tuple[Any, ...]]:
+        """Return the keys that an element has, by itself or by default, and their values. Raises InvalidValue."""
+        values = {**self.defaults, **item}
+        keys = tuple(key for key in self.sorted_keys if key in values)
+        missing = next((key for key in self.keys if key not in values), None)
+        if missing is not None and self.needs_all_keys:
+            raise InvalidValue(
+                f"associative list with keys has an element that omits key field {go_quote(missing)} "
+                "(and doesn't have default value)"
+            )
+        if not keys:
+            raise InvalidValue(
+                f"associative list with keys has an element that omits all key fields {_quoted(self.keys)} "
+                "(and doesn't have default values for any key fields)"
+            )
+        return keys, tuple(values[key] for key in keys)
 
     def by_path_element(self, items: list[Any] | None) -> dict[str, list[Any]]:
         """Return the elements by path element, more than one where it is not unique. Raises InvalidValue."""
@@ -284,6 +299,9 @@ _CUSTOM: dict[str, Type] = {
 }
 
 
+_NEEDS_ALL_KEYS = ByRelease({V1_34: False, V1_31: True})
+
+
 def _list_type(shape: List, schema: dict[str, Any]) -> Type:
     kind = schema.get("x-kubernetes-list-type")
     keys: tuple[str, ...] = ()
@@ -294,7 +312,8 @@ def _list_type(shape: List, schema: dict[str, Any]) -> Type:
         keys = (key,) if key else ()
     elif kind != "set":
         return AtomicList(lambda: _type_of_shape(shape.element, schema.get("items", {})))
-    return ListType(lambda: _type_of_shape(shape.element, schema.get("items", {})), keys)
+    needs_all_keys = isinstance(shape.element, Struct) and _NEEDS_ALL_KEYS[shape.element.schemas.release]
+    return ListType(lambda: _type_of_shape(shape.element, schema.get("items", {})), keys, needs_all_keys)
 
 
 class AtomicList(Type):
@@ -307,6 +326,10 @@ class AtomicList(Type):
     def element(self) -> Type:
         """Return the type of the elements."""
         return self._make_element()
+
+
+def _quoted(names: tuple[str, ...]) -> str:
+    return f"[{' '.join(map(go_quote, names))}]"
 
 
 def _set_element(item: Any) -> Any:
