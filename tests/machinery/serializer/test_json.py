@@ -10,6 +10,7 @@ import pytest
 from tests.releases import NEWEST
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_writer import RawObject
+from understudy.machinery.releases.version import V1_34, V1_36, Version
 from understudy.machinery.serializer.json import (
     DecodeError,
     decode_json,
@@ -377,3 +378,25 @@ def test_float_keeps_the_sign_of_zero(literal: str, written: str) -> None:
     encoded = encode(decode_json(body.encode(), CRD)[0])
     assert f'"minimum":{written}}}'.encode() in encoded
     assert encode(decode_json(encoded, CRD)[0]) == encoded
+
+
+@pytest.mark.parametrize(
+    ("release", "group", "kind", "body", "field"),
+    [
+        (V1_36, "", "Pod", '{"spec":{"volumes":[{"emptyDir":5}]}}', "Volume.spec.volumes.VolumeSource.emptyDir"),
+        (V1_34, "", "Pod", '{"spec":{"volumes":[{"emptyDir":5}]}}', "Volume.spec.volumes.emptyDir"),
+        (
+            V1_36,
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            '{"spec":{"versions":[{"schema":{"openAPIV3Schema":{"items":{"type":5}}}}]}}',
+            "JSONSchemaProps.spec.versions.schema.openAPIV3Schema.items.type",
+        ),
+    ],
+)
+def test_type_error_has_the_full_path_since_1_35(
+    release: Version, group: str, kind: str, body: str, field: str
+) -> None:
+    """Since 1.35 the path in a type error names inlined structs, and goes on into types that decode themselves."""
+    text = error_of(body.encode(), Schemas.of(release).kind(group, "v1", kind))
+    assert text.startswith(f"json: cannot unmarshal number into Go struct field {field} of type ")

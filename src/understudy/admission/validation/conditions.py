@@ -13,7 +13,7 @@ from understudy.machinery.validation.names import condition_reason_texts, qualif
 STATUSES = ("False", "True", "Unknown")
 REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
-_NO_TIME = TextByRelease(ByRelease({V1_34: "", V1_31: "must be set"}))
+_MUST_BE_SET = TextByRelease(ByRelease({V1_34: "", V1_31: "must be set"}))
 
 
 def validate(conditions: Sequence[Obj], path: Path) -> Errors:
@@ -37,7 +37,7 @@ def _condition(condition: Obj, path: Path) -> Errors:
     if (generation or 0) < 0:
         errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
-        errors.append(required(path.child("lastTransitionTime"), _NO_TIME))
+        errors.append(required(path.child("lastTransitionTime"), _MUST_BE_SET))
     errors += _reason(condition.get("reason", ""), path.child("reason"))
     if size(condition.get("message", "")) > MESSAGE_LENGTH:
         errors.append(too_long(path.child("message"), MESSAGE_LENGTH, in_bytes=True))
@@ -46,7 +46,7 @@ def _condition(condition: Obj, path: Path) -> Errors:
 
 def _reason(reason: str, path: Path) -> Errors:
     if not reason:
-        return [required(path, "must be set")]
+        return [required(path, _MUST_BE_SET)]
     errors = [invalid(path, reason, text) for text in condition_reason_texts(reason)]
     if size(reason) > REASON_LENGTH:
         errors.append(too_long(path, REASON_LENGTH, in_bytes=True))

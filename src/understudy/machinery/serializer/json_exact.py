@@ -17,18 +17,30 @@ from understudy.machinery.golang.json_scalars import base64_error_offset, interf
 from understudy.machinery.golang.json_writer import with_source
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_micro_time, canonical_time
+from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.typeinfo.go_types import Custom, List, Map, Scalar, Shape, Struct
 
 MAX_STRICT_ERRORS = 100
 
 
-class _TypeMismatchError(DecodeError):
-    """A value of the wrong type (Go: `UnmarshalTypeError`): `what` it is, and the Go type it should have been."""
+# Whether errors about types name inlined structs, and go on into types that decode themselves (sigs.k8s.io/json).
+_FULL_PATHS = ByRelease({V1_35: True, V1_31: False})
 
-    def __init__(self, text: str, what: str, go: str) -> None:
+
+def _go_path(struct: Struct, key: str) -> str:
+    """Return the name of a field in errors about types, since 1.35 with the inlined structs that it is in."""
+    inlined = struct.embedding.get(key, ()) if _FULL_PATHS[struct.schemas.release] else ()
+    return ".".join((*inlined, key))
+
+
+class _TypeMismatchError(DecodeError):
+    """A value of the wrong type (Go: `UnmarshalTypeError`): `what` it is, the Go type it should be, and where."""
+
+    def __init__(self, text: str, what: str, go: str, field: str) -> None:
         super().__init__(text)
         self.what = what
         self.go = go
+        self.field = field
 
 
 class Decoder:
@@ -52,9 +64,11 @@ class Decoder:
 
     # --- errors
 
-    def _type_error(self, what: str, go: str) -> _TypeMismatchError:
-        where = f"Go struct field {self._struct}.{'.'.join(self._fields)}" if self._fields else "Go value"
-        return _TypeMismatchError(f"json: cannot unmarshal {what} into {where} of type {go}", what, go)
+    def _type_error(self, what: str, go: str, inner: str = "") -> _TypeMismatchError:
+        """Return the error of a value; `inner` is its path below the current field, "" for the field itself."""
+        field = ".".join((*self._fields, inner) if inner else self._fields)
+        where = f"Go struct field {self._struct}.{field}" if self._fields else "Go value"
+        return _TypeMismatchError(f"json: cannot unmarshal {what} into {where} of type {go}", what, go, field)
 
     def _mismatch(self, what: str, go: str, old: Any) -> Any:
         """Remember the first type error, and return the old value, which stays."""
@@ -105,7 +119,7 @@ class Decoder:
                 self._add_strict_error("duplicate", key)
             seen.add(key)
             self._struct = struct.type_name
-            self._fields.append(key)
+            self._fields.append(_go_path(struct, key))
             self._path.append(self._step(key))
             out[key] = self._value(item, field.type, out.get(key), pointer=field.pointer)
             self._path.pop()
@@ -247,8 +261,9 @@ class Decoder:
 
     def _schema_or(self, node: Node, shape: Custom) -> Any:
         assert shape.schema is not None
+        release = shape.schema.schemas.release
         if node.kind == "object":
-            return self._inner(node, shape.schema)
+            return self._inner(node, shape.schema, release)
         if shape.name == "JSONSchemaPropsOrBool":
             if node.kind != "bool":
                 raise DecodeError("boolean or JSON schema expected")
@@ -256,17 +271,21 @@ class Decoder:
         if node.kind != "array":
             return None
         strings = shape.name == "JSONSchemaPropsOrStringArray"
-        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False))
+        return self._inner(node, List(Scalar("string", "string") if strings else shape.schema, False), release)
 
-    def _inner(self, node: Node, shape: Shape) -> Any:
+    def _inner(self, node: Node, shape: Shape, release: Version) -> Any:
         """Decode with a decoder of its own, which is not strict, as UnmarshalJSON methods do."""
         inner = Decoder(self.text, strict=False)
+
+        def outer(error: _TypeMismatchError) -> _TypeMismatchError:
+            return self._type_error(error.what, error.go, error.field if _FULL_PATHS[release] else "")
+
         try:
             value = inner._value(node, shape, None)
         except _TypeMismatchError as error:
-            raise self._type_error(error.what, error.go) from error
+            raise outer(error) from error
         if isinstance(inner._saved, _TypeMismatchError):
-            raise self._type_error(inner._saved.what, inner._saved.go)
+            raise outer(inner._saved)
         if inner._saved:
             raise inner._saved
         return value

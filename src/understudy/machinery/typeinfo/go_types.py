@@ -100,6 +100,16 @@ class Struct:
         return self.schemas._fields(self.name, flat=False)
 
     @cached_property
+    def embedding(self) -> dict[str, tuple[str, ...]]:
+        """Return {JSON name: Go names of the inlined structs around the field, outermost first} for fields of these."""
+        return {
+            name: (inlined.go_name, *inlined.type.embedding.get(name, ()))
+            for inlined in self.declared
+            if not inlined.json and isinstance(inlined.type, Struct)
+            for name in inlined.type.fields
+        }
+
+    @cached_property
     def openapi(self) -> dict[str, Any]:
         """Return the OpenAPI schema of the type; {} for internal types, which have none."""
         return self.schemas.openapi_of(self.name)

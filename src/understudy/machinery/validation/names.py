@@ -170,6 +170,11 @@ def subdomain_name(name: str, prefix: bool) -> list[str]:
     return dns_subdomain_texts(_finished(name) if prefix else name)
 
 
+def long_name(name: str, prefix: bool) -> list[str]:
+    """Check a name that must be a subdomain, by declarative rules: a generateName, `prefix`, is not checked."""
+    return [] if prefix else long_name_texts(name)
+
+
 def label_name(name: str, prefix: bool) -> list[str]:
     """Check a name that must be a label, as a namespace's (upstream: `NameIsDNSLabel`). `prefix`: a generateName."""
     return dns_label_texts(_finished(name) if prefix else name)

@@ -7,12 +7,15 @@ from typing import Any
 import pytest
 
 from understudy.admission.context import Context
+from understudy.admission.validation import conditions
+from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.cmd.validator import Validator
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, V1_36, Version
 from understudy.machinery.serializer.json import decode_json, encode
+from understudy.machinery.validation.field import Path
 
 Obj = dict[str, Any]
 
@@ -388,4 +391,34 @@ def test_admin_access_needs_the_label_of_the_namespace(labels: Obj | None, error
     _, found = claim.update_status({"allocation": allocated({**RESULT, "adminAccess": True})}, {})
     assert [text.split(": ")[:2] for text in found] == [
         ["status.allocation.devices.results[0].adminAccess", e] for e in errors
+    ]
+
+
+# --- texts about metadata and conditions ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("release", "unit"), [(V1_36, "bytes"), (V1_34, "characters")])
+def test_length_of_class_name_is_limited(release: Version, unit: str) -> None:
+    """Since 1.35 the name of a class is checked by declarative rules, which count bytes."""
+    name = "c" * 254
+    kind, ctx = Release.of(release).kind("resource.k8s.io", "DeviceClass"), StoredClaim(release).ctx
+    assert kind is not None
+    (error,) = kind.behavior.strategy.validate_metadata({"metadata": {"name": name}}, ctx)
+    assert error.text(release) == f'metadata.name: Invalid value: "{name}": must be no more than 253 {unit}'
+
+
+@pytest.mark.parametrize(("release", "text"), [(V1_36, "must not be empty"), (V1_32, "uid must not be empty")])
+def test_owner_needs_uid(release: Version, text: str) -> None:
+    """Since 1.34 the error of an owner's empty field does not repeat the name of the field."""
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": "p"}]
+    (error,) = CORE.created({"metadata": {"name": "c", "ownerReferences": owners}}, StoredClaim(release).ctx)
+    assert error.text(release) == f'metadata.ownerReferences.uid: Invalid value: "": {text}'
+
+
+@pytest.mark.parametrize(("release", "text"), [(V1_36, ""), (V1_32, ": must be set")])
+def test_condition_needs_time_and_reason(release: Version, text: str) -> None:
+    """Since 1.34 the errors of a condition without time or reason have no further text."""
+    errors = conditions.validate([{"type": "Ready", "status": "True"}], Path("conditions"))
+    assert [error.text(release) for error in errors] == [
+        f"conditions[0].{field}: Required value{text}" for field in ("lastTransitionTime", "reason")
     ]
