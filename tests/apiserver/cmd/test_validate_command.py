@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from understudy.apiserver.cmd import validate_command
+from understudy.apiserver.kinds.release import DEFAULT
 
 GOOD = """\
 apiVersion: resource.k8s.io/v1beta1
@@ -127,7 +128,9 @@ def test_release_and_gates_are_options(file: Path, capsys: pytest.CaptureFixture
     assert "no matches" in capsys.readouterr().out
     assert run("--feature-gates", "Nonsense=true", str(file)) == 2
     assert capsys.readouterr().err == "understudy: unrecognized feature gate: Nonsense\n"
-    assert run("--emulated-version", "0.9", str(file)) == 2
+    with pytest.raises(SystemExit):
+        run("--emulated-version", "0.9", str(file))
+    assert "unknown release '0.9': there are 1.31, 1.32" in capsys.readouterr().err
 
 
 def test_folders_and_standard_input_are_read(
@@ -170,7 +173,23 @@ def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "reason": "FieldValueInvalid",
         "field": "spec.devices.requests[0].count",
         "message": "Invalid value: -1: must be greater than zero",
+        "releases": [DEFAULT],
     }
+
+
+def test_several_releases_at_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A finding is printed once, with the releases that have it; a gate is set in the releases that know it."""
+    file.write_text(BAD)
+    assert run("--emulated-version", "v1.32,1.31", str(file)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f'{file}:2: ResourceClaim/Gpus: no matches for kind "ResourceClaim" in version ' + (
+        '"resource.k8s.io/v1beta1" [1.31]'
+    )
+    assert [line.endswith(" [1.32]") for line in lines[1:]] == [True] * 4
+    assert run("--emulated-version", "1.31,1.32", "--feature-gates", "DRAAdminAccess=true", str(file)) == 1
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert run("--emulated-version", "all", "--feature-gates", "Nonsense=true", str(file)) == 2
+    assert capsys.readouterr().err == "understudy: unrecognized feature gate: Nonsense\n"
 
 
 def test_configuration_of_a_server_is_not_decided(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""The command line: `understudy serve` and `understudy validate`."""
+"""The command line: `understudy serve`, `understudy validate` and `understudy diff-releases`."""
 
 from __future__ import annotations
 
@@ -43,12 +43,16 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--kubeconfig", metavar="PATH", help="write a kubeconfig that points here (mode 0600)")
     serve.add_argument("-v", "--verbose", action="store_true", help="one line on stderr per request")
     serve.set_defaults(run=_serve, port=PORT)
-    from understudy.apiserver.cmd import validate_command
+    from understudy.apiserver.cmd import diff_releases_command, validate_command
 
     about = "Tells what a server would refuse in manifests, without one: 0 nothing, 1 something, 2 an unreadable file."
     validate = commands.add_parser("validate", help="check manifests without a server", description=about)
     validate_command.add_arguments(validate)
     validate.set_defaults(run=validate_command.run)
+    about = "Tells which releases accept, change or refuse manifests, and why: 0 all accept all, 1 not, 2 unreadable."
+    differ = commands.add_parser("diff-releases", help="compare what releases make of manifests", description=about)
+    diff_releases_command.add_arguments(differ)
+    differ.set_defaults(run=diff_releases_command.run)
     return parser
 
 

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
+from understudy.apiserver.kinds.release import Release, UnknownReleaseError, releases
 from understudy.apiserver.server.config import ServerConfig
 
 _BOOLEANS = {"true": True, "1": True, "t": True, "false": False, "0": False, "f": False}
@@ -62,6 +63,25 @@ def add_server_flags(parser: argparse.ArgumentParser, only: Collection[str] = ()
         parser.add_argument(
             f"--{option.name.replace('_', '-')}", default=default, help=option.metadata["help"], **reader
         )
+
+
+def emulated_versions(text: str) -> list[str]:
+    """Return the releases of "1.33,v1.36", or of "all", oldest first. Raises ArgumentTypeError for an unknown one."""
+    if text == "all":
+        return [str(release) for release in releases()]
+    try:
+        return [str(release) for release in sorted({Release.named(name).version for name in comma_separated(text)})]
+    except UnknownReleaseError as why:
+        raise argparse.ArgumentTypeError(str(why)) from None
+
+
+def add_release_flags(parser: argparse.ArgumentParser, default: str) -> None:
+    """Add the flags of commands that look at several releases: which ones, and their feature gates."""
+    usage = f"some of {', '.join(map(str, releases()))}, or all (default: %(default)s)"
+    parser.add_argument(
+        "--emulated-version", type=emulated_versions, default=default, metavar="VERSION,VERSION", help=usage
+    )
+    add_server_flags(parser, ("feature_gates",))
 
 
 def server_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
     gpus.yaml:12: ResourceClaim/gpus: spec.devices.requests[0].count: Invalid value: 0: must be greater than zero
 
+With several releases a line ends with those that find fault: ` [1.31, 1.32]`.
+
 Exit code 0: all would be created; 1: some would be refused; 2: some cannot be read.
 """
 
@@ -11,16 +13,18 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from understudy.apiserver.client.manifests import SUFFIXES
-from understudy.apiserver.cmd.flags import add_server_flags
+from understudy.apiserver.cmd.flags import add_release_flags
 from understudy.apiserver.cmd.validator import Finding, Validator, described, is_list
+from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.machinery.golang.json_reader import DecodeError
-from understudy.machinery.golang.yaml_reader import Node, load_yaml
+from understudy.machinery.golang.yaml_reader import Document, Node, load_yaml
+from understudy.machinery.releases.features import Gates, UnknownGateError
 
 VALID, INVALID, UNREADABLE = 0, 1, 2
 STDIN = "-"
@@ -38,11 +42,10 @@ class Located:
     finding: Finding
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}" if self.line else self.file
-        return " ".join(f"{where}: {self.finding}".splitlines())
+        return " ".join(f"{place(self.file, self.line)}: {self.finding}".splitlines())
 
     def as_json(self) -> dict[str, Any]:
-        """Return the finding as `--output json` prints it."""
+        """Return the finding as `--output json` prints it, but for its releases."""
         return {"file": self.file, "line": self.line, **asdict(self.finding)}
 
 
@@ -54,31 +57,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy validate` to a parser."""
     add = parser.add_argument
     add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
-    add_server_flags(parser, ("emulated_version", "feature_gates"))
+    add_release_flags(parser, DEFAULT)
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each finding; return the exit code."""
     try:
-        validator = Validator.of(args.emulated_version, args.feature_gates)
+        validators = validators_of(args.emulated_version, args.feature_gates)
     except ValueError as why:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
-    findings: list[Located] = []
+    releases: dict[Located, list[str]] = {}  # that find it
     unreadable = False
     for file in files(args.paths):
         try:
-            findings += sorted(check(file, read(file), validator), key=lambda located: located.line)
+            documents = parse(file)
+            findings = [(located, name) for name, v in validators.items() for located in check(file, documents, v)]
         except UnreadableError as why:
             unreadable = True
             print(why, file=sys.stderr)
+            continue
+        for located, name in sorted(findings, key=lambda found_by: found_by[0].line):
+            releases.setdefault(located, []).append(name)
     if args.output == "json":
-        print(json.dumps([located.as_json() for located in findings], indent=2))
+        print(json.dumps([located.as_json() | {"releases": names} for located, names in releases.items()], indent=2))
     else:
-        for located in findings:
-            print(located)
-    return UNREADABLE if unreadable else INVALID if findings else VALID
+        for located, names in releases.items():
+            print(f"{located} [{', '.join(names)}]" if len(validators) > 1 else located)
+    return UNREADABLE if unreadable else INVALID if releases else VALID
+
+
+def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None) -> dict[str, Validator]:
+    """Return the validators of releases by their names.
+
+    A gate is set in the releases that have it. Raises UnknownGateError for one that none of them has.
+    """
+    if len(releases) == 1:
+        return {releases[0]: Validator.of(releases[0], feature_gates)}
+    known = {name: Gates.of(Release.named(name).version).in_force() for name in releases}
+    unknown = [gate for gate in feature_gates or {} if not any(gate in gates for gates in known.values())]
+    if unknown:
+        raise UnknownGateError(unknown)
+    return {
+        name: Validator.of(name, {gate: on for gate, on in (feature_gates or {}).items() if gate in known[name]})
+        for name in releases
+    }
 
 
 def files(paths: list[str]) -> Iterator[str]:
@@ -98,20 +122,29 @@ def read(file: str) -> str:
         raise UnreadableError(f"{file}: {getattr(why, 'strerror', None) or why}") from None
 
 
-def check(file: str, text: str, validator: Validator) -> Iterator[Located]:
-    """List the findings in the documents of a file. Raises UnreadableError."""
+def parse(file: str) -> list[Document]:
+    """Return the documents of a file. Raises UnreadableError."""
     try:
-        documents = load_yaml(text)
+        return list(load_yaml(read(file)))
     except DecodeError as why:
         raise UnreadableError(f"{file}: {why}") from None
+
+
+def check(file: str, documents: Iterable[Document], validator: Validator) -> Iterator[Located]:
+    """List the findings in the documents of a file."""
     for document in documents:
         for twice in document.duplicates:
             line, _, message = twice.removeprefix("line ").partition(": ")
             finding = Finding(*described(document.value), "BadRequest", "", message)
             yield Located(file, int(line) if line.isdigit() else document.root.line, finding)
-        for item, at in _objects(document.value, document.root):
+        for item, at in objects_in(document):
             for finding in _findings(item, validator):
                 yield Located(file, line_of(finding.field, at), finding)
+
+
+def place(file: str, line: int) -> str:
+    """Return `FILE:LINE`, and only the file for line 0."""
+    return f"{file}:{line}" if line else file
 
 
 def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
@@ -123,9 +156,9 @@ def _findings(obj: Any, validator: Validator) -> Iterator[Finding]:
 # --- where things stand -----------------------------------------------------------------------------------------------
 
 
-def _objects(obj: Any, node: Node | None) -> Iterator[tuple[Any, Node | None]]:
-    """List an object with its YAML node, or the items of a List, and of the Lists inside, with theirs."""
-    todo = [(obj, node)]
+def objects_in(document: Document) -> Iterator[tuple[Any, Node | None]]:
+    """List the object of a document with its YAML node; of a List the items, and those of Lists in it, with theirs."""
+    todo: list[tuple[Any, Node | None]] = [(document.value, document.root)]
     while todo:
         obj, node = todo.pop()
         if not is_list(obj):

@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+import orjson
+
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import rest
-from understudy.apiserver.registry.conversion import to_internal
+from understudy.apiserver.registry.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError
@@ -28,6 +30,9 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
+
+# Fields of metadata that the server sets on every new object.
+_SET_BY_SERVER = ("uid", "creationTimestamp", "resourceVersion", "generation", "selfLink", "managedFields")
 
 # Finds the field that an error of decoding names.
 _FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
@@ -106,10 +111,32 @@ class Validator:
         for text in strict:
             yield Finding(*who, "BadRequest", _field_in(text), text)
         try:
-            for wrong in self.errors(kind, version, decoded):
+            _, errors = self.create(kind, version, decoded)
+            for wrong in errors:
                 yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
         except StatusError as refused:
             yield from _causes(who, refused)
+
+    def stored(self, obj: Obj) -> tuple[Obj, Obj]:
+        """Return an object without findings as it was sent and as it is stored, both in its own version.
+
+        Both are plain JSON values, without what the server makes up anew for every object: its uid, the time, the
+        letters after a generateName.
+        """
+        kind, version, decoded, _ = self.read(encode(obj))
+        sent: Obj = orjson.loads(encode(decoded))
+        internal, _ = self.create(kind, version, decoded)
+        metadata = internal["metadata"]
+        if not sent.get("metadata", {}).get("name"):
+            del metadata["name"]
+        made_up = (metadata["uid"], metadata["creationTimestamp"])
+        for name in _SET_BY_SERVER:
+            metadata.pop(name, None)
+            sent.get("metadata", {}).pop(name, None)
+        text = encode(from_internal(kind, version, internal)).decode()
+        for value in made_up:
+            text = text.replace(value, "")
+        return sent, orjson.loads(text)
 
     def read(self, body: bytes) -> tuple[Kind, str, Obj, list[str]]:
         """Return kind, version, decoded object, and the warnings of strict decoding. Raises _UnusableError."""
@@ -124,8 +151,8 @@ class Validator:
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
 
-    def errors(self, kind: Kind, version: str, decoded: Obj) -> Errors:
-        """List the errors of an object of a kind, as decoded from a version. The object is edited.
+    def create(self, kind: Kind, version: str, decoded: Obj) -> tuple[Obj, Errors]:
+        """Return the internal form in which an object would be stored, and its errors. The decoded object is edited.
 
         Raises StatusError for what the server refuses before it validates.
         """
@@ -133,7 +160,7 @@ class Validator:
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
         rest.fill_metadata(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
-        return rest.prepare_and_validate(obj, kind, strategy, ctx)
+        return obj, rest.prepare_and_validate(obj, kind, strategy, ctx)
 
     def context(self, version: str) -> Context:
         """Return the context of an object that is created now, in an API version."""

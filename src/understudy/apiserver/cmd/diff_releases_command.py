@@ -1,0 +1,98 @@
+"""`understudy diff-releases FILE|DIR|- …`: says release by release what becomes of manifests that are created.
+
+    gpus.yaml:1: ResourceClaim/gpus
+      1.31 to 1.33 refused: no matches for kind "ResourceClaim" in version "resource.k8s.io/v1"; served is …
+      1.34 changed: spec.devices.requests[0].exactly.tolerations: dropped
+      1.35, 1.36 accepted
+
+Exit code 0: all releases accept everything as it is; 1: some change or refuse something; 2: a file cannot be read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from understudy.apiserver.cmd.flags import add_release_flags
+from understudy.apiserver.cmd.release_differences import ACCEPTED, Outcome, outcomes
+from understudy.apiserver.cmd.validate_command import (
+    INVALID,
+    UNREADABLE,
+    VALID,
+    UnreadableError,
+    files,
+    objects_in,
+    parse,
+    place,
+    validators_of,
+)
+from understudy.apiserver.cmd.validator import described
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """An object of a file with the outcomes of the releases; `line` is its first line."""
+
+    file: str
+    line: int
+    kind: str
+    name: str
+    outcomes: list[Outcome]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the object as `--output json` prints it, with its outcomes by release."""
+        outcomes = {str(o.release): {"verdict": o.verdict, "reasons": list(o.reasons)} for o in self.outcomes}
+        return {"file": self.file, "line": self.line, "kind": self.kind, "name": self.name, "releases": outcomes}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `understudy diff-releases` to a parser."""
+    parser.add_argument("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
+    add_release_flags(parser, "all")
+    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the outcomes of every object; return the exit code."""
+    try:
+        validators = list(validators_of(args.emulated_version, args.feature_gates).values())
+    except ValueError as why:
+        print(f"understudy: {why}", file=sys.stderr)
+        return UNREADABLE
+    code = VALID
+    rows: list[Compared] = []
+    for file in files(args.paths):
+        try:
+            documents = parse(file)
+        except UnreadableError as why:
+            code = UNREADABLE
+            print(why, file=sys.stderr)
+            continue
+        for document in documents:
+            for obj, node in objects_in(document):
+                results = outcomes(obj, validators)
+                if any(outcome.verdict != ACCEPTED for outcome in results):
+                    code = max(code, INVALID)
+                rows.append(Compared(file, node.line if node else 0, *described(obj), results))
+    if args.output == "json":
+        print(json.dumps([row.as_json() for row in rows], indent=2))
+    else:
+        for row in rows:
+            print(f"{place(row.file, row.line)}: {row.kind or 'object'}/{row.name}")
+            for line in lines(row.outcomes):
+                print(f"  {line}")
+    return code
+
+
+def lines(results: Sequence[Outcome]) -> Iterator[str]:
+    """Yield a line for each reason; releases that follow each other and agree share their lines."""
+    for (verdict, reasons), group in groupby(results, key=lambda outcome: (outcome.verdict, outcome.reasons)):
+        names = [str(outcome.release) for outcome in group]
+        span = f"{names[0]} to {names[-1]}" if len(names) > 2 else ", ".join(names)
+        for reason in reasons or ("",):
+            yield " ".join(f"{span} {verdict}{': ' if reason else ''}{reason}".splitlines())
