@@ -181,12 +181,17 @@ _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     },
 }
 # Fields that v1 shows as zero where v2 has nothing.
-_ZERO = {"object": ("targetValue", "currentValue"), "external": ("currentValue",)}
+_ZERO = {"object": ("targetValue", "currentValue"), "external": ("currentValue",), "pods": ("targetAverageValue",)}
 _ZERO_CURRENT = {"pods", "resource", "containerResource"}
 
 
 def _source_of(metric: Obj, part: str) -> str:
     return next((source for source in _NAMES[part] if metric.get(source) is not None), "")
+
+
+def _is_zero(source: str, name: str) -> bool:
+    """Report whether a quantity of a metric that is absent is zero, since its type in Go is no pointer."""
+    return name in _ZERO.get(source, ()) or (name == "currentAverageValue" and source in _ZERO_CURRENT)
 
 
 def _old_metric(metric: Obj, part: str) -> Obj:
@@ -196,9 +201,7 @@ def _old_metric(metric: Obj, part: str) -> Obj:
     out = {}
     for name, path in _NAMES[part][source].items():
         value = nested_field(metric[source], *path)
-        if value is None and (
-            name in _ZERO.get(source, ()) or (name == "currentAverageValue" and source in _ZERO_CURRENT)
-        ):
+        if value is None and _is_zero(source, name):
             value = "0"
         if value is not None:
             out[name] = value
@@ -212,6 +215,8 @@ def _new_metric(metric: Obj, part: str) -> Obj:
     out: Obj = {}
     for name, path in _NAMES[part][source].items():
         value = metric[source].get(name)
+        if value is None and _is_zero(source, name):
+            value = "0"
         if value is None:
             continue
         place = out
@@ -219,7 +224,8 @@ def _new_metric(metric: Obj, part: str) -> Obj:
             place = place.setdefault(key, {})
         place[path[-1]] = value
     if part == "target":
-        out.setdefault("target", {})["type"] = _target_type(source, out["target"])
+        target = out.setdefault("target", {})
+        target["type"] = _target_type(source, target)
     return {"type": metric.get("type", ""), source: out}
 
 
