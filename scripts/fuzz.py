@@ -49,6 +49,7 @@ TRACEBACK = re.compile(r"  File \"(.*)\", line (\d+), in .*\n(?:    .*\n)*([\w.]
 KNOWN: tuple[tuple[int, str, str], ...] = (
     (500, "failed to create typed patch object", "apply of fields that the schema does not have"),
     (500, "failed to convert new object", "apply of a value that the schema allows and Go's type does not"),
+    (500, "failed to create manager for existing fields", "apply to a list that has no keys"),
     (500, "failed to prune fields", "the same, while an earlier manager's fields are removed"),
     (500, "provided data does not appear to be a protobuf message", "protobuf without its first bytes"),
     (500, "yaml: ", "a text that is no YAML"),

@@ -20,6 +20,7 @@ from understudy.machinery.typeinfo.go_types import Schemas
 SCHEMAS = Schemas.of(NEWEST)
 POD = SCHEMAS.kind("", "v1", "Pod")
 DEPLOYMENT = SCHEMAS.kind("apps", "v1", "Deployment")
+SLICE = SCHEMAS.kind("discovery.k8s.io", "v1", "EndpointSlice")
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 
 
@@ -239,6 +240,13 @@ def test_lists_of_lists_are_unprocessable() -> None:
     """A list of lists in a patch is 422."""
     code, message = refusal({"metadata": {"finalizers": []}}, {"metadata": {"finalizers": [["x"]]}})
     assert (code, message) == (422, "the server rejected our request due to an error in our request")
+
+
+@pytest.mark.parametrize("order", [[], [{"port": 80}]])
+def test_order_of_maps_without_a_merge_key(order: list[Any]) -> None:
+    """Maps that have no merge key cannot be ordered. The real server crashes then, and drops the connection."""
+    patch = {"ports": [{"port": 80}], "$setElementOrder/ports": order}
+    assert refusal({"ports": []}, patch, SLICE) == (400, "invalid JSON document")
 
 
 def test_errors_print_the_rest_of_the_patch() -> None:

@@ -145,19 +145,19 @@ def _check_merge_key(item: Any, merge_key: str) -> None:
 
 
 def _positions(items: Sequence[Any], merge_key: str) -> Callable[[Any], int]:
-    """Return a function from an element to its position in `items`, -1 if it is not there."""
-    positions: dict[tuple[type[Any], Any], int] = {}
-    for index, item in enumerate(items):
+    """Return a function from an element to its position in `items`, -1 if it is not there. Both raise 400 for elements
+    that Go cannot compare."""
+
+    def comparable(item: Any) -> tuple[type[Any], Any]:
         value = item.get(merge_key) if merge_key else item
         if isinstance(value, dict | list):
             raise bad_request("invalid JSON document")  # the real server crashes: Go cannot compare maps
-        positions.setdefault((type(value), value), index)
+        return type(value), value
 
-    def position(item: Any) -> int:
-        value = item.get(merge_key) if merge_key else item
-        return positions.get((type(value), value), -1)
-
-    return position
+    positions: dict[tuple[type[Any], Any], int] = {}
+    for index, item in enumerate(items):
+        positions.setdefault(comparable(item), index)
+    return lambda item: positions.get(comparable(item), -1)
 
 
 def _sort_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
