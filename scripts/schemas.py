@@ -5,8 +5,8 @@
         --default-gates https://127.0.0.1:6444 1.32
 
 `--server` serves every group-version: `--runtime-config=api/all=true --feature-gates=AllAlpha=true,AllBeta=true`.
-`--default-gates` was started without both flags. `--types` is what `scripts/gotypes` prints, built in a module that
-requires k8s.io/kubernetes of the same release:
+`--default-gates` was started without both flags. Both are new: nobody has written to them. `--types` is what
+`scripts/gotypes` prints, built in a module that requires k8s.io/kubernetes of the same release:
 
     go run ./scripts/gotypes > types.json
 
@@ -15,8 +15,9 @@ The program writes
     openapi/GROUP-VERSION.json   components.schemas of one group-version, without descriptions
     resources.json               groups, versions, resources, subresources, verbs, short names, categories, columns, the
                                  kind that is stored for each, and `offByDefault` for what only the first server serves
-    release.json                 the version document, the specs of the APIServices, the names of the health checks, the
-                                 feature gates that other gates need
+    release.json                 the version document, the names of the health checks, the kinds' versions that are
+                                 deprecated, the feature gates that other gates need
+    initial_objects.json         the objects that a new server holds
     types.json                   Go types: field order, pointers, omitempty, protobuf numbers, internal forms
 
 and the release's part of ../feature_gates.json, the table of every release's gates.
@@ -30,7 +31,7 @@ import re
 import ssl
 import sys
 import urllib.request
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -45,6 +46,16 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 META = "k8s.io/apimachinery/pkg/apis/meta"
 DESCRIPTIONS = ("description", "x-kubernetes-validations")
 GATES = "feature_gates.json"
+# Resources whose objects are no facts of a release: those of what is served, of one server, of a while.
+NOT_INITIAL = {
+    ("internal.apiserver.k8s.io", "storageversions"),
+    ("coordination.k8s.io", "leases"),
+    ("", "componentstatuses"),
+    ("", "events"),
+    ("events.k8s.io", "events"),
+}
+API_SERVICES = ("apiregistration.k8s.io", "apiservices")
+OF_ONE_SERVER = ("uid", "resourceVersion", "creationTimestamp")
 HEALTH = ("healthz", "livez", "readyz")
 
 # The fields of the version document that tell how a server was built, with the values that stand for any build.
@@ -56,7 +67,6 @@ BUILD = {
     "compiler": "gc",
     "platform": "linux/amd64",
 }
-ON_START = "kube-aggregator.kubernetes.io/automanaged=onstart"  # the label of APIServices that the server makes itself
 
 Entry: TypeAlias = tuple[str, str, bool, bool]  # the first release that it holds for, stage, default, locked
 Table: TypeAlias = dict[str, list[Entry]]  # by gate, oldest first
@@ -166,15 +176,78 @@ def stored(kind: GroupVersionKind, storage_hash: str, group_versions: Collection
     raise LookupError(f"no group-version has the storage hash {storage_hash} of {kind}")
 
 
-def facts(server: ApiServer, with_default_gates: ApiServer, types: Mapping[str, Any]) -> dict[str, Any]:
+def facts(
+    release: Version, server: ApiServer, with_default_gates: ApiServer, types: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the content of release.json."""
-    services = server.get(f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={ON_START}")["items"]
     return {
         "version": server.get("/version") | BUILD,
-        "apiServices": {service["metadata"]["name"]: service["spec"] for service in services},
         "healthChecks": {name: health_checks(with_default_gates, name) for name in HEALTH},
+        "deprecated": deprecated(release, types["deprecated"], discovered(server)),
         "gateDependencies": {gate: needed for gate, needed in sorted((types["depends"] or {}).items()) if needed},
     }
+
+
+def deprecated(
+    release: Version, lifecycles: Mapping[str, list[str]], groups: Mapping[str, list[dict[str, Any]]]
+) -> dict[str, list[str]]:
+    """Return the lifecycles of `gotypes` of the kinds that a release serves and that are deprecated by then."""
+    return {
+        key: lifecycles[key]
+        for group, versions in groups.items()
+        for version in versions
+        for resource in version["resources"]
+        if (key := f"{group}/{version['version']}/{resource['responseKind']['kind']}") in lifecycles
+        and lifecycles[key][0]
+        and Version.parse(lifecycles[key][0]) <= release
+    }
+
+
+def initial_objects(server: ApiServer, with_default_gates: ApiServer) -> list[dict[str, Any]]:
+    """Return the objects that a new server holds, without what differs from server to server.
+
+    APIServices, and objects of kinds that are not served by default, are those of the server that serves everything.
+    """
+    by_default = {(group, resource) for group, _, resource in served_by_default(with_default_gates)} - {API_SERVICES}
+    objects = []
+    for group, versions in discovered(server).items():
+        for version, resource in preferred_resources(versions):
+            name = (group, resource["resource"])
+            if "list" in resource["verbs"] and name not in NOT_INITIAL:
+                objects += stored_objects(
+                    with_default_gates if name in by_default else server, group, version, resource
+                )
+    return objects
+
+
+def preferred_resources(versions: Iterable[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each resource of a group once, with the first version that has it."""
+    known: set[str] = set()
+    for version in versions:
+        for resource in version["resources"]:
+            if resource["resource"] not in known:
+                known.add(resource["resource"])
+                yield version["version"], resource
+
+
+def stored_objects(server: ApiServer, group: str, version: str, resource: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the objects of a resource in the order of their last writes, without what differs between servers."""
+    api_version = f"{group}/{version}" if group else version
+    path = f"/apis/{api_version}" if group else f"/api/{version}"
+    head = {"apiVersion": api_version, "kind": resource["responseKind"]["kind"]}
+    items = server.get(f"{path}/{resource['resource']}")["items"]
+    items.sort(key=lambda item: int(item["metadata"]["resourceVersion"]))
+    return [head | without_times(item) for item in items]
+
+
+def without_times(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return an object without uid, resourceVersion and times; a null stands for the time of a condition."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in OF_ONE_SERVER}
+    for entry in metadata.get("managedFields", ()):
+        del entry["time"]
+    for condition in obj.get("status", {}).get("conditions", ()):
+        condition["lastTransitionTime"] = None
+    return obj | {"metadata": metadata}
 
 
 def health_checks(server: ApiServer, name: str) -> list[str]:
@@ -282,12 +355,14 @@ def main() -> int:
     write = {f"openapi/{name}": document for name, document in openapi(server).items()}
     write["resources.json"] = groups
     go_types = json.loads(args.types.read_text())
+    write["initial_objects.json"] = initial_objects(server, with_default_gates)
     write["types.json"] = types(go_types, groups)
     for name, content in write.items():
         path = home / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(content, separators=(",", ":"), ensure_ascii=False) + "\n")
-    (home / "release.json").write_text(json.dumps(facts(server, with_default_gates, go_types), indent=1) + "\n")
+    content = facts(Version.parse(args.release), server, with_default_gates, go_types)
+    (home / "release.json").write_text(json.dumps(content, indent=1) + "\n")
     record_gates(args.release, with_default_gates, go_types["locked"])
     print(f"{home}: {len(write) + 1} files, {sum(len(g['versions']) for g in groups)} group-versions")
     return 0

@@ -7,11 +7,13 @@
 //	kinds    {"group/version/Kind": type}; the version of internal forms is __internal
 //	structs  {type: [[Go name, JSON name, flags, type, protobuf field number], ...]} in the order of declaration
 //	scalars  {type: kind} of named types that are not structs
+//	deprecated  {"group/version/Kind": [deprecated, removed, replacement]} of the kinds with a lifecycle, as
+//	         ["1.35", "1.38", "group/version/Kind"]; "" for no release or kind
 //	locked   the feature gates that cannot be changed from their default
 //	depends  {feature gate: the gates that have to be on for it}, from 1.35 on
 //
-// A type is written as Go writes it, with the full path of its package. Flags: o for omitempty, i for
-// inlined, u for not exported. A struct that encodes itself to JSON is in custom too.
+// A type is written as Go writes it, with the full path of its package. Flags: o for omitempty, z for
+// omitzero, i for inlined, u for not exported. A struct that encodes itself to JSON is in custom too.
 package main
 
 import (
@@ -28,6 +30,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metav1beta1 "k8s.io/apimachinery/pkg/apis/meta/v1beta1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -103,8 +106,11 @@ func visit(t reflect.Type) {
 		parts := strings.Split(field.Tag.Get("json"), ",")
 		json = parts[0]
 		for _, option := range parts[1:] {
-			if option == "omitempty" {
+			switch option {
+			case "omitempty":
 				flags += "o"
+			case "omitzero":
+				flags += "z"
 			}
 		}
 		if field.Anonymous && json == "" {
@@ -124,6 +130,34 @@ func visit(t reflect.Type) {
 		}
 	}
 	structs[key] = fields
+}
+
+// release returns a minor release as text, "" for none.
+func release(major, minor int) string {
+	if major == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", major, minor)
+}
+
+// lifecycle returns when a kind was or will be deprecated and removed, and the kind that replaces it.
+func lifecycle(t reflect.Type) ([]string, bool) {
+	object := reflect.New(t).Interface()
+	deprecated, ok := object.(interface{ APILifecycleDeprecated() (int, int) })
+	if !ok {
+		return nil, false
+	}
+	out := []string{release(deprecated.APILifecycleDeprecated()), "", ""}
+	if removed, ok := object.(interface{ APILifecycleRemoved() (int, int) }); ok {
+		out[1] = release(removed.APILifecycleRemoved())
+	}
+	if replaced, ok := object.(interface {
+		APILifecycleReplacement() schema.GroupVersionKind
+	}); ok {
+		kind := replaced.APILifecycleReplacement()
+		out[2] = fmt.Sprintf("%s/%s/%s", kind.Group, kind.Version, kind.Kind)
+	}
+	return out, true
 }
 
 // gates returns the feature gates that are locked, and those that need others.
@@ -146,11 +180,16 @@ func gates() ([]string, map[featuregate.Feature][]featuregate.Feature) {
 
 func main() {
 	kinds := map[string]string{}
+	deprecated := map[string][]string{}
 	extensions := runtime.NewScheme()
 	apiextensions.Install(extensions)
 	for _, scheme := range []*runtime.Scheme{legacyscheme.Scheme, extensions, aggregator.Scheme} {
 		for kind, t := range scheme.AllKnownTypes() {
-			kinds[fmt.Sprintf("%s/%s/%s", kind.Group, kind.Version, kind.Kind)] = name(t)
+			key := fmt.Sprintf("%s/%s/%s", kind.Group, kind.Version, kind.Kind)
+			kinds[key] = name(t)
+			if life, ok := lifecycle(t); ok {
+				deprecated[key] = life
+			}
 			visit(t)
 		}
 	}
@@ -160,7 +199,7 @@ func main() {
 	locked, depends := gates()
 	out := json.NewEncoder(os.Stdout)
 	if err := out.Encode(map[string]any{
-		"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom, "locked": locked, "depends": depends,
+		"kinds": kinds, "structs": structs, "scalars": scalars, "custom": custom, "deprecated": deprecated, "locked": locked, "depends": depends,
 	}); err != nil {
 		panic(err)
 	}

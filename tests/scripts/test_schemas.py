@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -93,21 +94,46 @@ class RecordedServer(schemas.ApiServer):  # type: ignore[misc, name-defined]
         return self.answers[path]
 
 
+def resource(name: str, kind: str) -> dict[str, Any]:
+    """Return a resource in aggregated discovery."""
+    return {"resource": name, "responseKind": {"group": "", "version": "", "kind": kind}, "verbs": ["list"]}
+
+
+def discovery(groups: dict[str, Any]) -> dict[str, str]:
+    """Return the answers of aggregated discovery about groups with their versions."""
+    items = [{"metadata": {"name": name}, "versions": versions} for name, versions in groups.items()]
+    return {"/api": json.dumps({"items": []}), "/apis": json.dumps({"items": items})}
+
+
+def test_initial_objects() -> None:
+    """Initial objects have no uid and times; those of what is off by default come from the server that serves it."""
+    condition = {"type": "Ready", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    owner = {"manager": "kube-apiserver", "time": "2026-01-01T00:00:00Z"}
+    metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "creationTimestamp": "x", "managedFields": [owner]}
+    stored = json.dumps({"items": [{"metadata": metadata, "status": {"conditions": [condition]}}]})
+    other = stored.replace('"a"', '"b"')
+    on = {"version": "v1", "resources": [resource("claims", "Claim")]}
+    every = {"version": "v1", "resources": [resource("claims", "Claim"), resource("slices", "Slice")]}
+    full = RecordedServer({**discovery({"demo.io": [every]}), "/apis/demo.io/v1/slices": other})
+    default = RecordedServer({**discovery({"demo.io": [on]}), "/apis/demo.io/v1/claims": stored})
+    expected = {"metadata": {"name": "a", "managedFields": [{"manager": "kube-apiserver"}]}}
+    expected["status"] = {"conditions": [{"type": "Ready", "lastTransitionTime": None}]}
+    claim, slice_ = schemas.initial_objects(full, default)
+    assert claim == {"apiVersion": "demo.io/v1", "kind": "Claim", **expected}
+    assert (slice_["kind"], slice_["metadata"]["name"]) == ("Slice", "b")
+
+
 def test_facts() -> None:
     """The facts of a release leave out how the server was built; its checks come from the server with default gates."""
     check = "[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/a-b ok\nhealthz check failed\n"
     version = {"major": "1", "minor": "33", "emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": "go1.24"}
-    service = {"metadata": {"name": "v1.apps"}, "spec": {"group": "apps", "version": "v1"}}
-    selector = "kube-aggregator.kubernetes.io/automanaged=onstart"
-    full = RecordedServer(
-        {
-            "/version": json.dumps(version),
-            f"/apis/apiregistration.k8s.io/v1/apiservices?labelSelector={selector}": json.dumps({"items": [service]}),
-        }
-    )
+    served = {"version": "v1beta1", "resources": [resource("slices", "Slice"), resource("claims", "Claim")]}
+    full = RecordedServer({"/version": json.dumps(version), **discovery({"demo.io": [served]})})
     default = RecordedServer({f"/{name}?verbose": check for name in ("healthz", "livez", "readyz")})
-    facts = schemas.facts(full, default, {"depends": {"Free": [], "Needy": ["Free"]}})
+    lifecycles = {"demo.io/v1beta1/Slice": ["1.33", "1.36", ""], "demo.io/v1beta1/Claim": ["1.34", "1.37", ""]}
+    types = {"depends": {"Free": [], "Needy": ["Free"]}, "deprecated": lifecycles}
+    facts = schemas.facts(Version(1, 33), full, default, types)
     assert facts["version"].items() >= {"emulationMajor": "1", "gitVersion": "v1.33.4", "goVersion": ""}.items()
-    assert facts["apiServices"] == {"v1.apps": {"group": "apps", "version": "v1"}}
+    assert facts["deprecated"] == {"demo.io/v1beta1/Slice": ["1.33", "1.36", ""]}
     assert facts["gateDependencies"] == {"Needy": ["Free"]}
     assert facts["healthChecks"]["livez"] == ["ping", "etcd", "poststarthook/a-b"]

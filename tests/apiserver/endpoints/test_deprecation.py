@@ -7,6 +7,7 @@ import pytest
 from tests.http import send
 from understudy import Server
 from understudy.apiserver.endpoints.deprecation import warning
+from understudy.apiserver.kinds.release import Release
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind
 
@@ -59,10 +60,11 @@ def test_versions_of_resource_allocation_warn(apiserver: Server, path: str, warn
 def test_replaced_kind_names_its_replacement() -> None:
     """Endpoints warn of EndpointSlice, which is of another group."""
     text = "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"
-    assert warning(GroupVersionKind("", "v1", "Endpoints"), Version(1, 33)) == text
+    assert warning(GroupVersionKind("", "v1", "Endpoints"), Release.of(Version(1, 33))) == text
 
 
 def test_version_warns_from_its_deprecation_on() -> None:
     """A version is not deprecated in releases before that of its deprecation."""
-    kind = GroupVersionKind("flowcontrol.apiserver.k8s.io", "v1beta3", "FlowSchema")
-    assert [warning(kind, Version(1, minor)) for minor in (28, 29, 31)] == ["", TEXT, TEXT]
+    kind = GroupVersionKind("resource.k8s.io", "v1beta1", "ResourceSlice")
+    text = "resource.k8s.io/v1beta1 ResourceSlice is deprecated in v1.35+, unavailable in v1.38+"
+    assert [warning(kind, Release.of(Version(1, minor))) for minor in (32, 34, 35, 36)] == ["", "", text, text]

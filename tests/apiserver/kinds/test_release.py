@@ -74,20 +74,10 @@ def test_virtual_resources_are_not_stored() -> None:
 
 @every_release
 def test_release_has_recorded_facts(release: Version) -> None:
-    """A release tells its version, its health checks, and an APIService of every group-version but its own."""
+    """A release tells its version and its health checks."""
     facts = Release.of(release)
-    versions = {(group.name, version) for group in facts.groups for version in group.versions}
     assert facts.version_info["gitVersion"].startswith(f"v{release}.")
-    assert {(spec.get("group", ""), spec["version"]) for spec in facts.api_services} == versions - {
-        ("apiregistration.k8s.io", "v1")
-    }
     assert all("ping" in facts.health_checks[name] for name in ("healthz", "livez", "readyz"))
-
-
-def test_switched_off_version_has_no_api_service() -> None:
-    """A group-version that is not served has no APIService."""
-    specs = served(NEWEST, {"api/all": False, "apps/v1": True}).api_services
-    assert [(spec["group"], spec["version"]) for spec in specs] == [("apps", "v1")]
 
 
 def test_release_without_schemas_is_unknown() -> None:

@@ -38,7 +38,6 @@ PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 META_VERSIONS = ("v1", "v1beta1")
 CONVERSIONS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 DISCOVERY_GROUP, DISCOVERY_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
-DISCOVERY_VERSIONS = ("v2", "v2beta1")
 
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 TRUE = ("1", "t", "T", "true", "TRUE", "True")  # the texts that Go's `strconv.ParseBool` reads as true
@@ -52,14 +51,14 @@ class Endpoint:
     media        media types that its handler can write
     conversions  whether it can answer with tables and with metadata only
     tables       False if it answers with metadata only, but not with tables
-    aggregates   whether it can answer with aggregated discovery
+    aggregates   versions in which it can answer with aggregated discovery
     """
 
     produces: tuple[str, ...] = MEDIA
     media: tuple[str, ...] = MEDIA
     conversions: bool = False
     tables: bool = True
-    aggregates: bool = False
+    aggregates: tuple[str, ...] = ()
 
 
 OBJECT = Endpoint(conversions=True)
@@ -67,8 +66,10 @@ LIST = Endpoint(produces=(*MEDIA, *STREAMS), conversions=True)
 UNTABLED = Endpoint(conversions=True, tables=False)
 LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True, tables=False)
 PLAIN = Endpoint()
-API = Endpoint(aggregates=True)  # /api
-APIS = Endpoint(produces=(), aggregates=True)  # /apis
+API = Endpoint(aggregates=("v2",))  # /api
+APIS = Endpoint(produces=(), aggregates=("v2",))  # /apis
+# The same while `AggregatedDiscoveryRemoveBetaType` is off, as it always was before 1.33.
+BETA_API, BETA_APIS = replace(API, aggregates=("v2", "v2beta1")), replace(APIS, aggregates=("v2", "v2beta1"))
 UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
 
 
@@ -173,7 +174,7 @@ def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
         return Output(endpoint.media[0])
     if endpoint.produces:
         route(accept, endpoint.produces)
-    return (endpoint.aggregates and _aggregated(accept)) or _negotiated(accept, endpoint)
+    return (endpoint.aggregates and _aggregated(accept, endpoint.aggregates)) or _negotiated(accept, endpoint)
 
 
 @lru_cache(1024)
@@ -218,11 +219,11 @@ def _converts(media_type: str, kind: str, group: str, version: str, endpoint: En
     return kind in CONVERSIONS and not (kind == "Table" and (media_type == PROTOBUF or not endpoint.tables))
 
 
-def _aggregated(accept: str) -> Output | None:
+def _aggregated(accept: str, versions: tuple[str, ...]) -> Output | None:
     """Return the form of aggregated discovery if any clause asks for it, None if none does."""
     for clause in clauses(accept):
         kind, group, version = (clause.parameters.get(key, "") for key in ("as", "g", "v"))
-        if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in DISCOVERY_VERSIONS:
+        if (group, kind) != (DISCOVERY_GROUP, DISCOVERY_KIND) or version not in versions:
             continue
         media_type = next((media for media in MEDIA if clause.matches(media)), "")
         if media_type:

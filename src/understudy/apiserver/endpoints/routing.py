@@ -60,7 +60,7 @@ def find(release: Release, method: str, info: RequestInfo) -> Route | None:
         raise errors.method_not_allowed()
     namespace = info.namespace if kind.namespaced else ""
     scope = RequestScope(info, kind, info.version, namespace, info.name, info.subresource)
-    return Route(scope, _handler(scope), deprecation.warning(kind.gvk(info.version), release.version))
+    return Route(scope, _handler(scope), deprecation.warning(kind.gvk(info.version), release))
 
 
 def _kind(release: Release, info: RequestInfo) -> Kind | None:

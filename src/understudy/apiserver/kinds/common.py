@@ -28,6 +28,8 @@ def zero_value(struct: Struct) -> Obj:
     """Return the JSON of an empty Go value of a type: `{"nodeInfo": {"machineID": "", …}}`."""
     out: Obj = {}
     for name, field in struct.fields.items():
+        if field.omitzero:
+            continue
         if isinstance(field.type, Struct) and not field.pointer:
             out[name] = zero_value(field.type)
         elif not field.omitempty or (field.type == Custom("Time", "v1.Time") and not field.pointer):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from hashlib import sha256
 from importlib import resources
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases import features
@@ -62,11 +62,22 @@ class UnknownReleaseError(ValueError):
 
 
 class _Facts(TypedDict):
-    """The content of `schemas/RELEASE/release.json`; APIServices by name."""
+    """The content of `schemas/RELEASE/release.json`; deprecated kinds by "group/version/Kind"."""
 
     version: Obj
-    apiServices: Mapping[str, Obj]
     healthChecks: Mapping[str, Sequence[str]]
+    deprecated: Mapping[str, Sequence[str]]
+
+
+class Lifecycle(NamedTuple):
+    """The releases that deprecated and remove a kind's version, as text; "" if no release is to remove it.
+
+    `replacement` is the kind to use instead, None if there is none. Upstream: `APILifecycleDeprecated` and so on.
+    """
+
+    deprecated: str
+    removed: str
+    replacement: GroupVersionKind | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,15 +190,15 @@ class Release:
         """Return the names of the health checks of `healthz`, `livez` and `readyz`, in the order of their list."""
         return self._facts["healthChecks"]
 
-    @property
-    def api_services(self) -> list[Obj]:
-        """Return the specs of the APIServices of the served group-versions, in the order of discovery.
-
-        The group apiregistration.k8s.io has none.
-        """
-        specs = self._facts["apiServices"]
-        names = (f"{version}.{group.name}" for group in self.groups for version in group.versions)
-        return [specs[name] for name in names if name in specs]
+    @cached_property
+    def deprecated(self) -> Mapping[GroupVersionKind, Lifecycle]:
+        """Return the lifecycles of the kinds' versions that are deprecated in this release."""
+        return {
+            GroupVersionKind(*key.split("/")): Lifecycle(
+                since, removed, GroupVersionKind(*replacement.split("/")) if replacement else None
+            )
+            for key, (since, removed, replacement) in self._facts["deprecated"].items()
+        }
 
     @cached_property
     def _facts(self) -> _Facts:

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
+from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Store
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.selectors import Selector
 
 TOO_OLD = "The resourceVersion for the provided list is too old."
@@ -41,16 +43,17 @@ class Listing:
 
     prefix        of the keys that are listed
     name          rest of the only key that is listed; "" for all keys
-    cached        whether the real server has a watch cache of the kind
+    snapshots     whether the watch cache has old revisions, too (`ListFromCacheSnapshot`)
     wait_seconds  time to wait for a version that the store has not reached yet
     """
 
     store: Store
+    kind: Kind
     prefix: str
     name: str
     options: ListOptions
     selector: Selector
-    cached: bool
+    snapshots: bool
     wait_seconds: float
 
     async def page(self) -> Page:
@@ -58,10 +61,14 @@ class Listing:
         options, start, revision = self.options, "", 0
         if options.token:
             start, revision = self._continued()
-        elif self._from_cache():
+        elif self.kind.release >= V1_33:
+            resource_version.exact(options.version)
+        if self._from_cache():
             await resource_version.wait_for(self.store, options.version, self.wait_seconds)
-        else:
+        elif not options.token:
             revision = self._exact_revision()
+        if self.snapshots and self.kind.behavior.cached and not self.name:
+            await resource_version.wait_for(self.store, str(revision), self.wait_seconds)
         try:
             return await (self._one(revision) if self.name else self._several(start, revision))
         except CompactedError:
@@ -72,7 +79,7 @@ class Listing:
     def _from_cache(self) -> bool:
         """Report whether the real server answers from its watch cache."""
         exact = self.options.match == EXACT or self._legacy_exact()
-        return self.cached and not self.options.token and not exact
+        return self.kind.behavior.cached and not self.options.token and not exact
 
     def _legacy_exact(self) -> bool:
         """Report whether `limit` with `resourceVersion` means exactly that version.

@@ -20,7 +20,7 @@ from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import path_segment_name
 
-WIPED = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
+WIPED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,13 @@ def before_create(target: WriteTarget, obj: Obj) -> None:
     strategy.canonicalize(obj, ctx)
 
 
-def wipe_object_meta_system_fields(obj: Obj) -> None:
-    """Remove the metadata that only the server sets from a new object (`WipeObjectMetaSystemFields`)."""
+def wipe_object_meta_system_fields(obj: Obj, uncreated: Obj) -> None:
+    """Remove the metadata that only the server sets from a new object (`WipeObjectMetaSystemFields`).
+
+    `uncreated` is the metadata of an object that is not created yet.
+    """
     fields = {name: value for name, value in obj["metadata"].items() if name not in WIPED}
-    obj["metadata"] = {**fields, "creationTimestamp": None}
+    obj["metadata"] = {**fields, **uncreated}
 
 
 def fill_metadata(obj: Obj, kind: Kind, strategy: Strategy, namespace: str, ctx: Context) -> None:

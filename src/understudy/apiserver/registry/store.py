@@ -83,15 +83,20 @@ class Registry:
         """Return every entry of a kind, of one namespace or of all."""
         return (await self.store.range(prefix_of(kind, namespace))).entries
 
-    async def list(self, kind: Kind, namespace: str, options: ListOptions, selector: Selector) -> Page:
-        """Return a page of a list. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served."""
+    async def list(
+        self, kind: Kind, namespace: str, options: ListOptions, selector: Selector, *, snapshots: bool
+    ) -> Page:
+        """Return a page of a list. Raises 400, 410, 500 and 504 for versions and tokens that cannot be served.
+
+        `snapshots` is the feature gate `ListFromCacheSnapshot`.
+        """
         name = ""
         if not options.token:  # a continued list goes on with the prefix that it began with
             if kind.namespaced:
                 namespace = namespace or selector.namespace
             name = selector.name if namespace or not kind.namespaced else ""
-        prefix, cached = prefix_of(kind, namespace), kind.behavior.cached
-        return await Listing(self.store, prefix, name, options, selector, cached, self.wait_seconds).page()
+        prefix = prefix_of(kind, namespace)
+        return await Listing(self.store, kind, prefix, name, options, selector, snapshots, self.wait_seconds).page()
 
     async def not_older(self, kind: Kind, version: str) -> None:
         """Wait until the store has what a GET with that resourceVersion may answer. Raises 400, 500 and 504."""

@@ -64,14 +64,14 @@ class Director:
         self.state = state
         self.clock = state.clock
         self._filters = build_handler_chain(
-            authenticator, state.authorizer, FlowControl(state.registry), accepted_hosts
+            authenticator, state.authorizer, FlowControl(state.registry, state.release.version), accepted_hosts
         )
         self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)
         render = partial(render_document, schemas=state.schemas)
         health_paths = healthz.paths(state.release.health_checks)
-        self._discovery = Discovery(state.release, url.partition("//")[2], render, health_paths)
+        self._discovery = Discovery(state.release, state.gates, url.partition("//")[2], render, health_paths)
         self._pages = self._page_mux(url, control)
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:

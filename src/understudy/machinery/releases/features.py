@@ -23,6 +23,7 @@ from understudy.machinery.typeinfo.go_types import read_release_file
 Gate = NewType("Gate", str)
 
 # The gates that rules ask for. Upstream: `k8s.io/kubernetes/pkg/features`.
+AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE = Gate("AggregatedDiscoveryRemoveBetaType")
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
 CLUSTER_TRUST_BUNDLE = Gate("ClusterTrustBundle")
 CLUSTER_TRUST_BUNDLE_PROJECTION = Gate("ClusterTrustBundleProjection")
@@ -49,6 +50,7 @@ JOB_BACKOFF_LIMIT_PER_INDEX = Gate("JobBackoffLimitPerIndex")
 JOB_MANAGED_BY = Gate("JobManagedBy")
 JOB_POD_REPLACEMENT_POLICY = Gate("JobPodReplacementPolicy")
 JOB_SUCCESS_POLICY = Gate("JobSuccessPolicy")
+LIST_FROM_CACHE_SNAPSHOT = Gate("ListFromCacheSnapshot")
 LOAD_BALANCER_IP_MODE = Gate("LoadBalancerIPMode")
 MATCH_LABEL_KEYS_IN_POD_AFFINITY = Gate("MatchLabelKeysInPodAffinity")
 MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD = Gate("MatchLabelKeysInPodTopologySpread")

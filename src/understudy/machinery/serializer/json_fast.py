@@ -320,7 +320,7 @@ def keep_empty_fields(source: Obj, obj: Obj) -> Obj:
 
 def _is_left_out(field: Field) -> bool:
     """Report whether Go leaves the field out when it is empty: never a struct, nor what a pointer points to."""
-    return field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map))
+    return field.omitzero or (field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map)))
 
 
 def _missing(field: Field) -> Callable[[], Any] | None:
@@ -328,6 +328,6 @@ def _missing(field: Field) -> Callable[[], Any] | None:
     nullable = field.pointer or isinstance(field.type, (List, Map)) or field.type == Scalar("bytes", "[]uint8")
     if nullable:
         return None if field.omitempty else lambda: None
-    if field.omitempty and isinstance(field.type, Scalar):
+    if field.omitzero or (field.omitempty and isinstance(field.type, Scalar)):
         return None
     return zero_value_of(field.type)

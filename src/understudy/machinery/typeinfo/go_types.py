@@ -141,14 +141,16 @@ Shape: TypeAlias = Scalar | Custom | List | Map | Struct
 class Field:
     """One field of a struct.
 
-    `number` is its protobuf field number (0: none). `openapi` is the schema of its property: `x-kubernetes-list-type`,
-    `-list-map-keys`, `-map-type`, `-patch-merge-key`, `-patch-strategy`, `default`, …
+    `omitzero`: whether Go leaves out a zero struct or time, too. `number` is its protobuf field number (0: none).
+    `openapi` is the schema of its property: `x-kubernetes-list-type`, `-list-map-keys`, `-map-type`,
+    `-patch-merge-key`, `-patch-strategy`, `default`, …
     """
 
     go_name: str
     json: str
     type: Shape
     omitempty: bool
+    omitzero: bool
     pointer: bool
     number: int
     openapi: dict[str, Any]
@@ -225,6 +227,12 @@ class Schemas:
             struct = self._structs[name] = Struct(self, name)
         return struct
 
+    @cached_property
+    def uncreated_metadata(self) -> dict[str, Any]:
+        """Return the metadata of an object that is not created yet: before 1.34 its creationTimestamp is null."""
+        created = self.struct("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta").fields["creationTimestamp"]
+        return {} if created.omitzero else {created.json: None}
+
     def structs(self, prefix: str, type_name: str) -> list[str]:
         """Return the full names of the structs called `type_name` in the packages whose path begins with `prefix`."""
         return [name for name in self._types["structs"] if name.startswith(prefix) and name.endswith(f".{type_name}")]
@@ -284,7 +292,8 @@ class Schemas:
                 continue
             pointer = type_name.startswith("*")
             shape = self.shape(type_name.removeprefix("*"))
-            out.append(Field(go_name, json, shape, "o" in flags, pointer, number, properties.get(json, {})))
+            omitempty, omitzero = "o" in flags, "z" in flags
+            out.append(Field(go_name, json, shape, omitempty, omitzero, pointer, number, properties.get(json, {})))
         return out
 
     def shape(self, type_name: str) -> Shape:

@@ -14,13 +14,16 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.server.pages import healthz
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
 PAGES = {
-    release: Discovery(served(release), "<address>", pages=healthz.paths(served(release).health_checks))
+    release: Discovery(
+        served(release), Gates.of(release, {}), "<address>", pages=healthz.paths(served(release).health_checks)
+    )
     for release in RELEASES
 }
 
@@ -163,7 +166,7 @@ def test_unknown_group_is_plain_text(path: str) -> None:
 def test_discovery_follows_runtime_config() -> None:
     """Resources that --runtime-config switches off are not listed."""
     release = served(NEWEST, {"resource.k8s.io/v1beta1": False, "batch/v1": False})
-    pages = Discovery(release, "")
+    pages = Discovery(release, Gates.of(release.version, {}), "")
     call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups

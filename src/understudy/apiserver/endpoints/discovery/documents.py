@@ -20,6 +20,9 @@ from understudy.apiserver.endpoints.requestinfo import group_version_path
 from understudy.apiserver.kinds.release import Group, Release, storage_version_hash
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery import errors
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 
 OPENID_CONFIGURATION, OPENID_KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
@@ -56,13 +59,17 @@ def to_json(document: Obj, output: Output) -> bytes:
 class Discovery:
     """The discovery pages of one release.
 
+    gates    feature gates of the server
     address  address of the server, which /api publishes
     render   encodes a document in the negotiated form
     pages    paths of the server that are no resources
     """
 
-    def __init__(self, release: Release, address: str, render: Render = to_json, pages: Sequence[str] = ()) -> None:
+    def __init__(
+        self, release: Release, gates: Gates, address: str, render: Render = to_json, pages: Sequence[str] = ()
+    ) -> None:
         self.release = release
+        self.gates = gates
         self.address = address
         self.render = render
         self.pages = pages
@@ -102,7 +109,8 @@ class Discovery:
         get_only(request)
         if len(parts) == 2:
             return self._reply(request, bare, negotiation.PLAIN, lambda release: resource_list(release, "", parts[1]))
-        return self._reply(request, bare, negotiation.API, lambda release: api_versions(release, self.address))
+        endpoint = negotiation.API if self._beta_is_removed else negotiation.BETA_API
+        return self._reply(request, bare, endpoint, lambda release: api_versions(release, self.address))
 
     def _named(self, request: Request, bare: str, parts: list[str]) -> Response | None:
         """Return /apis or a page below it, None if the group or the version is not served."""
@@ -110,7 +118,8 @@ class Discovery:
             if request.path not in (bare, f"{bare}/"):
                 return None
             # In kube-apiserver another handler serves the path with a slash at its end, without aggregation.
-            endpoint = negotiation.APIS if request.path == bare else negotiation.UNROUTED
+            aggregated = negotiation.APIS if self._beta_is_removed else negotiation.BETA_APIS
+            endpoint = aggregated if request.path == bare else negotiation.UNROUTED
             return self._reply(request, bare, endpoint, group_list)
         group = self.release.group(parts[1])
         if group is None or not parts[1]:
@@ -150,6 +159,10 @@ class Discovery:
         )
         kind = f";g={negotiation.DISCOVERY_GROUP};v={output.target_version};as={output.target}"
         return Response(200, body, output.media_type + kind, headers)
+
+    @property
+    def _beta_is_removed(self) -> bool:
+        return self.gates[features.AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE]
 
     def _root_paths(self, release: Release) -> Obj:
         return root_paths(release, self.pages)
@@ -240,17 +253,18 @@ def _entries(kind: Kind) -> Iterator[Obj]:
 def aggregated(release: Release, *, core: bool, version: str) -> Obj:
     """Return an APIGroupDiscoveryList of the core group (/api) or of all others (/apis)."""
     groups = [group for group in release.groups if (group.name == "") == core]
+    uncreated = Schemas.of(release.version).uncreated_metadata
     return {
         "kind": negotiation.DISCOVERY_KIND,
         "apiVersion": f"{negotiation.DISCOVERY_GROUP}/{version}",
         "metadata": {},
-        "items": [_group(group) for group in groups],
+        "items": [_group(group, uncreated) for group in groups],
     }
 
 
-def _group(group: Group) -> Obj:
+def _group(group: Group, uncreated: Obj) -> Obj:
     """Return an APIGroupDiscovery."""
-    metadata = {"name": group.name, "creationTimestamp": None} if group.name else {"creationTimestamp": None}
+    metadata = {"name": group.name, **uncreated} if group.name else uncreated
     versions = [
         {"version": version, "resources": [_resource(kind) for kind in kinds], "freshness": "Current"}
         for version, kinds in group.versions.items()

@@ -19,25 +19,27 @@ from understudy.machinery.types import Obj
 PORTS = {"controller-manager": 10257, "scheduler": 10259}  # of health checks, by name of the part
 
 
-def _component(name: str) -> Entry:
+def _component(name: str, metadata: Obj) -> Entry:
     """Return the status of a part: etcd is healthy, the others cannot be reached."""
     condition: Obj = {"type": "Healthy", "status": "True", "message": "ok"}
     if name in PORTS:
         host = f"127.0.0.1:{PORTS[name]}"
         why = f'Get "https://{host}/healthz": dial tcp {host}: connect: connection refused'
         condition = {"type": "Healthy", "status": "False", "message": why}
-    return Entry(name, {"metadata": {"name": name, "creationTimestamp": None}, "conditions": [condition]}, 0)
+    return Entry(name, {"metadata": {"name": name, **metadata}, "conditions": [condition]}, 0)
 
 
-COMPONENTS = {name: _component(name) for name in (*PORTS, "etcd-0")}
+def _components(state: ServerState) -> dict[str, Entry]:
+    return {name: _component(name, state.schemas.uncreated_metadata) for name in (*PORTS, "etcd-0")}
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of a part. Raises 406, then 500 for an unknown one."""
     negotiate_output(request)
-    if scope.name not in COMPONENTS:
+    component = _components(state).get(scope.name)
+    if component is None:
         raise errors.unknown_error(f"Component not found: {scope.name}")
-    return object_response(request, scope, COMPONENTS[scope.name])
+    return object_response(request, scope, component)
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -47,7 +49,7 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
         scope, list_options(request.query, request.release, watch=False, watch_list=state.gates[features.WATCH_LIST])
     )
     return list_response(
-        request, scope, Page([c for c in COMPONENTS.values() if selector.matches(c.object)], 0, "", None)
+        request, scope, Page([c for c in _components(state).values() if selector.matches(c.object)], 0, "", None)
     )
 
 

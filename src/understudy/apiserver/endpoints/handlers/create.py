@@ -23,7 +23,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
     check_namespace(obj, scope)
     write.default(obj)
-    wipe_object_meta_system_fields(obj)
+    wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
     dedup_owner_references(obj, write.ctx)
     write.update_managed_fields(None, obj)
     internal = await write.admit(write.internal(obj), None)

@@ -67,7 +67,8 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     selector = selector_of(scope, listing)
     options = delete_options(state, request)
     listing.limit = listing.limit or ALL  # reads as lists with a limit do: at exactly its resourceVersion
-    page = await state.registry.list(scope.kind, scope.namespace, listing, selector)
+    snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
+    page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
     ctx = state.context(request, scope)
     deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx))
     for entry in page.entries:

@@ -48,7 +48,8 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
     """Answer GET of a collection (`ListResource`)."""
     options = _options(state, request, watch=False)
     selector = selector_of(scope, options)
-    page = await state.registry.list(scope.kind, scope.namespace, options, selector)
+    snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
+    page = await state.registry.list(scope.kind, scope.namespace, options, selector, snapshots=snapshots)
     return list_response(request, scope, page)
 
 

@@ -37,7 +37,8 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
         write.update_managed_fields(None, obj)
         obj = await write.admitted(obj)
         answered = answer(state, request, scope, obj)  # may drop fields that were sent
-        kept = {**obj, "metadata": {**obj["metadata"], "creationTimestamp": None}} if keeps else {}
+        sent = {name: value for name, value in obj["metadata"].items() if name != "creationTimestamp"}
+        kept = {**obj, "metadata": {**sent, **state.schemas.uncreated_metadata}} if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}
         return value_response(request, scope, {**named, **kept, **answered}, 201)
 
@@ -85,7 +86,7 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
         "nonResourceRules": rules.non_resource_rules,
         "incomplete": rules.incomplete,
     }
-    return {"metadata": {"creationTimestamp": None}, "spec": {}, "status": status}
+    return {"metadata": state.schemas.uncreated_metadata, "spec": {}, "status": status}
 
 
 def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:

@@ -216,7 +216,7 @@ class EventSource:
         self._seen = self._store.revision
         scope = self._scope
         obj, _ = decode_value({}, scope.struct)
-        obj["metadata"] = {"resourceVersion": str(self._seen), "creationTimestamp": None}
+        obj["metadata"] = {"resourceVersion": str(self._seen), **self._state.schemas.uncreated_metadata}
         if initial_events_end:
             notes = {"k8s.io/initial-events-end": "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:

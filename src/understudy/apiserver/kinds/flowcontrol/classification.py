@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from understudy.apiserver.authorization.authorizer import Attributes
-from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas
-from understudy.apiserver.kinds.flowcontrol.flowcontrol import CATCH_ALL, EXEMPT, GROUP, MANDATORY, precedence
+from understudy.apiserver.kinds.flowcontrol.flowcontrol import GROUP, precedence
+from understudy.apiserver.kinds.flowcontrol.mandatory import CATCH_ALL, EXEMPT, MANDATORY, mandatory_objects
 from understudy.apiserver.kinds.flowcontrol.rules import RULES, Rule, matches_subject
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Watch
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
@@ -50,8 +51,9 @@ class FlowControl:
     The rules about a user are picked once, and all forgotten when a flow schema or a priority level is written.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, release: Version) -> None:
         self._registry = registry
+        self._release = release
         self._policy_rules: list[_PolicyRule] = []
         self._catch_all = _classification("", "")
         self._mandatory_levels = dict.fromkeys(MANDATORY, "")
@@ -102,7 +104,7 @@ class FlowControl:
             level["metadata"]["name"]: level["metadata"]["uid"] for level in self._registry.listing(GROUP, LEVELS)
         }
         stored = sorted(self._registry.listing(GROUP, SCHEMAS), key=precedence)
-        schemas = _with_mandatory([schema for schema in stored if _level(schema) in levels])
+        schemas = self._with_mandatory([schema for schema in stored if _level(schema) in levels])
         self._mandatory_levels |= {name: levels[name] for name in MANDATORY if name in levels}
         levels |= self._mandatory_levels
         self._policy_rules.clear()
@@ -113,6 +115,14 @@ class FlowControl:
                 self._catch_all = classification
         self._sieves.clear()
         self._stale = False
+
+    def _with_mandatory(self, schemas: list[Obj]) -> list[Obj]:
+        """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
+        names = {schema["metadata"]["name"] for schema in schemas}
+        mandatory = mandatory_objects(self._release, "FlowSchema")
+        first = [] if EXEMPT in names else [mandatory[EXEMPT]]
+        last = [] if CATCH_ALL in names else [mandatory[CATCH_ALL]]
+        return [*first, *schemas, *last]
 
     def _watch(self) -> None:
         """Note the next write of a flow schema or priority level, but not those that were digested already."""
@@ -136,10 +146,3 @@ def _level(schema: Obj) -> str:
 def _policy_rule(policy_rule: Obj, classification: Classification) -> _PolicyRule:
     rules = {field: [make(rule) for rule in policy_rule.get(field, [])] for field, make in RULES.items()}
     return _PolicyRule(policy_rule["subjects"], rules, classification)
-
-
-def _with_mandatory(schemas: list[Obj]) -> list[Obj]:
-    """Return flow schemas in their order with the mandatory ones, the missing of them as they are at the start."""
-    names = {schema["metadata"]["name"] for schema in schemas}
-    missing = {s["metadata"]["name"]: s for s in flow_schemas("") if s["metadata"]["name"] not in names}
-    return [*filter(None, [missing.get(EXEMPT)]), *schemas, *filter(None, [missing.get(CATCH_ALL)])]

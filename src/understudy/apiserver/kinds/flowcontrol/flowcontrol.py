@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from understudy.admission.context import Context
@@ -11,15 +10,13 @@ from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.flowcontrol import PRESERVE_ZERO
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import METADATA_RESET, resource_strategy, status_strategy
-from understudy.apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
+from understudy.apiserver.kinds.flowcontrol.mandatory import mandatory_objects
 from understudy.apiserver.kinds.printers import NONE, age, name
 from understudy.apiserver.registry.kind import Behavior, Conversion, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero, nested_field
 
 GROUP = "flowcontrol.apiserver.k8s.io"
-EXEMPT, CATCH_ALL = "exempt", "catch-all"
-MANDATORY = (EXEMPT, CATCH_ALL)  # the server creates them, and their specs cannot change
 SHARES = {"exempt": 0, "limited": 30}
 QUEUING = {"queues": 64, "handSize": 8, "queueLengthLimit": 50}
 
@@ -106,9 +103,9 @@ def _is_zero(level: Obj) -> bool:
 OLD_LEVEL = Conversion(lambda level: _annotated(level, False), lambda level: _annotated(level, _is_zero(level)))
 
 
-def _mandatory_specs(objects: Iterable[Obj]) -> dict[str, Obj]:
-    """Return the specs of the mandatory objects by name."""
-    return {obj["metadata"]["name"]: obj["spec"] for obj in objects if obj["metadata"]["name"] in MANDATORY}
+def _mandatory_specs(release: Version, kind: str) -> dict[str, Obj]:
+    """Return the specs of the mandatory objects of a kind by name."""
+    return {name: obj["spec"] for name, obj in mandatory_objects(release, kind).items()}
 
 
 def _keep_all_metadata(obj: Obj, old: Obj, ctx: Context) -> None:
@@ -127,8 +124,8 @@ def _strategy(kind: str, check: Check) -> Strategy:
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     schema, level = (
-        flowcontrol.schema(_mandatory_specs(flow_schemas(""))),
-        flowcontrol.level(_mandatory_specs(priority_levels())),
+        flowcontrol.schema(_mandatory_specs(release, "FlowSchema")),
+        flowcontrol.level(_mandatory_specs(release, "PriorityLevelConfiguration")),
     )
     kept = status_strategy(
         _keep_all_metadata,

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from understudy.admission.context import Context
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero
 
 SPEC = {
@@ -57,12 +59,12 @@ def pull_policy(image: str) -> str:
     return "Always" if tag == "latest" else "IfNotPresent"
 
 
-def pod(obj: Obj, gates: Gates) -> None:
-    """Set the defaults of a Pod, in place (upstream: `SetDefaults_Pod`)."""
+def pod(obj: Obj, ctx: Context) -> None:
+    """Set the defaults of a Pod, in place (upstream: `SetDefaults_Pod`). Resize policies have had none since 1.33."""
     spec = obj.setdefault("spec", {})
     for container in containers(spec, "containers", "initContainers"):
         _requests_from_limits(container)
-    if gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
+    if ctx.release < V1_33 and ctx.gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
         for container in spec.get("containers") or []:
             _resize_policies(container)
     default_if_nil(spec, "enableServiceLinks", True)
@@ -70,7 +72,7 @@ def pod(obj: Obj, gates: Gates) -> None:
         for container in containers(spec, "containers", "initContainers"):
             for port in container.get("ports") or []:
                 default_if_zero(port, {"hostPort": port.get("containerPort", 0)})
-    pod_spec(spec, gates)
+    pod_spec(spec, ctx.gates)
 
 
 def template(obj: Obj | None, gates: Gates) -> None:

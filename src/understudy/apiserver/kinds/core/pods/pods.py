@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
@@ -13,7 +14,7 @@ from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fiel
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import V1_32, V1_33, Version
 from understudy.machinery.types import Obj, nested_field
 
 # Annotations of a time before init containers were fields.
@@ -22,11 +23,12 @@ INIT_ANNOTATIONS = tuple(
     for stage in ("alpha", "beta")
     for what in ("init-containers", "init-container-statuses")
 )
+OBSERVED = "observedGeneration"
 
 
 def _defaults(pod: Obj, ctx: Context) -> None:
     """Set the defaults of a pod, and remove annotations of a time before init containers were fields."""
-    pod_defaults.pod(pod, ctx.gates)
+    pod_defaults.pod(pod, ctx)
     spec = pod["spec"]
     if spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
@@ -86,8 +88,28 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     copy_stored(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # 1.31 does not keep the stored class.
+    if ctx.release >= V1_33:
+        _preserve_observed_generation(status, old.get("status") or {})
     if ctx.release >= V1_32 and not status.get("qosClass") and nested_field(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
+
+
+def _preserve_observed_generation(status: Obj, old: Obj) -> None:
+    """Keep each `observedGeneration` that a client leaves out (upstream: `preserveOldObservedGeneration`).
+
+    Conditions are matched by type and, as a type may come several times, by their order.
+    """
+    if not status.get(OBSERVED) and old.get(OBSERVED):
+        status[OBSERVED] = old[OBSERVED]
+    stored: dict[str, list[int]] = {}
+    for condition in old.get("conditions") or []:
+        stored.setdefault(condition["type"], []).append(condition.get(OBSERVED, 0))
+    conditions = status.get("conditions") or []
+    for i, condition in enumerate(conditions):
+        generations = stored.get(condition["type"])
+        generation = generations.pop(0) if generations else 0
+        if generation and not condition.get(OBSERVED):
+            conditions[i] = {**condition, OBSERVED: generation}
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
@@ -150,12 +172,13 @@ EPHEMERAL = Strategy(
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
+    counted = release >= V1_33  # before, a pod had no generation
     return {
         ("", "Pod"): Behavior(
             defaults=_defaults,
-            strategy=MAIN,
+            strategy=replace(MAIN, generation=counted),
             status=STATUS,
-            subresources={"ephemeralcontainers": EPHEMERAL},
+            subresources={"ephemeralcontainers": replace(EPHEMERAL, generation=counted)},
             selectable=SELECTABLE,
             table_row=pod_table.row,
             row_conditions=pod_table.row_conditions,

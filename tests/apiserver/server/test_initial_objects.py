@@ -1,0 +1,51 @@
+"""The objects that a new server holds, as they were recorded of each release."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.releases import NEWEST, every_release
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
+from understudy.apiserver.server.config import ServerConfig
+from understudy.machinery.releases.version import Version
+
+NOW = "2026-01-02T03:04:05Z"
+
+
+def names(release: Release) -> dict[str, set[str]]:
+    """Return {kind: names} of the initial objects."""
+    found: dict[str, set[str]] = {}
+    for obj in initial_objects(release, NOW, 6443):
+        found.setdefault(obj["kind"], set()).add(obj["metadata"]["name"])
+    return found
+
+
+@every_release
+def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
+    """Each group-version but that of APIServices has one; a kind that is not served has no objects."""
+    full = Release.of(release)
+    versions = {f"{version}.{group.name}" for group in full.groups for version in group.versions}
+    assert names(full)["APIService"] == versions - {"v1.apiregistration.k8s.io"}
+    assert names(full).keys() >= {"ServiceCIDR", "IPAddress", "FlowSchema", "PriorityLevelConfiguration", "Service"}
+    config = {"api/all": False, "apps/v1": True, "apiregistration.k8s.io/v1": True, "v1": True}
+    few = names(ServerConfig(emulated_version=str(release), runtime_config=config).release)
+    assert few.keys() == {"APIService", "ConfigMap", "Namespace", "Service"}
+    assert few["APIService"] == {"v1.", "v1.apps"}
+
+
+def test_initial_objects_are_of_this_server() -> None:
+    """They have the times of the server's start, and the service its port."""
+    objects = list(initial_objects(Release.of(NEWEST), NOW, 6443))
+
+    def times(node: Any) -> set[Any]:
+        if isinstance(node, dict):
+            own = {node[name] for name in ("time", "creationTimestamp", "lastTransitionTime") if name in node}
+            return own.union(*(times(value) for value in node.values()))
+        return set().union(*(times(value) for value in node)) if isinstance(node, list) else set()
+
+    assert times(objects) == {NOW}
+    (service,) = [obj for obj in objects if obj["kind"] == "Service"]
+    assert service["spec"]["ports"][0]["targetPort"] == 6443
+    (tracking,) = [obj for obj in objects if obj["kind"] == "ConfigMap"]
+    assert tracking["data"] == {"since": "2026-01-02"}
