@@ -29,6 +29,7 @@ from understudy.apiserver.storage.interface import Entry, KeyExistsError, Revisi
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.options import ListOptions
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.selectors import Selector
 from understudy.machinery.types import Obj, deep_copy
 
@@ -167,9 +168,11 @@ class Registry:
         """
         check_name(target.name)
         key = key_of(target.kind, target.namespace, target.name)
+        # Since 1.34 a missing object that cannot be created is 404, whatever uid was sent.
+        may_be_missing = create or target.strategy.create_on_update or target.kind.release < V1_34
         while True:
             current = await self.store.get(key)
-            if uid:
+            if uid and (current is not None or may_be_missing):
                 _check_uid(target, key, uid, current)
             try:
                 if current is None:
