@@ -19,10 +19,28 @@ from .conftest import AGREEMENT, Agreement
 HERE = Path(__file__).parent
 CLASSIC = {"DRAControlPlaneController": True}
 ALL_OF_132 = {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True}
+ALL_OF_133 = {**ALL_OF_132, "DRADeviceTaints": True, "DRAPartitionableDevices": True, "DRAPrioritizedList": True}
+ALL_OF_134 = {
+    **ALL_OF_133,
+    "DRAConsumableCapacity": True,
+    "DRADeviceBindingConditions": True,
+    "DRAExtendedResource": True,
+}
+ALL_OF_135 = {**ALL_OF_134, "DRADeviceTaintRules": True}
+ALL_OF_136 = {
+    **ALL_OF_135,
+    "DRAListTypeAttributes": True,
+    "DRANodeAllocatableResources": True,
+    "DRAResourcePoolStatus": True,
+    "DRAWorkloadResourceClaims": True,
+    "GenericWorkload": True,
+}
 SERVERS: dict[str, tuple[str, dict[str, bool]]] = {
     "cel": ("1.32", ALL_OF_132),
     "gates/1.31": ("1.31", CLASSIC),
     "gates/1.32": ("1.32", ALL_OF_132),
+    "gates/1.33": ("1.33", ALL_OF_133),
+    "gates/1.34": ("1.34", ALL_OF_134),
     "kubectl": ("1.32", ALL_OF_132),
     "machinery/1.31": ("1.31", {}),
     "machinery/1.32": ("1.32", ALL_OF_132),
@@ -32,6 +50,10 @@ SERVERS: dict[str, tuple[str, dict[str, bool]]] = {
     "validation/1.31-classic": ("1.31", CLASSIC),
     "validation/1.32": ("1.32", ALL_OF_132),
     "validation/1.32-defaults": ("1.32", {}),
+    "validation/1.33": ("1.33", ALL_OF_133),
+    "validation/1.34": ("1.34", ALL_OF_134),
+    "validation/1.35": ("1.35", ALL_OF_135),
+    "validation/1.36": ("1.36", ALL_OF_136),
 }
 TOKEN = "admintoken"
 

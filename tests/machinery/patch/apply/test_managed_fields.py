@@ -241,6 +241,15 @@ def test_respelt_quantity_in_an_atomic_list(world: Any, value: str, owner: str) 
     assert w.owners() == {f"Update {owner}": [".spec.devices"]}
 
 
+def test_missing_quantity_in_an_atomic_list(world: Any) -> None:
+    """A quantity that is left out differs from the 0 that is stored for it."""
+    w = world("resource.k8s.io/v1beta1", "ResourceSlice")
+    devices = [{"name": "d", "basic": {"capacity": {"memory": {}}}}]
+    w.create("alice", {"spec": {"devices": devices}})
+    w.update("bob", {"spec": {"devices": devices}})
+    assert w.owners() == {"Update bob": [".spec.devices"]}
+
+
 def test_quantity_pointer_in_an_atomic_list(world: Any) -> None:
     """A quantity behind a pointer differs with every write, unless Go keeps it as text from the start."""
     for value, owner in (("1Gi", "alice"), ("8Gi", "bob")):
