@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from tests.http import send
 from understudy import Server
+from understudy.apiserver.kinds.autoscaling import v1
 
 
 @pytest.mark.parametrize(
@@ -23,3 +26,10 @@ def test_target_of_a_metric_in_an_annotation(apiserver: Server, pods: dict[str, 
     causes = [(cause["field"], cause["reason"]) for cause in response.json().get("details", {}).get("causes", [])]
     expected = [("spec.metrics[0].pods.target.averageValue", "FieldValueInvalid")]
     assert causes == (expected if status == 422 else [])
+
+
+@pytest.mark.parametrize("convert", [v1.to_internal, v1.from_internal])
+def test_parts_that_apply_has_removed_are_empty(convert: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """An object whose metadata and spec apply has removed is converted like one that has them empty."""
+    empty: dict[str, Any] = {"metadata": {}, "spec": {}}
+    assert convert({}) == convert(empty) == convert({"metadata": None, "spec": None})

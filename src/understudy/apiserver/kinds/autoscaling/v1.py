@@ -36,7 +36,7 @@ def _is_cpu_target(metric: Obj) -> bool:
 
 def from_internal(autoscaler: Obj) -> Obj:
     """Return an autoscaler in the form of v1."""
-    spec, status = dict(autoscaler.get("spec", {})), dict(autoscaler.get("status") or {})
+    spec, status = dict(autoscaler.get("spec") or {}), dict(autoscaler.get("status") or {})
     metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
     current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None)
     targets = [m for m in metrics if _is_cpu_target(m)]
@@ -54,7 +54,12 @@ def from_internal(autoscaler: Obj) -> Obj:
         BEHAVIOR: _go_names(behavior),
         CONDITIONS: conditions,
     }
-    return {**autoscaler, "metadata": _annotated(autoscaler["metadata"], kept), "spec": spec, "status": status}
+    return {
+        **autoscaler,
+        "metadata": _annotated(autoscaler.get("metadata") or {}, kept),
+        "spec": spec,
+        "status": status,
+    }
 
 
 def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
@@ -67,7 +72,7 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
 
 def to_internal(autoscaler: Obj) -> Obj:
     """Return the internal form of a v1 autoscaler."""
-    spec, status = deepcopy(autoscaler.get("spec", {})), deepcopy(autoscaler.get("status") or {})
+    spec, status = deepcopy(autoscaler.get("spec") or {}), deepcopy(autoscaler.get("status") or {})
     annotations = nested_field(autoscaler, "metadata", "annotations", default={})
     percent, used = (
         spec.pop("targetCPUUtilizationPercentage", None),
@@ -89,7 +94,7 @@ def to_internal(autoscaler: Obj) -> Obj:
         status["conditions"] = conditions
     if status.get("currentReplicas") == 0:
         del status["currentReplicas"]
-    return {**autoscaler, "metadata": _annotated(autoscaler["metadata"], {}), "spec": spec, "status": status}
+    return {**autoscaler, "metadata": _annotated(autoscaler.get("metadata") or {}, {}), "spec": spec, "status": status}
 
 
 def _kept(annotations: dict[str, str], key: str, default: Any) -> Any:
