@@ -1,11 +1,11 @@
-"""Objects of the built-in kinds, created and changed: what kube-apiservers of 1.32 and 1.31 answered.
+"""Objects of the built-in kinds, created and changed: what kube-apiservers answered, of 1.32 if no release is named.
 
 A line of `created.jsonl` is {"path", "object", "status", "answer" and "cells" or "causes", "warnings"}; what a server
 makes up is `<uid>`, `<time>`, `<ip>`, `<age>`. A line of `updated.jsonl` creates an object and takes steps: {"changes":
 [[path, value], …], "subresource", "status", "causes", "warnings"}, where a path without a value is a field that goes
 away; steps are dry runs except for those with "write". Of a cause of several lines the first is compared: the rest is a
 difference of Go values, laid out at random. Errors and warnings are compared in sorted order, since maps have none.
-Files that end in a release hold what it answers differently.
+Files that end in a release hold what it answers differently from 1.32; "gates" are those that are not as by default.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 
 def lines(name: str, needed: str = "object") -> list[Any]:
-    """Return the recorded cases that have a field: those of 1.32, and those that 1.31 answers differently."""
+    """Return the recorded cases that have a field: those of 1.32, and those that other releases answer differently."""
     cases = []
-    for release in ("1.32", "1.31"):
+    for file in sorted(RECORDED.glob(f"{name}*.jsonl"), reverse=True):
         counts: dict[str, int] = {}
-        file = RECORDED / (f"{name}.jsonl" if release == "1.32" else f"{name}-{release}.jsonl")
+        release = file.stem.removeprefix(name).removeprefix("-") or "1.32"
         for line in map(json.loads, file.read_text().splitlines()):
             kind = line["object"]["kind"]
             counts[kind] = number = counts.get(kind, 0) + 1
-            mark = pytest.mark.apiserver(emulated_version=release)
+            mark = pytest.mark.apiserver(emulated_version=release, feature_gates=line.get("gates", {}))
             if needed in line:
                 cases.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))
     return cases

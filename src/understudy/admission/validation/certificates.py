@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Update
 from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import Metadata
+from understudy.admission.validation.signer_names import signer_name
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem, x509
 from understudy.machinery.types import Obj
@@ -21,14 +22,6 @@ from understudy.machinery.validation.field import (
     invalid,
     not_supported,
     required,
-    too_long,
-)
-from understudy.machinery.validation.names import (
-    LABEL_LENGTH,
-    SUBDOMAIN_LENGTH,
-    dns_label_texts,
-    dns_subdomain_texts,
-    size,
 )
 
 METADATA = Metadata(name=lambda name, prefix: [])  # called as somebody likes
@@ -68,7 +61,6 @@ USAGES = tuple(
 
 _SPEC, _CONDITIONS, _CERTIFICATE = Path("spec"), Path("status", "conditions"), Path("status", "certificate")
 _SIGNER = _SPEC.child("signerName")
-_SIGNER_LENGTH = SUBDOMAIN_LENGTH + 1 + LABEL_LENGTH + 1 + SUBDOMAIN_LENGTH
 _STATUSES = ("False", "True", "Unknown")
 _DECIDED = (APPROVED, DENIED)
 
@@ -100,7 +92,7 @@ def _whole(obj: Obj, old: Obj | None) -> Errors:
     if signer == LEGACY_SIGNER != before.get("signerName"):
         errors.append(invalid(_SIGNER, signer, "the legacy signerName is not allowed via this API version"))
     else:
-        errors += _signer(signer)
+        errors += signer_name(signer, _SIGNER)
     seconds = spec.get("expirationSeconds")
     if seconds is not None and seconds < SHORTEST:
         text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
@@ -147,30 +139,6 @@ def _usages(usages: Sequence[str], before: Sequence[str]) -> Errors:
         repeated = [(i, usage) for i, usage in enumerate(usages) if usage in usages[:i]]
         errors += [duplicate(path.index(i), usage) for i, usage in repeated]
     return errors
-
-
-def _signer(name: str) -> Errors:
-    """Check a signer's name, DOMAIN/PATH, where the path may be NAMESPACE.NAME."""
-    if not name:
-        return [required(_SIGNER)]
-    if name.count("/") != 1:
-        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(_SIGNER, name, text)]
-    domain, _, path = name.partition("/")
-    errors = [too_long(_SIGNER, SUBDOMAIN_LENGTH, in_bytes=True)] if size(domain) > SUBDOMAIN_LENGTH else []
-    errors += _labels(domain, dns_label_texts)
-    if "." not in domain:
-        errors.append(invalid(_SIGNER, domain, "should be a domain with at least two segments separated by dots"))
-    errors += _labels(path, dns_subdomain_texts)
-    return errors + ([too_long(_SIGNER, _SIGNER_LENGTH, in_bytes=True)] if size(name) > _SIGNER_LENGTH else [])
-
-
-def _labels(segment: str, rule: Callable[[str], list[str]]) -> Errors:
-    """Return what is wrong with the first wrong label of a name with dots."""
-    for label in segment.split("."):
-        if texts := rule(label):
-            return [invalid(_SIGNER, segment, f"validating label {go_quote(label)}: {text}") for text in texts]
-    return []
 
 
 def _conditions_of(obj: Obj | None) -> list[Obj]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 from understudy.machinery.validation.names import (
@@ -52,12 +53,17 @@ _wildcard = Format(
     "lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character",
     "*.example.com",
 )
-_loose_subdomain = Format(
-    rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*",
+_LOOSE_SUBDOMAIN = rf"{_LOOSE_LABEL}(\.{_LOOSE_LABEL})*"
+_LOOSE_TEXT = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', "
-    "and must start and end with an alphanumeric character",
-    "example.com",
-    shown_pattern=SUBDOMAIN,  # upstream shows the strict one
+    "and must start and end with an alphanumeric character"
+)
+# Before 1.34 the text shows the pattern of names without underscores.
+_loose_subdomain = ByRelease(
+    {
+        V1_34: Format(_LOOSE_SUBDOMAIN, _LOOSE_TEXT, "example.com"),
+        V1_31: Format(_LOOSE_SUBDOMAIN, _LOOSE_TEXT, "example.com", shown_pattern=SUBDOMAIN),
+    }
 )
 RELAXED_ENV_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 IP_TEXT = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
@@ -147,14 +153,54 @@ def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | No
     return ipaddress.ip_network(f"{ip_address}/{bits}", strict=False)
 
 
-def ip(value: str, path: Path) -> Errors:
-    """Check an IP address (upstream: `IsValidIP`)."""
-    return [] if parse_ip(value) is not None else [invalid(path, value, IP_TEXT)]
+def ip(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = ()) -> Errors:
+    """Check an IP address (upstream: `IsValidIPForLegacyField`). `stored` addresses are accepted as they are.
+
+    If `strict`, leading zeros and IPv4 addresses in the form of IPv6 are refused.
+    """
+    if value in stored:
+        return []
+    address = parse_ip(value)
+    if address is None:
+        return [invalid(path, value, IP_TEXT)]
+    if strict and has_leading_zeros(value):
+        return [invalid(path, value, "must not have leading 0s")]
+    if strict and is_mapped(address):
+        return [invalid(path, value, "must not be an IPv4-mapped IPv6 address")]
+    return []
 
 
-def cidr(value: str, path: Path) -> Errors:
-    """Check a network such as 10.9.8.0/24 (upstream: `IsValidCIDR`)."""
-    return [] if parse_cidr(value) is not None else [invalid(path, value, CIDR_TEXT)]
+def cidr(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = ()) -> Errors:
+    """Check a network such as 10.9.8.0/24 (upstream: `IsValidCIDRForLegacyField`). `stored` ones are accepted.
+
+    If `strict`, leading zeros, IPv4 networks in the form of IPv6 and bits beyond the prefix are refused.
+    """
+    if value in stored:
+        return []
+    network = parse_cidr(value)
+    if network is None:
+        return [invalid(path, value, CIDR_TEXT)]
+    if not strict:
+        return []
+    if has_leading_zeros(value):
+        return [invalid(path, value, "must not have leading 0s in IP or prefix length")]
+    if is_mapped(network.network_address):
+        return [invalid(path, value, "must not have an IPv4-mapped IPv6 address")]
+    if parse_ip(value.partition("/")[0]) != network.network_address:
+        return [invalid(path, value, "must not have bits set beyond the prefix length")]
+    return []
+
+
+def has_leading_zeros(value: str) -> bool:
+    """Report whether a number of an IPv4 address, or of a prefix length, begins with a zero that says nothing."""
+    address, _, bits = value.partition("/")
+    octets = address.rpartition(":")[2].split(".")
+    return any(len(part) > 1 and part[0] == "0" for part in (*(octets if len(octets) > 1 else ()), bits))
+
+
+def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Report whether an address of IPv6 stands for one of IPv4 (`::ffff:1.2.3.4`)."""
+    return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
 def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
@@ -192,9 +238,10 @@ def subdomain(value: str, path: Path) -> Errors:
     return invalid_texts(dns_subdomain_texts(value), value, path)
 
 
-def loose_subdomain(value: str, path: Path) -> Errors:
+def loose_subdomain(value: str, path: Path, release: Version) -> Errors:
     """Check a subdomain whose labels may have underscores, as DNS service discovery has them."""
-    return invalid_texts(max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain.texts(value), value, path)
+    texts = max_length_texts(value, SUBDOMAIN_LENGTH) + _loose_subdomain[release].texts(value)
+    return invalid_texts(texts, value, path)
 
 
 def qualified(value: str, path: Path) -> Errors:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj, split_api_version
-from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Printed, TextByRelease, Typed, strings
+from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
 from understudy.machinery.validation.names import (
     go_lower,
@@ -260,8 +260,8 @@ def _text(value: Any) -> Any:
 
 
 def _time(value: Any) -> Any:
-    """Return a time as Go's String method prints it."""
-    return Printed(f"{value[:10]} {value[11:19]} +0000 UTC") if value else None
+    """Return a time as a bad value."""
+    return Stringer(f"{value[:10]} {value[11:19]} +0000 UTC", value) if value else None
 
 
 _IMMUTABLE: dict[str, Callable[[Any], Any]] = {

@@ -144,7 +144,7 @@ def csi_node(obj: Obj, ctx: Context) -> Errors:
     seen: set[str] = set()
     for i, entry in enumerate(obj["spec"].get("drivers") or ()):
         path, name = _SPEC.child("drivers").index(i), entry.get("name", "")
-        errors += csi_driver(name, path.child("name"))
+        errors += csi_driver(name, path.child("name"), ctx.release)
         node = entry.get("nodeID", "")
         if not node:
             errors.append(required(path.child("nodeID")))
@@ -201,7 +201,7 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def attachment(obj: Obj, ctx: Context) -> Errors:
     """Check a new attachment, whose names obey stricter rules than stored ones."""
     spec = obj["spec"]
-    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"))
+    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"), ctx.release)
     volume = (spec.get("source") or {}).get("persistentVolumeName")
     if volume is not None:
         errors += invalid_texts(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))

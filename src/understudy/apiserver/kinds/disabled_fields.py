@@ -39,8 +39,10 @@ def field_guard(gate: Gate, *path: str) -> Guard:
 def drop_disabled_fields(guards: Iterable[Guard], obj: Obj, old: Obj | None, gates: Gates) -> None:
     """Drop from an object, in place, the fields whose gate is off and whose feature the stored object does not use.
 
+    A gate that came with a later release drops nothing: it guards fields, or values of them, that are not known yet.
+
     old  the stored object, or what else decides whether a feature is in use; None for a new object
     """
     for gate, is_used, drop in guards:
-        if not gates[gate] and (old is None or not is_used(old)):
+        if not gates[gate] and gates.has(gate) and (old is None or not is_used(old)):
             drop(obj)

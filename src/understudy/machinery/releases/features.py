@@ -25,8 +25,11 @@ Gate = NewType("Gate", str)
 # The gates that rules ask for. Upstream: `k8s.io/kubernetes/pkg/features`.
 AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE = Gate("AggregatedDiscoveryRemoveBetaType")
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
+CLEARING_NOMINATED_NODE_NAME_AFTER_BINDING = Gate("ClearingNominatedNodeNameAfterBinding")
 CLUSTER_TRUST_BUNDLE = Gate("ClusterTrustBundle")
 CLUSTER_TRUST_BUNDLE_PROJECTION = Gate("ClusterTrustBundleProjection")
+CONTAINER_RESTART_RULES = Gate("ContainerRestartRules")
+CONTAINER_STOP_SIGNALS = Gate("ContainerStopSignals")
 COORDINATED_LEADER_ELECTION = Gate("CoordinatedLeaderElection")
 CROSS_NAMESPACE_VOLUME_DATA_SOURCE = Gate("CrossNamespaceVolumeDataSource")
 DRA_ADMIN_ACCESS = Gate("DRAAdminAccess")
@@ -41,11 +44,17 @@ DRA_PARTITIONABLE_DEVICES = Gate("DRAPartitionableDevices")
 DRA_PRIORITIZED_LIST = Gate("DRAPrioritizedList")
 DRA_RESOURCE_CLAIM_DEVICE_STATUS = Gate("DRAResourceClaimDeviceStatus")
 DYNAMIC_RESOURCE_ALLOCATION = Gate("DynamicResourceAllocation")
+ENV_FILES = Gate("EnvFiles")
 GENERIC_WORKLOAD = Gate("GenericWorkload")
+GIT_REPO_VOLUME_DRIVER = Gate("GitRepoVolumeDriver")
+HOSTNAME_OVERRIDE = Gate("HostnameOverride")
 HPA_SCALE_TO_ZERO = Gate("HPAScaleToZero")
 IMAGE_VOLUME = Gate("ImageVolume")
+IMAGE_VOLUME_WITH_DIGEST = Gate("ImageVolumeWithDigest")
+IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING = Gate("InPlacePodLevelResourcesVerticalScaling")
 IN_PLACE_POD_VERTICAL_SCALING = Gate("InPlacePodVerticalScaling")
 IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS = Gate("InPlacePodVerticalScalingAllocatedStatus")
+IN_PLACE_POD_VERTICAL_SCALING_INIT_CONTAINERS = Gate("InPlacePodVerticalScalingInitContainers")
 JOB_BACKOFF_LIMIT_PER_INDEX = Gate("JobBackoffLimitPerIndex")
 JOB_MANAGED_BY = Gate("JobManagedBy")
 JOB_POD_REPLACEMENT_POLICY = Gate("JobPodReplacementPolicy")
@@ -54,21 +63,30 @@ LIST_FROM_CACHE_SNAPSHOT = Gate("ListFromCacheSnapshot")
 LOAD_BALANCER_IP_MODE = Gate("LoadBalancerIPMode")
 MATCH_LABEL_KEYS_IN_POD_AFFINITY = Gate("MatchLabelKeysInPodAffinity")
 MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD = Gate("MatchLabelKeysInPodTopologySpread")
+MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD_SELECTOR_MERGE = Gate("MatchLabelKeysInPodTopologySpreadSelectorMerge")
 MAX_UNAVAILABLE_STATEFUL_SET = Gate("MaxUnavailableStatefulSet")
 MULTI_CIDR_SERVICE_ALLOCATOR = Gate("MultiCIDRServiceAllocator")
+MUTABLE_PV_NODE_AFFINITY = Gate("MutablePVNodeAffinity")
 MUTATING_ADMISSION_POLICY = Gate("MutatingAdmissionPolicy")
+NODE_DECLARED_FEATURES = Gate("NodeDeclaredFeatures")
 NODE_INCLUSION_POLICY_IN_POD_TOPOLOGY_SPREAD = Gate("NodeInclusionPolicyInPodTopologySpread")
 ORDERED_NAMESPACE_DELETION = Gate("OrderedNamespaceDeletion")
 POD_CERTIFICATE_REQUEST = Gate("PodCertificateRequest")
 POD_LEVEL_RESOURCES = Gate("PodLevelResources")
 POD_LIFECYCLE_SLEEP_ACTION = Gate("PodLifecycleSleepAction")
 POD_LIFECYCLE_SLEEP_ACTION_ALLOW_ZERO = Gate("PodLifecycleSleepActionAllowZero")
+POD_OBSERVED_GENERATION_TRACKING = Gate("PodObservedGenerationTracking")
+POD_TOPOLOGY_LABELS_ADMISSION = Gate("PodTopologyLabelsAdmission")
+PREFER_SAME_TRAFFIC_DISTRIBUTION = Gate("PreferSameTrafficDistribution")
 PROC_MOUNT_TYPE = Gate("ProcMountType")
 RECOVER_VOLUME_EXPANSION_FAILURE = Gate("RecoverVolumeExpansionFailure")
 RECURSIVE_READ_ONLY_MOUNTS = Gate("RecursiveReadOnlyMounts")
 RELAXED_DNS_SEARCH_VALIDATION = Gate("RelaxedDNSSearchValidation")
 RELAXED_ENVIRONMENT_VARIABLE_VALIDATION = Gate("RelaxedEnvironmentVariableValidation")
+RELAXED_SERVICE_NAME_VALIDATION = Gate("RelaxedServiceNameValidation")
 RESOURCE_HEALTH_STATUS = Gate("ResourceHealthStatus")
+RESOURCE_HEALTH_STATUS_MESSAGE = Gate("ResourceHealthStatusMessage")
+RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS = Gate("RestartAllContainersOnContainerExits")
 SELINUX_CHANGE_POLICY = Gate("SELinuxChangePolicy")
 SELINUX_MOUNT = Gate("SELinuxMount")
 SELINUX_MOUNT_READ_WRITE_ONCE_POD = Gate("SELinuxMountReadWriteOncePod")
@@ -78,7 +96,10 @@ STATEFUL_SET_AUTO_DELETE_PVC = Gate("StatefulSetAutoDeletePVC")
 STATEFUL_SET_START_ORDINAL = Gate("StatefulSetStartOrdinal")
 STORAGE_VERSION_API = Gate("StorageVersionAPI")
 STORAGE_VERSION_MIGRATOR = Gate("StorageVersionMigrator")
+STRICT_IP_CIDR_VALIDATION = Gate("StrictIPCIDRValidation")
 SUPPLEMENTAL_GROUPS_POLICY = Gate("SupplementalGroupsPolicy")
+TAINT_TOLERATION_COMPARISON_OPERATORS = Gate("TaintTolerationComparisonOperators")
+USER_NAMESPACES_HOST_NETWORK_SUPPORT = Gate("UserNamespacesHostNetworkSupport")
 USER_NAMESPACES_POD_SECURITY_STANDARDS = Gate("UserNamespacesPodSecurityStandards")
 USER_NAMESPACES_SUPPORT = Gate("UserNamespacesSupport")
 VOLUME_ATTRIBUTES_CLASS = Gate("VolumeAttributesClass")
@@ -130,6 +151,7 @@ class Gates:
     """
 
     def __init__(self, specs: Mapping[Gate, FeatureSpec | None], dependencies: Mapping[str, list[str]]) -> None:
+        self._specs = specs
         self._known = {gate: spec for gate, spec in specs.items() if spec and spec.stage != REMOVED}
         self._defaults = {gate: spec is not None and spec.default for gate, spec in specs.items()}
         self._defaults[DYNAMIC_RESOURCE_ALLOCATION] = True
@@ -147,6 +169,10 @@ class Gates:
     def __getitem__(self, gate: Gate) -> bool:
         """Report whether a gate is on. Raises KeyError for a name that no release ever had."""
         return self._on[gate]
+
+    def has(self, gate: Gate) -> bool:
+        """Report whether the release has a gate, or an earlier release had it."""
+        return self._specs[gate] is not None
 
     def turned_on(self, gate: Gate) -> bool:
         """Report whether a gate is on that is off by default."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
-from understudy.machinery.releases.version import V1_32, V1_35, ByRelease, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 
 OWNER_REFERENCE = "k8s.io/apimachinery/pkg/apis/meta/v1.OwnerReference"
@@ -101,13 +101,30 @@ class Unsigned(Worded):
 
 @dataclass(frozen=True, slots=True)
 class Printed(Worded):
-    """A value whose text the validator knows: that of a Go type with a `String` method, such as a time."""
+    """A value whose text the validator knows, in every release."""
 
     printed: str
 
     def text(self, release: Version) -> str:
         """Return the text, without quotes."""
         return self.printed
+
+
+@dataclass(frozen=True, slots=True)
+class Stringer(Worded):
+    """A value of a Go type with a `String` method, such as the name of a resource or a time.
+
+    `printed` is what the method returns, `value` is the value as JSON.
+    """
+
+    printed: str
+    value: Any
+
+    def text(self, release: Version) -> str:
+        """Print the value as JSON; before 1.34 return what the method returns."""
+        from understudy.machinery.golang.json_writer import encode  # here, since only errors need it
+
+        return encode(self.value).decode() if release >= V1_34 else self.printed
 
 
 @dataclass(frozen=True, slots=True)

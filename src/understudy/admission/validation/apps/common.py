@@ -53,8 +53,7 @@ def same_selector(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 def mismatch(template: Obj | None, path: Path) -> Errors:
     """Return the error of a template whose labels do not match the selector."""
-    labels = nested_field(template, "metadata", "labels")
-    bad_value = Typed(labels, "map[string]string")
+    bad_value = Typed.of_field(nested_field(template, "metadata", default={}), "labels", "map[string]string")
     return [invalid(path.child("metadata", "labels"), bad_value, "`selector` does not match template `labels`")]
 
 

@@ -13,6 +13,7 @@ from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, 
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.formats import choice, nonnegative
 from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.releases.version import V1_35
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -66,7 +67,8 @@ def controller(obj: Obj, ctx: Context) -> Errors:
 
 def controller_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed ReplicationController (upstream: `ValidateReplicationControllerUpdate`)."""
-    return _twice(_controller(obj["spec"], old["spec"], ctx), obj, old, ctx)
+    errors = _controller(obj["spec"], old["spec"], ctx)
+    return [*CORE.updated(obj, old, ctx), *errors] if ctx.release >= V1_35 else _twice(errors, obj, old, ctx)
 
 
 def daemon_set(obj: Obj, ctx: Context) -> Errors:

@@ -15,7 +15,7 @@ from understudy.admission.validation.batch.job_policies import IndexesError, cou
 from understudy.admission.validation.formats import nonnegative
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.validation.bad_values import Printed, Typed
+from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 
 _CONDITIONS = STATUS.child("conditions")
@@ -90,9 +90,9 @@ def _alone(one: str, other: str, text: str) -> Callable[[_Status], Errors]:
     return lambda new: [without_value(_CONDITIONS, text)] if new.true(one) and not new.true(other) else []
 
 
-def _time(value: str) -> Printed:
-    """Return a time as Go's String method prints it."""
-    return Printed(f"{value[:10]} {value[11:19]} +0000 UTC")
+def _time(value: str) -> Stringer:
+    """Return a time as a bad value."""
+    return Stringer(f"{value[:10]} {value[11:19]} +0000 UTC", value)
 
 
 def _completion(new: _Status) -> Errors:

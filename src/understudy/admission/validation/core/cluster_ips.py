@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from understudy.admission.validation.formats import choice, ip
+from understudy.admission.validation.address_rules import AddressRule
+from understudy.admission.validation.formats import choice
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
@@ -20,7 +21,7 @@ def headless(spec: Obj) -> bool:
     return bool(spec.get("clusterIPs") == ["None"])
 
 
-def validate(spec: Obj) -> Errors:
+def validate(spec: Obj, ip_rule: AddressRule) -> Errors:
     """Check addresses, families and the policy between them (upstream: `ValidateServiceClusterIPsRelatedFields`)."""
     if spec.get("type") == "ExternalName":
         return []
@@ -42,21 +43,21 @@ def validate(spec: Obj) -> Errors:
             errors.append(duplicate(here, family))
     if spec.get("ipFamilyPolicy") is not None:
         errors += choice(spec["ipFamilyPolicy"], POLICIES, SPEC.child("ipFamilyPolicy"))
-    wrong = _addresses(ips, bad_value, path)
+    wrong = _addresses(ips, bad_value, ip_rule, path)
     errors += wrong
     if len(ips) > 2:
         errors.append(invalid(path, bad_value, "may only hold up to 2 values"))
     return errors if wrong else errors + _of_family(ips, families, bad_value, path, headless(spec))
 
 
-def _addresses(ips: Sequence[str], bad_value: Any, path: Path) -> Errors:
+def _addresses(ips: Sequence[str], bad_value: Any, ip_rule: AddressRule, path: Path) -> Errors:
     errors: Errors = []
     for i, value in enumerate(ips):
         if i == 0 and value == "None":
             if len(ips) > 1:
                 errors.append(invalid(path, bad_value, "'None' must be the first and only value"))
             continue
-        errors += ip(value, path.index(i))
+        errors += ip_rule(value, path.index(i))
     return errors
 
 

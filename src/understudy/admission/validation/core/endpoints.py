@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.admission.context import Context
+from understudy.admission.validation.address_rules import AddressRule, AddressRules
+from understudy.admission.validation.address_warnings import warn_of_ip
 from understudy.admission.validation.core.containers.containers import PROTOCOLS
 from understudy.admission.validation.formats import (
     choice,
     invalid_texts,
-    ip,
     label,
     labels,
     parse_ip,
@@ -18,6 +19,7 @@ from understudy.admission.validation.formats import (
     subdomain,
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import label_value_texts, subdomain_name
@@ -47,22 +49,46 @@ def _link_multicast(address: str) -> bool:
 def validate(obj: Obj, ctx: Context) -> Errors:
     """Check an Endpoints object (upstream: `ValidateEndpoints`)."""
     errors: Errors = []
+    ip_rule = AddressRules(ctx).ip_rule()
     for i, subset in enumerate(obj.get("subsets") or ()):
         here = Path("subsets").index(i)
         if not subset.get("addresses") and not subset.get("notReadyAddresses"):
             errors.append(required(here, "must specify `addresses` or `notReadyAddresses`"))
         for kind in ("addresses", "notReadyAddresses"):
             for j, address in enumerate(subset.get(kind) or ()):
-                errors += _address(address, here.child(kind).index(j))
+                errors += _address(address, ip_rule, here.child(kind).index(j))
         ports = subset.get("ports") or ()
         for j, port in enumerate(ports):
             errors += _port(port, len(ports) > 1, here.child("ports").index(j))
     return errors
 
 
-def _address(address: Obj, path: Path) -> Errors:
+def changed(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a changed Endpoints object, whose subsets may stay as they are, whatever they are."""
+    if ctx.release >= V1_33 and (obj.get("subsets") or []) == (old.get("subsets") or []):
+        return []
+    return validate(obj, ctx)
+
+
+# What the endpoints controller writes; nobody is warned of it.
+_MANAGED_BY = ("endpoints.kubernetes.io/managed-by", "endpoint-controller")
+
+
+def warn(obj: Obj, ctx: Context) -> None:
+    """Warn of odd addresses (upstream: `endpointsWarnings`)."""
+    label_key, controller = _MANAGED_BY
+    if (obj["metadata"].get("labels") or {}).get(label_key) == controller:
+        return
+    for i, subset in enumerate(obj.get("subsets") or ()):
+        for kind in ("addresses", "notReadyAddresses"):
+            for j, address in enumerate(subset.get(kind) or ()):
+                here = Path("subsets").index(i).child(kind).index(j).child("ip")
+                warn_of_ip(address.get("ip", ""), here, ctx)
+
+
+def _address(address: Obj, ip_rule: AddressRule, path: Path) -> Errors:
     value, host, node = address.get("ip", ""), address.get("hostname"), address.get("nodeName")
-    errors = ip(value, path.child("ip"))
+    errors = ip_rule(value, path.child("ip"))
     if host:
         errors += label(host, path.child("hostname"))
     if node is not None:

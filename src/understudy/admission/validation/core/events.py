@@ -8,7 +8,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
 from understudy.admission.validation.formats import invalid_texts, qualified
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Printed, Typed
+from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 from understudy.machinery.validation.names import dns_subdomain_texts, size
 
@@ -108,11 +108,8 @@ def update_new(event: Obj, old: Obj, ctx: Context) -> Errors:
 
 def _printed(value: Any, kind: str) -> Any:
     if kind == "time":
-        return (
-            Printed(f"{value[:10]} {value[11:].rstrip('Z')} +0000 UTC")
-            if value
-            else Printed("0001-01-01 00:00:00 +0000 UTC")
-        )
+        time = f"{value[:10]} {value[11:].rstrip('Z')}" if value else "0001-01-01 00:00:00"
+        return Stringer(f"{time} +0000 UTC", value)
     if kind == "number":
         return value or 0
     return Typed(value, kind) if kind and value is not None else value or ""

@@ -9,8 +9,9 @@ from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.formats import invalid_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import V1_35
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Printed, Typed
+from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
 from understudy.machinery.validation.names import qualified_name_texts
 
@@ -143,7 +144,7 @@ def _hard(amounts: Mapping[str, str] | None, path: Path) -> Errors:
         here, text = path.key(name), (amounts or {})[name]
         errors += resources.name(name, here)
         if "/" not in name and not _is_quota(name):
-            errors.append(invalid(here, Printed(name), "must be a standard resource for quota"))
+            errors.append(invalid(here, Stringer(name, name), "must be a standard resource for quota"))
         errors += resources.amount(name, text, here)
     return errors
 
@@ -191,8 +192,22 @@ def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
     if set(scopes) == set(before):
         return []
-    bad_value = Typed(scopes or None, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    bad_value = Typed.of_field(obj["spec"], "scopes", "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
     return [invalid(Path("spec", "scopes"), bad_value, IMMUTABLE)]
+
+
+_REQUESTED = ("cpu", "memory", "storage", "ephemeral-storage")
+
+
+def warn_of_quota(obj: Obj, ctx: Context) -> None:
+    """Warn of a new quota that allows more requests than limits (upstream: `resourcequotaStrategy`)."""
+    hard = obj["spec"].get("hard") or {}
+    for name in _REQUESTED if ctx.release >= V1_35 else ():
+        request, limit = f"requests.{name}", f"limits.{name}"
+        if request not in hard and name in ("cpu", "memory"):
+            request = name
+        if request in hard and limit in hard and parse(hard[limit]) < parse(hard[request]):
+            ctx.warn(f"ResourceQuota {request} ({hard[request]}) should be less than {limit} ({hard[limit]})")
 
 
 def quota_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+
 from understudy.admission.context import Context
+from understudy.admission.validation.address_rules import AddressRules
+from understudy.admission.validation.address_warnings import warn_of_cidr
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods import scheduling
-from understudy.admission.validation.formats import cidr, parse_cidr
-from understudy.machinery.types import Obj
+from understudy.admission.validation.formats import parse_cidr
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_33
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
+from understudy.machinery.validation.names import SUBDOMAIN_LENGTH, size
 
 _TAINTS = Path("metadata", "taints")
 _CIDRS = Path("spec", "podCIDRs")
@@ -18,7 +25,41 @@ def create(node: Obj, ctx: Context) -> Errors:
     """Check a node (upstream: `ValidateNode`)."""
     spec = node["spec"]
     errors = scheduling.taints(spec.get("taints"), _TAINTS) + _amounts(node, ctx)
+    errors += _swap(node) + _declared_features(node)
     return errors + _pod_cidrs(spec.get("podCIDRs") or [], ctx)
+
+
+def _swap(node: Obj) -> Errors:
+    capacity = nested_field(node, "status", "nodeInfo", "swap", "capacity")
+    if capacity is None or capacity > 0:
+        return []
+    return [invalid(Path("metadata", "nodeSwapStatus", "capacity"), capacity, "must be greater than zero")]
+
+
+def _declared_features(node: Obj) -> Errors:
+    """Check the features that a node declares: names in order (upstream: `validateNodeDeclaredFeatures`)."""
+    names, path = nested_field(node, "status", "declaredFeatures", default=()), Path("status", "declaredFeatures")
+    errors: Errors = []
+    for i, name in enumerate(names):
+        if i and name == names[i - 1]:
+            errors.append(duplicate(path.index(i), name))
+        elif i and name < names[i - 1]:
+            errors.append(invalid(path.index(i), name, "list must be sorted alphabetically"))
+        if size(name) > SUBDOMAIN_LENGTH:
+            text = f"must be no more than {SUBDOMAIN_LENGTH} characters"
+        elif not _FEATURE.fullmatch(name):
+            text = _FEATURE_TEXT
+        else:
+            continue
+        errors.append(invalid(path.index(i), name, f"invalid feature name {go_quote(name)}: {text}"))
+    return errors
+
+
+_FEATURE = re.compile(r"[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*", re.ASCII)
+_FEATURE_TEXT = (
+    "must start with an UpperCamelCase segment, with subsequent segments separated by '/' "
+    "(e.g., MyFeature or MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
+)
 
 
 def _amounts(node: Obj, ctx: Context) -> Errors:
@@ -32,20 +73,22 @@ def _amounts(node: Obj, ctx: Context) -> Errors:
 
 
 def _pod_cidrs(cidrs: list[str], ctx: Context) -> Errors:
-    errors = [error for i, value in enumerate(cidrs) for error in cidr(value, _CIDRS.index(i))]
+    rule = AddressRules(ctx).cidr_rule()
+    errors = [error for i, value in enumerate(cidrs) for error in rule(value, _CIDRS.index(i))]
     if len(cidrs) > 1:
         families = {network.version for value in cidrs if (network := parse_cidr(value))}
         if len(cidrs) > 2 or len(families) < 2:
             bad_value = Typed(cidrs, "[]string")
             errors.append(invalid(_CIDRS, bad_value, "may specify no more than one CIDR for each IP family"))
-        errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(cidrs) if value in cidrs[:i]]
+        if ctx.release < V1_33:
+            errors += [duplicate(_CIDRS.index(i), value) for i, value in enumerate(cidrs) if value in cidrs[:i]]
     return errors
 
 
 def changed(node: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed node or status: what identifies the node stays (upstream: `ValidateNodeUpdate`)."""
     spec, before = node["spec"], old["spec"]
-    errors = _amounts(node, ctx)
+    errors = _amounts(node, ctx) + _declared_features(node)
     seen: list[Obj] = []
     for i, address in enumerate((node.get("status") or {}).get("addresses") or ()):
         if address in seen:
@@ -77,3 +120,5 @@ def warn(node: Obj, ctx: Context) -> None:
         ctx.warn("spec.configSource: the feature is removed")
     if node["spec"].get("externalID"):
         ctx.warn("spec.externalID: this field is deprecated, and is unused by Kubernetes")
+    for i, value in enumerate(node["spec"].get("podCIDRs") or ()):
+        warn_of_cidr(value, _CIDRS.index(i), ctx)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.admission.context import Context
+from understudy.admission.validation.address_rules import AddressRule, AddressRules
+from understudy.admission.validation.address_warnings import warn_of_cidr, warn_of_ip
 from understudy.admission.validation.core import cluster_ips
 from understudy.admission.validation.core.cluster_ips import SPEC, headless
 from understudy.admission.validation.core.containers.containers import PROTOCOLS
 from understudy.admission.validation.core.endpoints import special
 from understudy.admission.validation.formats import (
     choice,
-    cidr,
     invalid_texts,
-    ip,
     label,
     labels,
     parse_ip,
@@ -22,11 +22,13 @@ from understudy.admission.validation.formats import (
     qualified,
     subdomain,
 )
+from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
-from understudy.machinery.validation.names import dns_subdomain_texts
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
+from understudy.machinery.validation.names import dns_subdomain_texts, label_1035_name, label_name
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _KUBELET_PORT = 10250
@@ -38,27 +40,55 @@ _RANGES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def create(service: Obj, ctx: Context) -> Errors:
-    """Check a service (upstream: `ValidateService`)."""
+    """Check a new service (upstream: `ValidateServiceCreate`, without the metadata)."""
+    return changed(service, {}, ctx)
+
+
+METADATA = Metadata(name=label_1035_name)
+_RELAXED_METADATA = Metadata(name=label_name)  # names may begin with a digit (KEP-5311)
+
+
+def metadata(service: Obj, ctx: Context) -> Errors:
+    """Check the metadata of a new service."""
+    relaxed = ctx.gates[features.RELAXED_SERVICE_NAME_VALIDATION]
+    return (_RELAXED_METADATA if relaxed else METADATA).created(service, ctx)
+
+
+def changed(service: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a service that replaces `old`, {} for a new one (upstream: `ValidateService`)."""
     spec, ports = service["spec"], service["spec"].get("ports") or []
+    stored: Obj = old.get("spec") or {}
+    addresses = AddressRules(ctx)
     errors = _topology(service)
     if not ports and not headless(spec) and spec.get("type") != "ExternalName":
         errors.append(required(SPEC.child("ports")))
-    errors += _type(spec, ports)
+    errors += _type(spec, ports, ctx.release)
     names: set[str] = set()
     for i, item in enumerate(ports):
         errors += _port(item, len(ports) > 1, names, SPEC.child("ports").index(i))
     errors += labels(spec.get("selector"), SPEC.child("selector"))
     errors += _affinity(spec)
-    errors += cluster_ips.validate(spec)
+    errors += cluster_ips.validate(spec, addresses.ip_rule(stored.get("clusterIPs")))
+    external_ip = addresses.ip_rule(stored.get("externalIPs"))
     for i, value in enumerate(spec.get("externalIPs") or ()):
         here = SPEC.child("externalIPs").index(i)
-        errors += ip(value, here) or special(value, here)
+        errors += external_ip(value, here) or special(value, here)
     errors += choice(spec.get("type", ""), TYPES, SPEC.child("type"), needed=True)
     errors += _port_conflicts(spec, ports)
-    errors += _source_ranges(service)
+    errors += _source_ranges(service, old, addresses)
     errors += _balancer(spec, None)
     errors += _traffic(spec)
+    if spec.get("trafficDistribution") is not None:
+        errors += _distribution(spec["trafficDistribution"], ctx)
     return errors
+
+
+_DISTRIBUTIONS = ("PreferClose", "PreferSameZone", "PreferSameNode")
+
+
+def _distribution(value: str, ctx: Context) -> Errors:
+    allowed = _DISTRIBUTIONS if ctx.gates[features.PREFER_SAME_TRAFFIC_DISTRIBUTION] else _DISTRIBUTIONS[:1]
+    return [] if value in allowed else [not_supported(SPEC.child("trafficDistribution"), value, allowed)]
 
 
 def _topology(service: Obj) -> Errors:
@@ -70,10 +100,10 @@ def _topology(service: Obj) -> Errors:
     return [invalid(Path("metadata", "annotations").key(_MODE), mode, text)]
 
 
-def _type(spec: Obj, ports: Sequence[Obj]) -> Errors:
+def _type(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors:
     kind = spec.get("type")
     errors: Errors = []
-    if kind == "LoadBalancer":
+    if kind == "LoadBalancer" and release < V1_33:
         text = f"may not expose port {_KUBELET_PORT} externally since it is used by kubelet"
         numbered = [i for i, p in enumerate(ports) if p.get("port") == _KUBELET_PORT]
         errors += [invalid(SPEC.child("ports").index(i), _KUBELET_PORT, text) for i in numbered]
@@ -144,8 +174,10 @@ def _port_conflicts(spec: Obj, ports: Sequence[Obj]) -> Errors:
     return errors
 
 
-def _source_ranges(service: Obj) -> Errors:
+def _source_ranges(service: Obj, old: Obj, addresses: AddressRules) -> Errors:
     spec, annotations = service["spec"], service["metadata"].get("annotations") or {}
+    stored = nested_field(old, "spec", "loadBalancerSourceRanges", default=())
+    cidr = addresses.cidr_rule([value.strip() for value in stored])
     ranges, path = spec.get("loadBalancerSourceRanges") or [], SPEC.child("LoadBalancerSourceRanges")
     errors: Errors = []
     if not ranges and _RANGES not in annotations:
@@ -156,7 +188,9 @@ def _source_ranges(service: Obj) -> Errors:
         errors.append(forbidden(path, _ONLY_BALANCERS))
     for i, value in enumerate(ranges):
         errors += cidr(value.strip(), path.index(i))
-    if not ranges and annotations[_RANGES].strip():
+    before = nested_field(old, "metadata", "annotations", default={}).get(_RANGES)
+    if not ranges and annotations[_RANGES].strip() and not (addresses.keeps_stored and before == annotations[_RANGES]):
+        cidr = addresses.cidr_rule(())
         errors += [error for value in annotations[_RANGES].split(",") for error in cidr(value.strip(), path)]
     return errors
 
@@ -196,8 +230,6 @@ def _traffic(spec: Obj) -> Errors:
         errors += choice(internal, ("Cluster", "Local"), path)
     elif spec.get("type") in ("NodePort", "LoadBalancer", "ClusterIP"):
         errors.append(required(path))
-    if spec.get("trafficDistribution") is not None:
-        errors += choice(spec["trafficDistribution"], ("PreferClose",), SPEC.child("trafficDistribution"))
     return errors
 
 
@@ -240,12 +272,21 @@ def update_status(service: Obj, old: Obj, ctx: Context) -> Errors:
         and not ctx.gates[features.ALLOW_SERVICE_LB_STATUS_ON_NON_LB]
     ):
         return [forbidden(path, "may only be used when `spec.type` is 'LoadBalancer'")]
-    return [error for i, item in enumerate(ingresses) for error in _ingress(item, path.index(i), ctx)]
+    stored = [item.get("ip", "") for item in nested_field(old, "status", "loadBalancer", "ingress", default=())]
+    rule = AddressRules(ctx).ip_rule(stored)
+    return [error for i, item in enumerate(ingresses) for error in _ingress(item, rule, path.index(i), ctx)]
 
 
-def _ingress(item: Obj, path: Path, ctx: Context) -> Errors:
+def warn_status(service: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of odd addresses of a load balancer."""
+    for i, item in enumerate(nested_field(service, "status", "loadBalancer", "ingress", default=())):
+        if item.get("ip"):
+            warn_of_ip(item["ip"], Path("status", "loadBalancer", "ingress").index(i), ctx)
+
+
+def _ingress(item: Obj, rule: AddressRule, path: Path, ctx: Context) -> Errors:
     address, mode, host = item.get("ip", ""), item.get("ipMode"), item.get("hostname", "")
-    errors = ip(address, path.child("ip")) if address else []
+    errors = rule(address, path.child("ip")) if address else []
     if mode is None:
         if address and ctx.gates[features.LOAD_BALANCER_IP_MODE]:
             errors.append(required(path.child("ipMode"), "must be specified when `ip` is set"))
@@ -269,10 +310,42 @@ def warn(service: Obj, ctx: Context) -> None:
     spec, annotations = service["spec"], service["metadata"].get("annotations") or {}
     if _HINTS in annotations:
         ctx.warn(f"annotation {_HINTS} is deprecated, please use {_MODE} instead")
+    cluster_addresses = [address for address in spec.get("clusterIPs") or () if address and address != "None"]
+    for name, values in (("clusterIPs", cluster_addresses), ("externalIPs", spec.get("externalIPs") or ())):
+        if name == "externalIPs":
+            _warn_headless(spec, ctx)
+        for i, address in enumerate(values):
+            warn_of_ip(address, SPEC.child(name).index(i), ctx)
+    if ctx.release >= V1_36 and spec.get("externalIPs") and not _is_headless(spec) and spec["type"] != "ExternalName":
+        ctx.warn("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
+    if spec.get("loadBalancerIP"):
+        warn_of_ip(spec["loadBalancerIP"], SPEC.child("loadBalancerIP"), ctx)
+    for i, value in enumerate(spec.get("loadBalancerSourceRanges") or ()):
+        warn_of_cidr(value, SPEC.child("loadBalancerSourceRanges").index(i), ctx)
     if spec.get("type") == "ExternalName" and spec.get("externalIPs"):
         ctx.warn('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if spec.get("type") != "ExternalName" and spec.get("externalName"):
         ctx.warn('spec.externalName is ignored when spec.type is not "ExternalName"')
+    if ctx.release >= V1_35 and spec.get("trafficDistribution") == "PreferClose":
+        ctx.warn('spec.trafficDistribution: "PreferClose" is deprecated; use "PreferSameZone"')
+
+
+def _is_headless(spec: Obj) -> bool:
+    return spec.get("type") == "ClusterIP" and spec.get("clusterIP") == "None"
+
+
+def _warn_headless(spec: Obj, ctx: Context) -> None:
+    """Warn of fields that mean nothing in a service without an address."""
+    if ctx.release < V1_34 or not _is_headless(spec):
+        return
+    ignored = {
+        "loadBalancerIP": spec.get("loadBalancerIP"),
+        "externalIPs": spec.get("externalIPs"),
+        "SessionAffinity": spec.get("sessionAffinity") != "None",
+    }
+    for name, is_set in ignored.items():
+        if is_set:
+            ctx.warn(f"spec.{name} is ignored for headless services")
 
 
 def needs_health_check(spec: Obj) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.chain import Operation
-from understudy.admission.validation.core.pods.annotations import with_paths
+from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import errors

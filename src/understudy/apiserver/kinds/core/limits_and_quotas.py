@@ -67,6 +67,7 @@ QUOTAS = Behavior(
         "v1",
         "ResourceQuota",
         validate=limits_and_quotas.quota,
+        warn_create=limits_and_quotas.warn_of_quota,
         validate_update=all_of(CORE.updated, as_on_create(limits_and_quotas.quota), limits_and_quotas.quota_changes),
     ),
     status=status_strategy(validate_update=all_of(CORE.updated, limits_and_quotas.quota_status_update)),

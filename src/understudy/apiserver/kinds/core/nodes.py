@@ -11,8 +11,10 @@ from understudy.admission.validation.core import nodes
 from understudy.admission.validation.objectmeta import CORE, PLAIN
 from understudy.apiserver.kinds.common import STATUS_RESET, copy_stored, status_strategy
 from understudy.apiserver.kinds.core import resource_lists
+from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, nested_field
 
@@ -88,16 +90,29 @@ def _drop(node: Obj, old: Obj | None, ctx: Context) -> None:
         node.get("status", {}).pop("config", None)
 
 
+_GUARDS = (
+    field_guard(features.SUPPLEMENTAL_GROUPS_POLICY, "status", "features"),
+    field_guard(features.NODE_DECLARED_FEATURES, "status", "declaredFeatures"),
+)
+
+
+def _create(node: Obj, ctx: Context) -> None:
+    """Prepare a new node, whose status may be set, too."""
+    _drop(node, None, ctx)
+    drop_disabled_fields(_GUARDS, node, None, ctx.gates)
+
+
 def _update(node: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated node: keep its status, drop disabled fields."""
     copy_stored(node, old, "status")
     _drop(node, old, ctx)
+    drop_disabled_fields(_GUARDS, node, old, ctx.gates)
 
 
 NODES = Behavior(
     defaults=_defaults,
     strategy=Strategy(
-        prepare_for_create=lambda node, ctx: _drop(node, None, ctx),
+        prepare_for_create=_create,
         prepare_for_update=_update,
         validate=nodes.create,
         validate_update=all_of(as_on_create(CORE.created, nodes.create), CORE.updated, nodes.changed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.core.volumes import persistent_volumes, volume_warnings
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
@@ -15,7 +15,7 @@ from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fiel
 from understudy.apiserver.kinds.printers import UNSET, age, name
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
@@ -163,7 +163,7 @@ def _set_phase_transition_time(volume: Obj, old: Obj, ctx: Context) -> None:
         current_status["lastPhaseTransitionTime"] = ctx.now
 
 
-_VOLUME = as_on_create(CORE.created, persistent_volumes.volume)
+_VOLUME = all_of(as_on_create(CORE.created), persistent_volumes.changed_volume)
 _CLAIM = as_on_create(CORE.created, persistent_volumes.claim)
 
 
@@ -197,7 +197,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate=persistent_volumes.claim,
                 warn_create=volume_warnings.claim,
                 warn_update=lambda claim, old, ctx: volume_warnings.claim(claim, ctx),
-                validate_update=all_of(_CLAIM, CORE.updated, _CLAIM, persistent_volumes.claim_changes),
+                validate_update=all_of(until(V1_35, _CLAIM), CORE.updated, _CLAIM, persistent_volumes.claim_changes),
                 prepare_update=_prepare_claim,
             ),
             status=status_strategy(

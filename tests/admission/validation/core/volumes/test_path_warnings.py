@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.admission.validation.core.volumes.path_warnings import overlapping
+from understudy.machinery.releases.version import V1_32
 
 TOKEN = {"serviceAccountToken": {"path": "t"}}
 BUNDLE = {"clusterTrustBundle": {"signerName": "s", "path": "c/b"}}
@@ -49,6 +50,6 @@ def projected(*sources: Any) -> Any:
 def test_overlapping_paths_get_warnings(volume: Any, texts: list[str]) -> None:
     """Two files overlap if they have the same path or one is inside the other.
 
-    A source without files repeats the last one, as in the real server.
+    A source without files repeats the last one, as 1.32 did.
     """
-    assert list(overlapping([{"name": "v", **volume}])) == [f'volume "v" {text}' for text in texts]
+    assert list(overlapping([{"name": "v", **volume}], V1_32)) == [f'volume "v" {text}' for text in texts]

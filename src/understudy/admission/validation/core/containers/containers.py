@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from understudy.admission.validation.core.containers import env, handlers, mounts, resources
+from understudy.admission.validation.core.containers import env, handlers, mounts, resources, restarts
 from understudy.admission.validation.core.pods import security
+from understudy.admission.validation.core.pods.in_use import is_sidecar
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, invalid_texts, label, port_name_texts, port_number_texts
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Printed, Typed
+from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
     Errors,
     Path,
@@ -29,17 +30,19 @@ RESIZE_POLICIES = ("NotRequired", "RestartContainer")
 _MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 # Fields that ephemeral containers cannot have, in the order of the Go type.
-_NOT_EPHEMERAL = ("ports", "resources", "resizePolicy", "restartPolicy", *_PROBES, "lifecycle")
+_NOT_EPHEMERAL = ("ports", "resources", "resizePolicy", "restartPolicy", "restartPolicyRules", *_PROBES, "lifecycle")
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The parts of a pod that its containers depend on: valid volumes by name, claims, policies, grace period."""
+    """The parts of a pod that its containers depend on: valid volumes by name, claims, policies, grace period, and the
+    name of the operating system, None for a pod without one."""
 
     volumes: Mapping[str, Obj]
     claims: frozenset[str]
     restart_policy: str
     grace: int | None
+    system: str | None
     host_users: bool
     opts: Options
 
@@ -56,10 +59,9 @@ def regular(items: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
         if name in seen:
             errors.append(duplicate(here.child("name"), name))
         seen.add(name)
-        errors += handlers.lifecycle(container, pod.grace, here.child("lifecycle"), pod.opts)
+        errors += handlers.lifecycle(container, pod.grace, here.child("lifecycle"), pod.opts, pod.system)
         errors += handlers.probes(container, pod.grace, here, pod.opts)
-        if container.get("restartPolicy") is not None:
-            errors.append(forbidden(here.child("restartPolicy"), "may not be set for non-init containers"))
+        errors += restarts.of_regular(container, here, pod.opts)
     return errors + host_ports(items, path)
 
 
@@ -68,33 +70,43 @@ def initial(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surrou
     errors: Errors = []
     seen = {c.get("name", "") for c in others}
     for i, container in enumerate(items):
-        here, name, policy = path.index(i), container.get("name", ""), container.get("restartPolicy")
+        here, name = path.index(i), container.get("name", "")
         errors += _common(container, here, pod)
-        if policy is not None:
-            errors += choice(policy, ("Always",), here.child("restartPolicy"))
+        errors += restarts.of_init(container, here, pod.opts)
         if name in seen:
             errors.append(duplicate(here.child("name"), name))
         elif name:
             seen.add(name)
         errors += host_ports([container], path)
         errors += _initial_hooks(container, here, pod)
-        if container.get("resizePolicy") and not pod.opts.sidecar_resize:
-            errors.append(_no_resize(container, here, pod.opts))
+        if container.get("resizePolicy"):
+            errors += _resize_of_init(container, here.child("resizePolicy"), pod.opts)
     return errors
 
 
 def _initial_hooks(container: Obj, path: Path, pod: Surroundings) -> Errors:
-    if container.get("restartPolicy") == "Always":
-        errors = handlers.lifecycle(container, pod.grace, path.child("lifecycle"), pod.opts)
+    if is_sidecar(container):
+        errors = handlers.lifecycle(container, pod.grace, path.child("lifecycle"), pod.opts, pod.system)
         return errors + handlers.probes(container, pod.grace, path, pod.opts)
     text = "may not be set for init containers without restartPolicy=Always"
     return [forbidden(path.child(name), text) for name in ("lifecycle", *_PROBES) if container.get(name) is not None]
 
 
-def _no_resize(container: Obj, path: Path, opts: Options) -> Any:
-    name = "k8s.io/kubernetes/pkg/apis/core.ContainerResizePolicy"
-    bad_value = Typed(container["resizePolicy"], f"[]{name}")
-    return invalid(path.child("resizePolicy"), bad_value, "must not be set for init containers")
+def _resize_of_init(container: Obj, path: Path, opts: Options) -> Errors:
+    """Check that init containers have resize policies only where they are allowed, and that only sidecars restart."""
+    policies = container["resizePolicy"]
+    errors: Errors = []
+    if not opts.resize_policy_of_init:
+        bad_value = Typed(policies, "[]k8s.io/kubernetes/pkg/apis/core.ContainerResizePolicy")
+        errors.append(invalid(path, bad_value, "must not be set for init containers"))
+    if is_sidecar(container) or opts.restart_container_of_init:
+        return errors
+    text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+    return errors + [
+        invalid(path.index(j).child("restartPolicy"), "RestartContainer", text)
+        for j, policy in enumerate(policies)
+        if policy.get("restartPolicy") == "RestartContainer"
+    ]
 
 
 def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
@@ -112,11 +124,18 @@ def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surr
         if target and target not in targets:
             errors.append(not_found(here.child("targetContainerName"), target))
         text = "cannot be set for an Ephemeral Container"
-        errors += [forbidden(here.child(field), text) for field in _NOT_EPHEMERAL if container.get(field)]
+        errors += [forbidden(here.child(field), text) for field in _NOT_EPHEMERAL if _is_set(container, field)]
         for j, mount in enumerate(container.get("volumeMounts") or ()):
             where = here.child("volumeMounts").index(j)
             errors += [forbidden(where.child(field), text) for field in ("subPath", "subPathExpr") if mount.get(field)]
     return errors
+
+
+def _is_set(container: Obj, field: str) -> bool:
+    """Report whether Go holds more than a zero value: a list that was sent empty is not nil."""
+    if field == "resources":
+        return bool(container.get(field))
+    return container.get(field) is not None or field in getattr(container, "empty", ())
 
 
 def trimmed_image(container: Obj, path: Path) -> Errors:
@@ -139,13 +158,11 @@ def _common(container: Obj, path: Path, pod: Surroundings) -> Errors:
         *_ports(container.get("ports") or (), path.child("ports")),
         *env.variables(container.get("env"), path.child("env"), opts),
         *env.sources(container.get("envFrom"), path.child("envFrom"), opts),
-        *mounts.mounts(container, pod.volumes, path.child("volumeMounts")),
+        *mounts.mounts(container, pod.volumes, path.child("volumeMounts"), opts),
         *mounts.devices(container, pod.volumes, path.child("volumeDevices")),
         *pull_policy(container.get("imagePullPolicy", ""), path.child("imagePullPolicy")),
-        *resources.requirements(
-            container.get("resources"), pod.claims, path.child("resources"), any_pages=opts.any_pages
-        ),
-        *_resize(container.get("resizePolicy") or (), path.child("resizePolicy"), pod.restart_policy),
+        *resources.requirements(container.get("resources"), pod.claims, path.child("resources")),
+        *_resize(container.get("resizePolicy") or (), path.child("resizePolicy"), pod),
         *security.of_container(container.get("securityContext"), path.child("securityContext"), pod.host_users, opts),
     ]
 
@@ -181,21 +198,25 @@ def _ports(items: Sequence[Obj], path: Path) -> Errors:
     return errors
 
 
-def _resize(policies: Sequence[Obj], path: Path, restart_policy: str) -> Errors:
+_NEVER = ByRelease({V1_36: "when pod `restartPolicy`", V1_31: "when `restartPolicy`"})
+
+
+def _resize(policies: Sequence[Obj], path: Path, pod: Surroundings) -> Errors:
     errors: Errors = []
     seen: set[str] = set()
     for i, item in enumerate(policies):
         resource, policy = item.get("resourceName", ""), item.get("restartPolicy", "")
         if resource in seen:
-            errors.append(duplicate(path.index(i), Printed(resource)))
+            errors.append(duplicate(path.index(i), Stringer(resource, resource)))
         seen.add(resource)
         if not resource:
             errors.append(required(path))
         elif resource not in ("cpu", "memory"):
-            errors.append(not_supported(path, Printed(resource), ("cpu", "memory")))
+            errors.append(not_supported(path, Stringer(resource, resource), ("cpu", "memory")))
         errors += choice(policy, RESIZE_POLICIES, path, needed=True)
-        if restart_policy == "Never" and policy != "NotRequired":
-            errors.append(invalid(path, policy, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+        if pod.restart_policy == "Never" and policy != "NotRequired":
+            text = f"must be 'NotRequired' {_NEVER[pod.opts.release]} is 'Never'"
+            errors.append(invalid(path, policy, text))
     return errors
 
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.admission.validation.core.pods.pod_options import Options
-from understudy.admission.validation.formats import config_key_texts, env_name_texts, invalid_texts, qualified
+from understudy.admission.validation.formats import (
+    config_key_texts,
+    env_name_texts,
+    invalid_texts,
+    label,
+    no_backsteps,
+    qualified,
+)
 from understudy.machinery.quantity import parse
-from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
+from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.validation.field import Errors, Path, invalid, not_found, not_supported, required
 from understudy.machinery.validation.names import go_lower, subdomain_name
 
 ENV_FIELDS = (
@@ -38,7 +46,7 @@ _DIVISORS = {
 }
 
 # How sources of a variable are checked: {field: check}
-_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef")
+_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 
 
 def variables(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
@@ -50,11 +58,11 @@ def variables(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:
             errors += invalid_texts(env_name_texts(name, opts.relaxed_env), name, here.child("name"))
         else:
             errors.append(required(here.child("name")))
-        errors += _value_from(variable, here.child("valueFrom"))
+        errors += _value_from(variable, here.child("valueFrom"), opts)
     return errors
 
 
-def _value_from(variable: Obj, path: Path) -> Errors:
+def _value_from(variable: Obj, path: Path, opts: Options) -> Errors:
     source = variable.get("valueFrom")
     if source is None:
         return []
@@ -66,11 +74,13 @@ def _value_from(variable: Obj, path: Path) -> Errors:
             errors += field_ref(source[name], ENV_FIELDS, here)
         elif name == "resourceFieldRef":
             errors += resource_ref(source[name], here)
+        elif name == "fileKeyRef":
+            errors += _file_ref(source[name], here)
         else:
             errors += _key_ref(source[name], here)
     if not present:
-        options = "`fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        errors.append(invalid(path, "", f"must specify one of: {options}"))
+        names = [f"`{name}`" for name in (_SOURCES if opts.env_files else _SOURCES[:-1])]
+        errors.append(invalid(path, "", f"must specify one of: {', '.join(names[:-1])} or {names[-1]}"))
     elif variable.get("value"):
         errors.append(invalid(path, "", "may not be specified when `value` is not empty"))
     elif len(present) > 1:
@@ -84,6 +94,33 @@ def _key_ref(ref: Obj, path: Path) -> Errors:
     if not key:
         return [*errors, required(path.child("key"))]
     return errors + invalid_texts(config_key_texts(key), key, path.child("key"))
+
+
+def _file_ref(ref: Obj, path: Path) -> Errors:
+    """Check a FileKeySelector: a variable in a file of a volume (upstream: `validateFileKeySelector`)."""
+    key, volume, file = (ref.get(name, "") for name in ("key", "volumeName", "path"))
+    here = path.child("key")
+    errors = invalid_texts(env_name_texts(key, True), key, here) if key else [required(here)]
+    errors += label(volume, path.child("volumeName")) if volume else [required(path.child("volumeName"))]
+    return errors + (no_backsteps(file, path.child("path")) if file else [required(path.child("path"))])
+
+
+def file_volumes(spec: Obj, path: Path) -> Errors:
+    """Check that variables come from files in volumes of the type emptyDir (upstream: `validateFileKeyRefVolumes`)."""
+    errors: Errors = []
+    for container, here in with_paths(spec, path):
+        for i, variable in enumerate(container.get("env") or ()):
+            source = nested_field(variable, "valueFrom", "fileKeyRef")
+            if source is None:
+                continue
+            name, where = source.get("volumeName", ""), here.child("env").index(i).child("valueFrom", "fileKeyRef")
+            volumes = [volume for volume in spec.get("volumes") or () if volume.get("name", "") == name]
+            if not volumes:
+                errors.append(not_found(where.child("volumeName"), name))
+            elif volumes[-1].get("emptyDir") is None:
+                text = "referenced volume must be of type emptyDir"
+                errors.append(invalid(where.child("volumeName"), name, text))
+    return errors
 
 
 def sources(items: Sequence[Obj] | None, path: Path, opts: Options) -> Errors:

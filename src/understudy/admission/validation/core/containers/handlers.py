@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, header_texts, invalid_texts, nonnegative, port
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _GRACE = "terminationGracePeriodSeconds"
@@ -87,11 +88,33 @@ def _probe(probe: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
     return errors
 
 
-def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options) -> Errors:
-    """Check the hooks of a container; `path` is the path of its lifecycle."""
+def lifecycle(container: Obj, grace: int | None, path: Path, opts: Options, system: str | None) -> Errors:
+    """Check the hooks and the stop signal of a container; `path` is the path of its lifecycle."""
     hooks = container.get("lifecycle") or {}
     errors: Errors = []
     for name in ("postStart", "preStop"):
         if hooks.get(name) is not None:
             errors += _handler(hooks[name], grace, path.child(name), opts)
+    if hooks.get("stopSignal") is not None:
+        errors += _stop_signal(hooks["stopSignal"], path.child("stopSignal"), system)
     return errors
+
+
+_WINDOWS_SIGNALS = ("SIGKILL", "SIGTERM")
+_NAMED_SIGNALS = re.findall(
+    r"\w+",
+    """ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT RTMAX RTMIN SEGV STKFLT STOP SYS
+    TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ""",
+)
+_REAL_TIME_SIGNALS = [f"RTMIN+{number}" for number in range(1, 16)] + [f"RTMAX-{number}" for number in range(1, 15)]
+_LINUX_SIGNALS = tuple(sorted(f"SIG{name}" for name in (*_NAMED_SIGNALS, *_REAL_TIME_SIGNALS)))
+_SIGNALS = {"linux": _LINUX_SIGNALS, "windows": _WINDOWS_SIGNALS}
+
+
+def _stop_signal(signal: str, path: Path, system: str | None) -> Errors:
+    """Check the signal that stops a container, which depends on the operating system (upstream:
+    `validateStopSignal`)."""
+    if system is None:
+        return [forbidden(path, "may not be set for containers with empty `spec.os.name`")]
+    allowed = _SIGNALS.get(system, (signal,))
+    return [] if signal in allowed else [not_supported(path, signal, allowed)]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, descending_path, no_backsteps
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_found, not_supported, required
 
@@ -12,7 +14,7 @@ _PROPAGATIONS = ("Bidirectional", "HostToContainer", "None")
 _RECURSIVE = ("Disabled", "Enabled", "IfPossible")
 
 
-def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path) -> Errors:
+def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path, opts: Options) -> Errors:
     """Check `volumeMounts`; `volumes` are the pod's valid ones by name (upstream: `ValidateVolumeMounts`)."""
     devices = {d.get("name", ""): d.get("devicePath", "") for d in container.get("volumeDevices") or ()}
     errors: Errors = []
@@ -33,18 +35,23 @@ def mounts(container: Obj, volumes: Mapping[str, Obj], path: Path) -> Errors:
         if where in devices.values():
             text = "must not already exist as a path in volumeDevices"
             errors.append(invalid(here.child("mountPath"), where, text))
-        errors += _sub_paths(mount, volumes.get(name) or {}, here, path)
+        if opts.release < V1_33:
+            errors += _image_as_a_whole(mount, volumes.get(name) or {}, here)
+        errors += _sub_paths(mount, here, path)
         errors += _propagation(mount, container, path.child("mountPropagation"))
         errors += _recursive(mount, path.child("recursiveReadOnly"))
     return errors
 
 
-def _sub_paths(mount: Obj, volume: Obj, here: Path, path: Path) -> Errors:
+def _image_as_a_whole(mount: Obj, volume: Obj, path: Path) -> Errors:
+    if volume.get("image") is None:
+        return []
+    text = "not allowed in image volume sources"
+    return [invalid(path.child(name), mount[name], text) for name in ("subPath", "subPathExpr") if mount.get(name)]
+
+
+def _sub_paths(mount: Obj, here: Path, path: Path) -> Errors:
     errors: Errors = []
-    if volume.get("image") is not None:
-        for name in ("subPath", "subPathExpr"):
-            if mount.get(name):
-                errors.append(invalid(here.child(name), mount[name], "not allowed in image volume sources"))
     for name in ("subPath", "subPathExpr"):
         if not mount.get(name):
             continue

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from understudy.admission.validation.formats import invalid_texts, label
 from understudy.machinery.quantity import Quantity, parse
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Printed, Typed
+from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
     Errors,
     FieldError,
@@ -20,7 +20,6 @@ from understudy.machinery.validation.field import (
     forbidden,
     invalid,
     not_found,
-    not_supported,
     required,
 )
 from understudy.machinery.validation.names import qualified_name_texts
@@ -72,7 +71,7 @@ def overcommits(name: str) -> bool:
 
 def name(value: str, path: Path) -> Errors:
     """Check the name of any resource. The real server prints such names without quotes."""
-    bad_value = Printed(value)
+    bad_value = Stringer(value, value)
     errors = invalid_texts(qualified_name_texts(value), bad_value, path)
     standard = value in STANDARD or value.startswith((HUGE_PAGES, f"{_REQUESTS}{HUGE_PAGES}"))
     if not errors and "/" not in value and not standard:
@@ -85,17 +84,9 @@ def container_name(value: str, path: Path) -> Errors:
     errors = name(value, path)
     if "/" not in value:
         if value not in COMPUTE and not is_huge_page(value):
-            errors.append(invalid(path, Printed(value), "must be a standard resource for containers"))
+            errors.append(invalid(path, Stringer(value, value), "must be a standard resource for containers"))
     elif not is_native(value) and not is_extended(value):
-        errors.append(invalid(path, Printed(value), "doesn't follow extended resource name standard"))
-    return errors
-
-
-def pod_name(value: str, path: Path) -> Errors:
-    """Check the name of a resource that a pod as a whole can use."""
-    errors = name(value, path)
-    if not errors and value not in ("cpu", "memory") and not is_huge_page(value):
-        errors.append(not_supported(path, Printed(value), ("cpu", "memory")))
+        errors.append(invalid(path, Stringer(value, value), "doesn't follow extended resource name standard"))
     return errors
 
 
@@ -115,14 +106,13 @@ def nonnegative(text: str, path: Path) -> Errors:
 @dataclass(frozen=True, slots=True)
 class _Rules:
     name: NameRule
-    any_pages: bool
 
     def one(self, resource: str, text: str, path: Path) -> Errors:
         return self.name(resource, path) + amount(resource, text, path)
 
     def pages(self, resource: str, text: str, path: Path) -> Errors:
         """Check that huge pages come as wholes of their size."""
-        if self.any_pages or not is_huge_page(resource):
+        if not is_huge_page(resource):
             return []
         page = page_size(resource)
         if page is not None and page.value > 0 and not parse(text).scaled(0) % page.scaled(0):
@@ -136,13 +126,12 @@ def requirements(
     path: Path,
     *,
     name_rule: NameRule = container_name,
-    any_pages: bool = False,
 ) -> Errors:
     """Check the resources of a container or pod (upstream: `ValidateContainerResourceRequirements`).
 
     `claims` are the names of the pod's resource claims.
     """
-    resources, rules = resources or {}, _Rules(name_rule, any_pages)
+    resources, rules = resources or {}, _Rules(name_rule)
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     errors: Errors = []
     for resource in sorted(limits):

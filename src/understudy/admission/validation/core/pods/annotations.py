@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
+from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.admission.validation.formats import descending_path
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
@@ -17,13 +17,6 @@ _LOCALHOST = "localhost/"
 # {type of the field: texts of the annotation}
 _SECCOMP = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default", "docker/default")}
 _APP_ARMOR = {"Unconfined": ("unconfined",), "RuntimeDefault": ("runtime/default",)}
-
-
-def with_paths(spec: Obj, path: Path) -> Iterator[tuple[Obj, Path]]:
-    """Yield every container with its path, init containers first."""
-    for kind in ("initContainers", "containers", "ephemeralContainers"):
-        for i, container in enumerate(spec.get(kind) or ()):
-            yield container, path.child(kind).index(i)
 
 
 def validate(annotations: dict[str, str], spec: Obj, path: Path) -> Errors:
@@ -98,6 +91,15 @@ def _agree(text: str | None, profile: Obj | None, path: Path, what: str) -> Erro
     if kind not in (*texts, "Localhost") or text in texts.get(kind, ()):
         return []
     return [forbidden(here.child("type"), f"{what} type in annotation and field must match")]
+
+
+def app_armor_profile(annotation: str) -> Obj | None:
+    """Return the field that says the same as an AppArmor annotation (upstream: `ApparmorFieldForAnnotation`)."""
+    for kind, texts in _APP_ARMOR.items():
+        if annotation in texts:
+            return {"type": kind}
+    local = annotation.removeprefix(_LOCALHOST)
+    return {"type": "Localhost", "localhostProfile": local} if local and local != annotation else None
 
 
 def update(annotations: dict[str, str], old: dict[str, str], spec: Obj, path: Path) -> Errors:

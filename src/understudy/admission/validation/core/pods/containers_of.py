@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Path
 
 KINDS_OF_CONTAINERS = ("containers", "initContainers", "ephemeralContainers")
 
@@ -13,6 +14,13 @@ def containers(spec: Obj, *kinds: str) -> Iterable[Obj]:
     """Yield the containers of a pod spec of the given kinds, in this order."""
     for kind in kinds or KINDS_OF_CONTAINERS:
         yield from spec.get(kind) or []
+
+
+def with_paths(spec: Obj, path: Path) -> Iterator[tuple[Obj, Path]]:
+    """Yield every container with its path, init containers first."""
+    for kind in ("initContainers", "containers", "ephemeralContainers"):
+        for i, container in enumerate(spec.get(kind) or ()):
+            yield container, path.child(kind).index(i)
 
 
 def affinity_terms(spec: Obj) -> Iterable[Obj]:

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
-from understudy.admission.validation.core.containers import containers, resources
+from understudy.admission.validation.core.containers import containers, env, pod_resources, resources
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.core.pods import scheduling, security
+from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.admission.validation.core.pods.pod_options import Options, options
 from understudy.admission.validation.core.volumes import pod_volumes
 from understudy.admission.validation.formats import (
@@ -26,14 +27,15 @@ from understudy.admission.validation.formats import (
     range_text,
     subdomain,
 )
-from understudy.machinery.quantity import parse
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
-from understudy.machinery.validation.names import dns_subdomain_texts, subdomain_name
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
+from understudy.machinery.validation.names import dns_subdomain_texts, size, subdomain_name
 
 RESTART_POLICIES = ("Always", "OnFailure", "Never")
 DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_MAX_HOSTNAME = 64
 _SPEC, _META = Path("spec"), Path("metadata")
 
 
@@ -98,24 +100,31 @@ def spec(pod_spec: Obj, metadata: Obj, path: Path, opts: Options) -> Errors:
         claims=frozenset(c["name"] for c in claims if c.get("name")),
         restart_policy=pod_spec.get("restartPolicy", ""),
         grace=pod_spec.get("terminationGracePeriodSeconds"),
+        system=None if pod_spec.get("os") is None else pod_spec["os"].get("name", ""),
         host_users=pod_spec.get("hostUsers") is not False,
         opts=opts,
     )
     regular, initial = pod_spec.get("containers") or [], pod_spec.get("initContainers") or []
-    errors += resource_claims(claims, path.child("resourceClaims"))
+    errors += _claims(claims, metadata, path.child("resourceClaims"), opts.release)
     errors += containers.regular(regular, path.child("containers"), pod)
     errors += containers.initial(initial, regular, path.child("initContainers"), pod)
     extra = pod_spec.get("ephemeralContainers") or []
     errors += containers.ephemeral(extra, [*regular, *initial], path.child("ephemeralContainers"), pod)
-    if opts.pod_resources and pod_spec.get("resources") is not None:
-        errors += _pod_resources(pod_spec, pod, path.child("resources"))
+    if opts.pod_resources:
+        errors += pod_resources.validate(pod_spec, pod.claims, path.child("resources"), opts.release)
     return (
         errors
         + _policies(pod_spec, path, opts)
-        + _placement(pod_spec, path)
+        + _placement(pod_spec, path, opts)
         + _identity(pod_spec, path)
         + _system(pod_spec, path, opts)
     )
+
+
+def _claims(items: Sequence[Obj], metadata: Obj, path: Path, release: Version) -> Errors:
+    if release >= V1_33 and pod_annotations.MIRROR in (metadata.get("annotations") or ()):
+        return [forbidden(Path().key(""), "static pods do not support resource claims") for _ in items]
+    return resource_claims(items, path)
 
 
 def resource_claims(items: Sequence[Obj], path: Path) -> Errors:
@@ -149,21 +158,6 @@ def _claim_source(claim: Obj, path: Path) -> Errors:
     return errors
 
 
-def _pod_resources(pod_spec: Obj, pod: containers.Surroundings, path: Path) -> Errors:
-    pod_resources = pod_spec["resources"]
-    errors: Errors = []
-    if pod_resources.get("claims"):
-        errors.append(forbidden(path.child("claims"), "claims cannot be set for Resources at pod-level"))
-    errors += resources.requirements(pod_resources, pod.claims, path, name_rule=resources.pod_name)
-    for i, container in enumerate(pod_spec.get("containers") or ()):
-        for name, limit in ((container.get("resources") or {}).get("limits") or {}).items():
-            most = (pod_resources.get("limits") or {}).get(name)
-            if most is not None and parse(most) < parse(limit):
-                here = path.child("containers").index(i).key(name).child("limits")
-                errors.append(invalid(here, limit, f"must be less than or equal to pod limits of {most}"))
-    return errors
-
-
 def _policies(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors: Errors = []
     if pod_spec.get("hostNetwork"):
@@ -172,7 +166,7 @@ def _policies(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors += choice(pod_spec.get("dnsPolicy", ""), DNS_POLICIES, path.child("dnsPolicy"), needed=True)
     errors += labels(pod_spec.get("nodeSelector"), path.child("nodeSelector"))
     errors += security.of_pod(pod_spec.get("securityContext"), pod_spec, path.child("securityContext"), opts)
-    errors += scheduling.affinity(pod_spec.get("affinity"), path.child("affinity"))
+    errors += scheduling.affinity(pod_spec.get("affinity"), path.child("affinity"), opts)
     return errors + _dns(pod_spec, path.child("dnsConfig"), opts)
 
 
@@ -201,7 +195,8 @@ def _dns(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     if len(servers) > 3:
         bad_value = Typed(servers, "[]string")
         errors.append(invalid(path.child("nameservers"), bad_value, "must not have more than 3 nameservers"))
-    errors += [error for i, server in enumerate(servers) for error in ip(server, path.child("nameservers").index(i))]
+    for i, server in enumerate(servers):
+        errors += ip(server, path.child("nameservers").index(i), strict=opts.strict_ips)
     here, bad_value = path.child("searches"), Typed(searches, "[]string")
     if len(searches) > 32:
         errors.append(invalid(here, bad_value, "must not have more than 32 search paths"))
@@ -211,26 +206,58 @@ def _dns(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     for i, search in enumerate(searches):
         if opts.relaxed_dns and search == ".":
             continue
-        check = loose_subdomain if opts.relaxed_dns else subdomain
-        errors += check(search.removesuffix("."), here.index(i))
+        name, where = search.removesuffix("."), here.index(i)
+        errors += loose_subdomain(name, where, opts.release) if opts.relaxed_dns else subdomain(name, where)
     for i, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
             errors.append(required(path.child("options").index(i), "must not be empty"))
     return errors
 
 
-def _placement(pod_spec: Obj, path: Path) -> Errors:
+def _placement(pod_spec: Obj, path: Path, opts: Options) -> Errors:
     errors: Errors = []
     for i, gate in enumerate(pod_spec.get("readinessGates") or ()):
         errors += qualified(gate.get("conditionType", ""), path.child("readinessGates").index(i).child("conditionType"))
     errors += scheduling.gates(pod_spec.get("schedulingGates"), path.child("schedulingGates"))
-    errors += scheduling.spread(pod_spec.get("topologySpreadConstraints"), path.child("topologySpreadConstraints"))
+    constraints = pod_spec.get("topologySpreadConstraints")
+    errors += scheduling.spread(constraints, path.child("topologySpreadConstraints"), opts)
     errors += security.host_process(pod_spec, path)
     if pod_spec.get("hostUsers") is False:
-        text = "when `pod.Spec.HostUsers` is false"
-        names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
-        errors += [forbidden(path.child(bad_value), text) for name, bad_value in names.items() if pod_spec.get(name)]
+        errors += _own_users(pod_spec, path, opts)
+    return errors + _hostname_override(pod_spec, path.child("hostnameOverride"))
+
+
+_OWN_USERS = ByRelease({V1_34: "when `hostUsers` is false", V1_31: "when `pod.Spec.HostUsers` is false"})
+
+
+def _own_users(pod_spec: Obj, path: Path, opts: Options) -> Errors:
+    """Check that a pod with users of its own shares nothing else with its host (upstream: `validateHostUsers`)."""
+    text = _OWN_USERS[opts.release]
+    names = {"hostNetwork": "hostNetwork", "hostPID": "HostPID", "hostIPC": "HostIPC"}
+    errors = [
+        forbidden(path.child(shown_name), text)
+        for name, shown_name in names.items()
+        if pod_spec.get(name) and not (name == "hostNetwork" and opts.own_users_in_host_network)
+    ]
+    with_devices = [here for container, here in with_paths(pod_spec, path) if container.get("volumeDevices")]
+    if with_devices and not opts.own_users_of_devices:
+        errors += [forbidden(here.child("volumeDevices"), text) for here in with_devices]
     return errors
+
+
+def _hostname_override(pod_spec: Obj, path: Path) -> Errors:
+    """Check the name that a pod has instead of its own (upstream: `validatePodHostName`)."""
+    name = pod_spec.get("hostnameOverride")
+    if name is None:
+        return []
+    errors = [
+        forbidden(path, f"may not be specified when {other} is true")
+        for other in ("setHostnameAsFQDN", "hostNetwork")
+        if pod_spec.get(other)
+    ]
+    if size(name) > _MAX_HOSTNAME:
+        errors.append(too_long(path, _MAX_HOSTNAME))
+    return errors + subdomain(name, path)
 
 
 def _identity(pod_spec: Obj, path: Path) -> Errors:
@@ -248,10 +275,12 @@ def _identity(pod_spec: Obj, path: Path) -> Errors:
 
 
 def _system(pod_spec: Obj, path: Path, opts: Options) -> Errors:
-    errors = scheduling.tolerations(pod_spec.get("tolerations"), path.child("tolerations"), opts.release)
+    errors = scheduling.tolerations(
+        pod_spec.get("tolerations"), path.child("tolerations"), opts.release, comparing=opts.comparing_tolerations
+    )
     for i, alias in enumerate(pod_spec.get("hostAliases") or ()):
         here = path.child("hostAliases").index(i)
-        errors += ip(alias.get("ip", ""), here.child("ip"))
+        errors += ip(alias.get("ip", ""), here.child("ip"), strict=opts.strict_ips)
         for j, host in enumerate(alias.get("hostnames") or ()):
             errors += subdomain(host, here.child("hostnames").index(j))
     priority, runtime, policy = (pod_spec.get(n) for n in ("priorityClassName", "runtimeClassName", "preemptionPolicy"))
@@ -264,7 +293,9 @@ def _system(pod_spec: Obj, path: Path, opts: Options) -> Errors:
         errors += choice(policy, allowed, path.child("preemptionPolicy"), needed=True)
     if pod_spec.get("overhead") is not None:
         errors += _overhead(pod_spec["overhead"], path.child("overhead"), opts)
-    return errors + security.operating_system(pod_spec, path)
+    errors += security.operating_system(pod_spec, path, opts.release)
+    errors += scheduling.workload(pod_spec, path)
+    return errors + env.file_volumes(pod_spec, path)
 
 
 def _overhead(amounts: dict[str, str], path: Path, opts: Options) -> Errors:

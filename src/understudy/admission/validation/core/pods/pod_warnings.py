@@ -6,14 +6,22 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.core.pods.annotations import APP_ARMOR, SECCOMP_CONTAINER, SECCOMP_POD, with_paths
+from understudy.admission.validation.address_warnings import warn_of_ip
+from understudy.admission.validation.core.pods.annotations import (
+    APP_ARMOR,
+    SECCOMP_CONTAINER,
+    SECCOMP_POD,
+    app_armor_profile,
+)
+from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.admission.validation.core.volumes.path_warnings import overlapping
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import V1_32, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, Version
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Path
-from understudy.machinery.validation.names import dns_label_texts
+from understudy.machinery.validation.names import dns_label_texts, label_value_texts
 
 NODE_LABELS = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',
@@ -54,17 +62,32 @@ HOSTNAME = "which can result in surprising behavior; a DNS label is recommended"
 def create(pod: Obj, ctx: Context) -> None:
     """Warn of mistakes in a new pod."""
     hostname(pod, ctx, "this is used in the Pod's hostname")
-    for text in _all(pod["spec"], pod["metadata"], Path(), ctx.release, is_template=False):
+    for text in _all(pod["spec"], pod["metadata"], Path(), ctx, is_template=False):
         ctx.warn(text)
+    _addresses(pod["spec"], Path("spec"), ctx)
 
 
 def template(pod_template: Obj | None, path: Path, ctx: Context) -> None:
     """Warn of mistakes in a pod template."""
     pod_template = pod_template or {}
-    for text in _all(
-        pod_template.get("spec") or {}, pod_template.get("metadata") or {}, path, ctx.release, is_template=True
-    ):
+    spec = pod_template.get("spec") or {}
+    for text in _all(spec, pod_template.get("metadata") or {}, path, ctx, is_template=True):
         ctx.warn(text)
+    _addresses(spec, path.child("spec"), ctx)
+
+
+def status(pod: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of odd addresses in the status of a pod (upstream: `podStatusStrategy.WarningsOnUpdate`)."""
+    for name in ("podIPs", "hostIPs"):
+        for i, address in enumerate(nested_field(pod, "status", name, default=())):
+            warn_of_ip(address.get("ip", ""), Path("status", name).index(i).child("ip"), ctx)
+
+
+def _addresses(spec: Obj, path: Path, ctx: Context) -> None:
+    for i, server in enumerate(nested_field(spec, "dnsConfig", "nameservers", default=())):
+        warn_of_ip(server, path.child("dnsConfig", "nameservers").index(i), ctx)
+    for i, alias in enumerate(spec.get("hostAliases") or ()):
+        warn_of_ip(alias.get("ip", ""), path.child("hostAliases").index(i).child("ip"), ctx)
 
 
 def hostname(obj: Obj, ctx: Context, use: str) -> None:
@@ -74,24 +97,24 @@ def hostname(obj: Obj, ctx: Context, use: str) -> None:
         ctx.warn(f"metadata.name: {use}, {HOSTNAME}: [{' '.join(texts)}]")
 
 
-def _all(spec: Obj, metadata: Obj, path: Path, release: Version, *, is_template: bool) -> Iterator[str]:
+def _all(spec: Obj, metadata: Obj, path: Path, ctx: Context, *, is_template: bool) -> Iterator[str]:
     annotations = metadata.get("annotations") or {}
-    yield from _nodes(spec, path.child("spec"))
+    yield from _nodes(spec, path.child("spec"), ctx.release)
     for key, text in ANNOTATIONS.items():
         if key in annotations:
             yield f"{path.child('metadata', 'annotations').key(key)}: {text}"
     for i, volume in enumerate(spec.get("volumes") or ()):
         for source, (field, text) in VOLUMES.items():
             if volume.get(source) is not None:
-                yield f"{path.child('spec', 'volumes').index(i).child(field)}: {text}"
-    if release >= V1_32:
-        yield from overlapping(spec.get("volumes") or ())
+                yield f"{path.child('spec', 'volumes').index(i).child(field)}: {text}{_disabled(source, ctx)}"
+    if ctx.release >= V1_32:
+        yield from overlapping(spec.get("volumes") or (), ctx.release)
     yield from _names(spec, path.child("spec"))
     yield from _fractions(spec.get("overhead"), path.child("spec", "overhead"))
     if SECCOMP_POD in annotations and not (spec.get("securityContext") or {}).get("seccompProfile"):
         yield f"{path.child('metadata', 'annotations').key(SECCOMP_POD)}: {_SECCOMP}"
     for container, here in with_paths(spec, path.child("spec")):
-        yield from _profiles(container, spec, annotations, path, is_template)
+        yield from _profiles(container, spec, annotations, path, is_template, ctx.release)
         resources = container.get("resources") or {}
         for resource in ("memory", "ephemeral-storage"):
             for kind in ("limits", "requests"):
@@ -99,10 +122,18 @@ def _all(spec: Obj, metadata: Obj, path: Path, release: Version, *, is_template:
                 yield from _fractions(amounts, here.child("resources", kind))
         yield from _hidden_variables(container, here.child("env"))
     yield from _ports(spec, path.child("spec"))
+    if ctx.release >= V1_33:
+        yield from _port_names(spec, path.child("spec"))
     yield from _affinity(spec.get("affinity") or {}, path.child("spec", "affinity"))
 
 
-def _nodes(spec: Obj, path: Path) -> Iterator[str]:
+def _disabled(source: str, ctx: Context) -> str:
+    """Return what is to be added to the warning of a volume that nodes do not mount unless a gate is on."""
+    is_off = source == "gitRepo" and ctx.release >= V1_33 and not ctx.gates[features.GIT_REPO_VOLUME_DRIVER]
+    return ", and disabled by default in v1.33+" if is_off else ""
+
+
+def _nodes(spec: Obj, path: Path, release: Version) -> Iterator[str]:
     for key in sorted(spec.get("nodeSelector") or ()):
         if key in NODE_LABELS:
             yield f"{path.child('nodeSelector').key(key)}: {NODE_LABELS[key]}"
@@ -112,7 +143,8 @@ def _nodes(spec: Obj, path: Path) -> Iterator[str]:
     for i, term in enumerate((affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms") or ()):
         yield from node_term(term, terms.index(i))
     for i, term in enumerate(affinity.get(_PREFERRED) or ()):
-        yield from node_term(term.get("preference") or {}, here.child(_PREFERRED).index(i).child("preference"))
+        preference, where = term.get("preference") or {}, here.child(_PREFERRED).index(i).child("preference")
+        yield from node_term(preference, where, of_values=release >= V1_33)
     for i, item in enumerate(spec.get("topologySpreadConstraints") or ()):
         where, key = path.child("topologySpreadConstraints").index(i), item.get("topologyKey", "")
         if key in NODE_LABELS:
@@ -121,12 +153,15 @@ def _nodes(spec: Obj, path: Path) -> Iterator[str]:
             yield f"{where.child('labelSelector')}: {_NULL_SELECTOR}"
 
 
-def node_term(term: Obj, path: Path) -> Iterator[str]:
-    """Warn of a deprecated label in a term of a node selector."""
+def node_term(term: Obj, path: Path, *, of_values: bool = False) -> Iterator[str]:
+    """Warn of a deprecated label in a term of a node selector, and `of_values` that no label can have."""
     for i, item in enumerate(term.get("matchExpressions") or ()):
         key = item.get("key", "")
         if key in NODE_LABELS:
             yield f"{path.child('matchExpressions').index(i).child('key')}: {key} is {NODE_LABELS[key]}"
+        for j, value in enumerate(item.get("values") or () if of_values else ()):
+            where = path.child("matchExpressions").index(i).child("values").index(j)
+            yield from (f"{where}: {value} is invalid, {text}" for text in label_value_texts(value))
 
 
 def _names(spec: Obj, path: Path) -> Iterator[str]:
@@ -154,13 +189,18 @@ def _fractions(amounts: dict[str, Any] | None, path: Path) -> Iterator[str]:
             yield f"{path.key(name)}: fractional byte value {go_quote(text)} is invalid, must be an integer"
 
 
-def _profiles(container: Obj, spec: Obj, annotations: Obj, path: Path, is_template: bool) -> Iterator[str]:
+def _profiles(
+    container: Obj, spec: Obj, annotations: Obj, path: Path, is_template: bool, release: Version
+) -> Iterator[str]:
     own, of_pod = container.get("securityContext") or {}, spec.get("securityContext") or {}
     where, name = path.child("metadata", "annotations"), container.get("name", "")
     if SECCOMP_CONTAINER + name in annotations and not own.get("seccompProfile"):
         yield f"{where.key(SECCOMP_CONTAINER + name)}: {_SECCOMP}"
-    profile = own.get("appArmorProfile") or of_pod.get("appArmorProfile")
-    if is_template and APP_ARMOR + name in annotations and not profile:
+    profile, annotation = own.get("appArmorProfile"), annotations.get(APP_ARMOR + name)
+    of_pod_profile = of_pod.get("appArmorProfile")
+    # From 1.34 on the profile of the pod counts only if it says the same as the annotation.
+    same = release < V1_34 or of_pod_profile == app_armor_profile(annotation or "")
+    if is_template and annotation is not None and not profile and not (of_pod_profile and same):
         yield f'{where.key(APP_ARMOR + name)}: deprecated since v1.30; use the "appArmorProfile" field instead'
 
 
@@ -180,12 +220,33 @@ def _ports(spec: Obj, path: Path) -> Iterator[str]:
     for container, here in with_paths(spec, path):
         for i, port in enumerate(container.get("ports") or ()):
             where = here.child("ports").index(i)
+            if port.get("hostIP") and not port.get("hostPort"):
+                shown = " ".join(f"{name[0].upper()}{name[1:]}:{port.get(name, zero)}" for name, zero in _PORT.items())
+                yield f"{where}: hostIP set without hostPort: {{{shown}}}"
             others = seen.setdefault(f"{port.get('containerPort', 0)}/{port.get('protocol', '')}", [])
             for place, other in others:
                 text = _overlap(port, other)
                 if text:
                     yield f"{where}: {text} port definition with {place}"
             others.append((where, port))
+
+
+# The fields of a port with their zero values, in Go's order.
+_PORT = {"name": "", "hostPort": 0, "containerPort": 0, "protocol": "", "hostIP": ""}
+
+
+def _port_names(spec: Obj, path: Path) -> Iterator[str]:
+    """Warn of names that several ports of the pod have: services find only the first."""
+    seen: dict[str, Path] = {}
+    for container, here in with_paths(spec, path):
+        for i, port in enumerate(container.get("ports") or ()):
+            name, where = port.get("name"), here.child("ports").index(i)
+            if name and name in seen:
+                other = seen[name]
+                text = f"services and probes that select ports by name will use {other}"
+                yield f"{where}: duplicate port name {go_quote(name)} with {other}, {text}"
+            elif name:
+                seen[name] = where
 
 
 def _overlap(port: Obj, other: Obj) -> str:

@@ -2,29 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from understudy.admission.validation.core.pods.containers_of import containers
 from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.types import Obj
 
 COMPUTE = ("cpu", "memory")
 
 
-def qos_class(pod: Obj) -> str:
-    """Return Guaranteed, Burstable or BestEffort, from the containers' requests and limits of cpu and memory.
+def qos_class(pod: Obj, gates: Gates) -> str:
+    """Return Guaranteed, Burstable or BestEffort, from requests and limits of cpu and memory.
+
+    They are those of the pod as a whole if it has resources, else those of its containers.
 
     Upstream: `ComputePodQOS`. https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
     """
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
     guaranteed = True
-    for container in containers(pod["spec"], "containers", "initContainers"):
-        resources = container.get("resources") or {}
+    for resources in _requirements(pod["spec"], gates):
         _sum(requests, resources.get("requests"))
         if len(_sum(limits, resources.get("limits"))) < len(COMPUTE):
             guaranteed = False
     if not requests and not limits:
         return "BestEffort"
     return "Guaranteed" if guaranteed and requests == limits else "Burstable"
+
+
+def _requirements(spec: Obj, gates: Gates) -> Iterable[Obj]:
+    """Return the resources that decide: those of the pod, or those of each container but ephemeral ones."""
+    whole: Obj | None = spec.get("resources")
+    if whole is not None and gates[features.POD_LEVEL_RESOURCES]:
+        return [whole]
+    return (container.get("resources") or {} for container in containers(spec, "containers", "initContainers"))
 
 
 def _sum(total: dict[str, Quantity], amounts: dict[str, str] | None) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from understudy.admission.validation.core.pods.pod_options import ALLOW_PRIVILEGED, Options
 from understudy.admission.validation.formats import MAX_INT32, choice, descending_path, invalid_texts, range_text
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -102,8 +103,7 @@ def _sysctls(sysctls: Sequence[Obj], spec: Obj, path: Path, opts: Options) -> Er
             errors.append(invalid(here, name, f"must have at most {_MAX_SYSCTL} characters and match regex {_SYSCTL}"))
         elif name in seen:
             errors.append(duplicate(here, name))
-        if not opts.any_sysctls:
-            errors += _of_host(name, spec, here)
+        errors += _of_host(name, spec, here)
         seen.add(name)
     return errors
 
@@ -270,13 +270,16 @@ _NOT_WINDOWS_CONTAINERS = (
 _OF_HOST = ("hostPID", "hostIPC")
 
 
-def operating_system(spec: Obj, path: Path) -> Errors:
+_NO_NAME = ByRelease({V1_34: "", V1_31: "cannot be empty"})
+
+
+def operating_system(spec: Obj, path: Path, release: Version) -> Errors:
     """Check `os`, and that no field is set that does not fit the operating system."""
     if spec.get("os") is None:
         return []
     name, here = spec["os"].get("name", ""), path.child("os")
     if not name:
-        return [required(here.child("name"), "cannot be empty")]
+        return [required(here.child("name"), _NO_NAME[release])]
     errors = choice(name, ("linux", "windows"), here)
     if errors:
         return errors

@@ -15,10 +15,10 @@ from understudy.admission.validation.compose import until
 from understudy.admission.validation.core.pods import annotations as pod_annotations
 from understudy.admission.validation.core.pods import pod_spec, scheduling, status
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
-from understudy.admission.validation.core.pods.pod_options import options
+from understudy.admission.validation.core.pods.pod_options import Options, options
 from understudy.admission.validation.core.pods.qos import qos_class
 from understudy.admission.validation.formats import MAX_INT32, range_text
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json_fast import WithEmptyFields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Difference, Typed
@@ -49,8 +49,9 @@ def _annotations(pod: Obj) -> dict[str, str]:
 def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed pod (upstream: `ValidatePodUpdate`)."""
     spec, before = pod["spec"], old["spec"]
+    opts = options(ctx.release, ctx.gates, before, is_pod=True)
     errors = objectmeta.CORE.updated(pod, old, ctx) + objectmeta.CORE.created(pod, ctx)
-    errors += pod_spec.whole(pod, options(ctx.release, ctx.gates, before, is_pod=True))
+    errors += pod_spec.whole(pod, opts)
     errors += pod_annotations.update(_annotations(pod), _annotations(old), spec, _ANNOTATIONS)
     for kind in ("containers", "initContainers"):
         wrong, stop = _images(spec.get(kind) or (), before.get(kind) or (), _SPEC.child(kind))
@@ -61,7 +62,7 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
     errors += wrong
     if stop:
         return errors
-    errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], ctx.release)
+    errors += _only_more_tolerations(spec.get("tolerations") or [], before.get("tolerations") or [], opts)
     errors += _only_fewer_gates(spec.get("schedulingGates") or [], before.get("schedulingGates") or [])
     if equal_ignoring_empty(spec, before):
         return errors
@@ -69,8 +70,8 @@ def update(pod: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _same_qos_class(pod: Obj, old: Obj, ctx: Context) -> Errors:
-    now = qos_class(pod)
-    if now == ((old.get("status") or {}).get("qosClass") or qos_class(old)):
+    now = qos_class(pod, ctx.gates)
+    if now == ((old.get("status") or {}).get("qosClass") or qos_class(old, ctx.gates)):
         return []
     return [invalid(_META, (pod.get("status") or {}).get("qosClass", ""), "Pod QoS is immutable")]
 
@@ -106,7 +107,7 @@ def _deadline(spec: Obj, before: Obj) -> tuple[Errors, bool]:
     return [], False
 
 
-def _only_more_tolerations(items: list[Obj], before: list[Obj], release: Version) -> Errors:
+def _only_more_tolerations(items: list[Obj], before: list[Obj], opts: Options) -> Errors:
     def but_seconds(toleration: Obj) -> Obj:
         return {key: value for key, value in toleration.items() if key != "tolerationSeconds"}
 
@@ -114,7 +115,7 @@ def _only_more_tolerations(items: list[Obj], before: list[Obj], release: Version
     path = _SPEC.child("tolerations")
     if any(but_seconds(t) not in kept for t in before):
         return [forbidden(path, "existing toleration can not be modified except its tolerationSeconds")]
-    return scheduling.tolerations(items, path, release)
+    return scheduling.tolerations(items, path, opts.release, comparing=opts.comparing_tolerations)
 
 
 def _only_fewer_gates(items: list[Obj], before: list[Obj]) -> Errors:
@@ -136,7 +137,7 @@ def equal_ignoring_empty(new: Any, old: Any) -> bool:
         return all(equal_ignoring_empty(new.get(key), old.get(key)) for key in {*new, *old})
     if isinstance(new, list) and isinstance(old, list):
         return len(new) == len(old) and all(map(equal_ignoring_empty, new, old))
-    return bool(new == old) or (new in (None, [], "") and old in (None, [], ""))
+    return bool(new == old) or (new in (None, []) and old in (None, []))
 
 
 def _the_rest(spec: Obj, before: Obj) -> Errors:
@@ -197,11 +198,12 @@ def _narrowed(munged: Obj, before: Obj) -> Errors:
 
 def _affinity(new_affinity: Obj | None, old_affinity: Obj | None, path: Path) -> Errors:
     old_terms = ((old_affinity or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms") or []
-    new_terms = ((new_affinity or {}).get(_REQUIRED) or {}).get("nodeSelectorTerms")
+    required_terms = (new_affinity or {}).get(_REQUIRED) or {}
+    new_terms = required_terms.get("nodeSelectorTerms")
     here = path.child(_REQUIRED, "nodeSelectorTerms")
     if old_terms and len(old_terms) != len(new_terms or []):
         text = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [invalid(here, Typed(new_terms, f"[]{_TERM}"), text)]
+        return [invalid(here, Typed.of_field(required_terms, "nodeSelectorTerms", f"[]{_TERM}"), text)]
     text = "only additions are allowed (no mutations or deletions)"
     return [
         invalid(here.index(i), Typed(new, _TERM), text)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
 
 
@@ -24,7 +25,7 @@ class File(NamedTuple):
         return bool(self.path and other.path) and (mine.startswith(its) or its.startswith(mine))
 
 
-def overlapping(volumes: Iterable[Obj]) -> Iterator[str]:
+def overlapping(volumes: Iterable[Obj], release: Version) -> Iterator[str]:
     """Warn of every two files that overlap in a volume, and of empty projected sources."""
     for volume in volumes:
         title = f"volume {go_quote(volume.get('name', ''))}"
@@ -33,7 +34,9 @@ def overlapping(volumes: Iterable[Obj]) -> Iterator[str]:
         if (projected := volume.get("projected")) is not None:
             sources = projected.get("sources") or ()
             yield from (f"{title} (Projected) has no sources provided" for source in sources if not source)
-            yield from (f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources)))
+            yield from (
+                f"{title} (Projected): overlapping paths: {text}" for text in _overlaps(_projected(sources, release))
+            )
 
 
 def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
@@ -45,11 +48,11 @@ def _kinds(volume: Obj) -> Iterator[tuple[str, list[File]]]:
         yield "DownwardAPI", _files(source)
 
 
-def _projected(sources: Iterable[Obj]) -> Iterator[File]:
-    """List the files of projected sources. A source without files repeats those before it, as in the real server."""
+def _projected(sources: Iterable[Obj], release: Version) -> Iterator[File]:
+    """List the files of projected sources. Before 1.34 a source without files repeats those before it."""
     files: list[File] = []
     for source in filter(None, sources):
-        files = _of_source(source) or files
+        files = _of_source(source) or (files if release < V1_34 else [])
         yield from files
 
 
@@ -64,7 +67,12 @@ def _of_source(source: Obj) -> list[File]:
     if (projection := source.get("clusterTrustBundle")) is not None:
         name = projection["name"] if projection.get("name") is not None else projection.get("signerName", "")
         return [File(projection.get("path", ""), f"ClusterTrustBundle {go_quote(name)}")]
+    if (projection := source.get("podCertificate")) is not None:
+        return [File(projection[name], f"PodCertificate {what}") for name, what in _CREDENTIALS if projection.get(name)]
     return []
+
+
+_CREDENTIALS = (("certificateChainPath", "chain"), ("keyPath", "key"), ("credentialBundlePath", "credential bundle"))
 
 
 def _files(projection: Obj, source: str = "") -> list[File]:

@@ -12,12 +12,14 @@ from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors, objectmeta
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.core.containers import resources
-from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
+from understudy.admission.validation.core.pods.in_use import invalid_label_values
+from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver, one_source
 from understudy.admission.validation.formats import choice, invalid_texts, label, qualified, subdomain
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
-from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Difference, Printed, Typed
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
+from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.validation.bad_values import Difference, Stringer, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import dns_subdomain_texts, label_name, subdomain_name
 
@@ -88,7 +90,8 @@ def spec(claim_spec: Obj, path: Path) -> Errors:
     errors += _class(claim_spec.get("storageClassName"), path.child("storageClassName"))
     if claim_spec.get("volumeMode") is not None:
         errors += choice(claim_spec["volumeMode"], VOLUME_MODES, path.child("volumeMode"))
-    return errors + _data_sources(claim_spec, path)
+    errors += _data_sources(claim_spec, path)
+    return errors + _class(claim_spec.get("volumeAttributesClassName"), path.child("volumeAttributesClassName"))
 
 
 def _data_sources(claim_spec: Obj, path: Path) -> Errors:
@@ -99,7 +102,8 @@ def _data_sources(claim_spec: Obj, path: Path) -> Errors:
             errors += _data_source(source, path.child(name))
     if old is None or new is None:
         return errors
-    bad_value = Printed(f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}')
+    shown = f'field.Path{{name:"dataSource", index:"", parent:(*field.Path)(0x{next(_PARENTS):x})}}'
+    bad_value = Stringer(shown, {})  # upstream shows the path, not a value
     if new.get("namespace"):
         errors.append(invalid(path, bad_value, "may not be specified when dataSourceRef.namespace is specified"))
     elif any(old.get(key) != new.get(key) for key in ("apiGroup", "kind", "name")):
@@ -137,7 +141,7 @@ def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     bound = (obj.get("status") or {}).get("phase") == "Bound"
     if bound and (new.get("resources") or {}).get("requests"):
         new["resources"]["requests"]["storage"] = before["resources"]["requests"]["storage"]
-    if bound and new.get("volumeAttributesClassName") is not None:
+    if bound and (ctx.release >= V1_34 or new.get("volumeAttributesClassName") is not None):
         new["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
     if _without_null(new) != _without_null(before):
         change = Difference(_IMMUTABLE_SPEC, before, new, f"{_CORE}.PersistentVolumeClaimSpec")
@@ -146,7 +150,33 @@ def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     mode, mode_before = obj["spec"].get("volumeMode"), old["spec"].get("volumeMode")
     if mode != mode_before:
         errors.append(invalid(Path("volumeMode"), mode, objectmeta.IMMUTABLE))
-    return errors
+    return errors + _attributes_class_of_claim(obj, old, ctx)
+
+
+_ATTRIBUTES_CLASS = _SPEC.child("volumeAttributesClassName")
+
+
+def _attributes_class_of_claim(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a claim keeps a class of attributes that it has got (before 1.34: that it has asked for)."""
+    name, before = (of["spec"].get("volumeAttributesClassName") for of in (obj, old))
+    if name == before:
+        return []
+    applied = nested_field(old, "status", "currentVolumeAttributesClassName") if ctx.release >= V1_34 else before
+    if applied is None or name:
+        return _attributes_class_is_on(ctx)
+    if ctx.release >= V1_34:
+        what = "to nil" if name is None else "to empty string"
+        text = f"update {what} is forbidden when status.currentVolumeAttributesClassName is not nil"
+    else:
+        text = f"update from non-nil value to {'nil' if name is None else 'an empty string'} is forbidden"
+    return [*_attributes_class_is_on(ctx), forbidden(_ATTRIBUTES_CLASS, text)]
+
+
+def _attributes_class_is_on(ctx: Context) -> Errors:
+    if ctx.gates[features.VOLUME_ATTRIBUTES_CLASS]:
+        return []
+    text = "update is forbidden when the VolumeAttributesClass feature gate is disabled"
+    return [forbidden(_ATTRIBUTES_CLASS, text)]
 
 
 def _without_null(claim_spec: Obj) -> Obj:
@@ -193,12 +223,32 @@ def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
         for error in _basic(text, Path("status", "capacity").key(name))
     ]
     if ctx.gates[features.RECOVER_VOLUME_EXPANSION_FAILURE]:
+        path = Path("status", _RESIZE_STATUSES[ctx.release])
+        for name, state in (status.get("allocatedResourceStatuses") or {}).items():
+            errors += _resource_key(name, path)
+            if state not in _RESIZE_STATES:
+                errors.append(not_supported(path, Stringer(name, name), sorted(_RESIZE_STATES)))
         for name, text in (status.get("allocatedResources") or {}).items():
             path = Path("status", "allocatedResources")
-            wrong = qualified(name, path)
-            if not wrong and resources.is_native(name) and name != "storage":
-                wrong = [not_supported(path, name, ("storage",))]
-            errors += wrong or resources.amount("storage", text, path.key(name))
+            errors += _resource_key(name, path) or resources.amount("storage", text, path.key(name))
+    return errors
+
+
+_RESIZE_STATUSES = ByRelease({V1_34: "allocatedResourceStatuses", V1_31: "allocatedResourceStatus"})
+_RESIZE_STATES = (
+    "ControllerResizeInProgress",
+    "ControllerResizeInfeasible",
+    "NodeResizePending",
+    "NodeResizeInProgress",
+    "NodeResizeInfeasible",
+)
+
+
+def _resource_key(name: str, path: Path) -> Errors:
+    """Check the name of a resource that a claim has got; upstream: `validatePersistentVolumeClaimResourceKey`."""
+    errors = qualified(name, path)
+    if not errors and resources.is_native(name) and name != "storage":
+        return [not_supported(path, name, ("storage",))]
     return errors
 
 
@@ -208,7 +258,12 @@ def _basic(text: str, path: Path) -> Errors:
 
 
 def volume(obj: Obj, ctx: Context) -> Errors:
-    """Check a PersistentVolume (upstream: `ValidatePersistentVolume`)."""
+    """Check a new PersistentVolume."""
+    return changed_volume(obj, {}, ctx)
+
+
+def changed_volume(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check a PersistentVolume that replaces `old`, {} for a new one (upstream: `ValidatePersistentVolume`)."""
     volume_spec = obj["spec"]
     modes = volume_spec.get("accessModes") or []
     errors = [] if modes else [required(_SPEC.child("accessModes"))]
@@ -217,7 +272,8 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     policy = volume_spec.get("persistentVolumeReclaimPolicy")
     if policy:
         errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
-    errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"))
+    any_values = ctx.release < V1_33 or invalid_label_values(nested_field(old, "spec", "nodeAffinity", "required"))
+    errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"), any_values)
     errors += _volume_sources(volume_spec, ctx)
     if (
         (volume_spec.get("hostPath") or {}).get("path", "").strip("/.") == ""
@@ -229,6 +285,17 @@ def volume(obj: Obj, ctx: Context) -> Errors:
     errors += _class(volume_spec.get("storageClassName"), _SPEC.child("storageClassName"))
     if volume_spec.get("volumeMode") is not None:
         errors += choice(volume_spec["volumeMode"], VOLUME_MODES, _SPEC.child("volumeMode"))
+    return errors + _attributes_class_of_volume(volume_spec)
+
+
+def _attributes_class_of_volume(volume_spec: Obj) -> Errors:
+    name = volume_spec.get("volumeAttributesClassName")
+    if name is None:
+        return []
+    errors = _class(name, _ATTRIBUTES_CLASS) if name else [required(_ATTRIBUTES_CLASS, "an empty string is disallowed")]
+    if volume_spec.get("csi") is None:
+        text = "has to be specified when using volumeAttributesClassName"
+        errors.append(required(_SPEC.child("csi"), text))
     return errors
 
 
@@ -242,12 +309,12 @@ def _capacity(capacity: dict[str, str], path: Path) -> Errors:
     return errors
 
 
-def _node_affinity(affinity: Obj | None, path: Path) -> Errors:
+def _node_affinity(affinity: Obj | None, path: Path, any_values: bool) -> Errors:
     if affinity is None:
         return []
     if affinity.get("required") is None:
         return [required(path.child("required"), "must specify required node constraints")]
-    return nodeselector.validate(affinity["required"], path.child("required"), any_values=True)
+    return nodeselector.validate(affinity["required"], path.child("required"), any_values=any_values)
 
 
 def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
@@ -259,13 +326,13 @@ def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
     errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else CHECKS[first](volume_spec[first], path)
     if first == "local" and not (volume_spec.get("nodeAffinity") or {}).get("required"):
         errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
-    names = {"cephfs": "cephFS"}
-    text = "may not specify more than 1 volume type"
-    return errors + [forbidden(_SPEC.child(names.get(name, name)), text) for name in present[1:]]
+    if "flexVolume" in present[1:]:  # which is checked, and not refused, beside others
+        errors += CHECKS["flexVolume"](volume_spec["flexVolume"], _SPEC.child("flexVolume"))
+    return errors + one_source([first, *(name for name in present[1:] if name != "flexVolume")], _SPEC)
 
 
 def _csi(source: Obj, path: Path, ctx: Context) -> Errors:
-    errors = csi_driver(source.get("driver", ""), path.child("driver"))
+    errors = csi_driver(source.get("driver", ""), path.child("driver"), ctx.release)
     if not source.get("volumeHandle"):
         errors.append(required(path.child("volumeHandle")))
     for name in _SECRETS:
@@ -295,8 +362,14 @@ def volume_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     if new.get("volumeMode") != before.get("volumeMode"):
         errors.append(invalid(Path("volumeMode"), new.get("volumeMode"), objectmeta.IMMUTABLE))
     affinity, was = new.get("nodeAffinity"), before.get("nodeAffinity")
-    if was is not None and not nodeselector.equal_ignoring_beta_labels(affinity, was):
+    is_fixed = was is not None and not ctx.gates[features.MUTABLE_PV_NODE_AFFINITY]
+    if is_fixed and not nodeselector.equal_ignoring_beta_labels(affinity, was):
         bad_value = None if affinity is None else Typed(affinity, f"{_CORE}.VolumeNodeAffinity")
         text = f"{objectmeta.IMMUTABLE}, except for updating from beta label to GA"
         errors.append(invalid(Path("nodeAffinity"), bad_value, text))
+    name, name_before = (of.get("volumeAttributesClassName") for of in (new, before))
+    if name != name_before:
+        errors += _attributes_class_is_on(ctx)
+        if name is None:
+            errors.append(forbidden(_ATTRIBUTES_CLASS, "update from non-nil value to nil is forbidden"))
     return errors

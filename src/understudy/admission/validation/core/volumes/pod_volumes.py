@@ -4,17 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from understudy.admission.validation import objectmeta
+from understudy.admission.validation import label_selectors, objectmeta
 from understudy.admission.validation.core.containers import env
 from understudy.admission.validation.core.containers.containers import pull_policy
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.core.volumes import persistent_volumes
-from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver
+from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver, one_source
 from understudy.admission.validation.formats import descending_path, invalid_texts, label, unreserved_path
+from understudy.admission.validation.signer_names import bundle_name_texts, is_of_kubernetes, signer_name
 from understudy.machinery.quantity import parse
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
-from understudy.machinery.validation.names import dns_subdomain_texts, subdomain_name
+from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.field import (
+    Errors,
+    Path,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
+from understudy.machinery.validation.names import (
+    dns_subdomain_texts,
+    go_lower,
+    qualified_name_texts,
+    size,
+    subdomain_name,
+)
 
 MODE_TEXT = "must be a number between 0 and 0777 (octal), both inclusive"
 _CONFLICT = "conflicting duplicate paths"
@@ -88,7 +105,7 @@ def _sources(volume: Obj, pod: str, path: Path, opts: Options) -> Errors:
         claim = f"{pod}-{volume['name']}"
         texts = (f'PVC name "{claim}": {text}' for text in dns_subdomain_texts(claim))
         errors += invalid_texts(texts, volume["name"], path.child("name"))
-    return errors + [forbidden(path.child(name), "may not specify more than 1 volume type") for name in present[1:]]
+    return errors + one_source(present, path)
 
 
 def _source(kind: str, source: Obj, path: Path, opts: Options) -> Errors:
@@ -213,13 +230,72 @@ def _projected_token(source: Obj, path: Path, volume: Path, seen: set[str]) -> E
 
 
 def _projected_bundle(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
-    errors: Errors = []
-    if source.get("name") is None and source.get("signerName") is None:
-        errors.append(required(path, "either name or signerName must be specified"))
+    errors = _bundles(source, path)
     if not source.get("path"):
         errors.append(required(path.child("path")))
     errors += unreserved_path(source.get("path", ""), path.child("path"))
     return errors + _path_once(source.get("path", ""), source.get("path", ""), volume, seen)
+
+
+def _bundles(source: Obj, path: Path) -> Errors:
+    """Check which bundles are projected: one by name, or all of a signer that a selector selects."""
+    name, signer, selector = (source.get(field) for field in ("name", "signerName", "labelSelector"))
+    where = path.child("labelSelector")
+    if name is not None and signer is not None:
+        bad_value = Typed(source, f"{_CORE}.ClusterTrustBundleProjection")
+        return [invalid(path, bad_value, "only one of name and signerName may be used")]
+    if name is not None:
+        errors = [] if name else [required(path.child("name"), "must be a valid object name")]
+        texts = (f"not a valid clustertrustbundlename: {text}" for text in bundle_name_texts(name))
+        errors += invalid_texts(texts, name, path.child("name"))
+        if selector is not None:
+            bad_value = Typed(selector, "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector")
+            errors.append(invalid(where, bad_value, "labelSelector must be unset if name is specified"))
+        return errors
+    if signer is None:
+        return [required(path, "either name or signerName must be specified")]
+    errors = [] if signer else [required(path.child("signerName"), "must be a valid signer name")]
+    return errors + signer_name(signer, path.child("signerName")) + label_selectors.validate(selector, where)
+
+
+_CORE = "k8s.io/kubernetes/pkg/apis/core"
+_KEY_TYPES = ("RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519")
+_CREDENTIALS = ("credentialBundlePath", "keyPath", "certificateChainPath")
+_MIN_LIFE, _MAX_LIFE, _MAX_LIFE_OF_KUBERNETES = 3600, 91 * 86400, 86400
+
+
+def _projected_certificate(source: Obj, path: Path, volume: Path, seen: set[str]) -> Errors:
+    """Check the projection of a certificate and its key (KEP-4317)."""
+    signer, key, seconds = source.get("signerName", ""), source.get("keyType", ""), source.get("maxExpirationSeconds")
+    errors = signer_name(signer, path.child("signerName"))
+    errors += _user_annotations(source.get("userAnnotations") or {}, path.child("userAnnotations"))
+    if key not in _KEY_TYPES:
+        errors.append(not_supported(path.child("keyType"), key, _KEY_TYPES))
+    if seconds is not None:
+        here = path.child("maxExpirationSeconds")
+        most = _MAX_LIFE_OF_KUBERNETES if is_of_kubernetes(signer) else _MAX_LIFE
+        if seconds < _MIN_LIFE:
+            errors.append(invalid(here, seconds, f"if provided, maxExpirationSeconds must be >= {_MIN_LIFE}"))
+        if seconds > most:
+            errors.append(invalid(here, seconds, f"if provided, maxExpirationSeconds must be <= {most}"))
+    named = [name for name in _CREDENTIALS if source.get(name)]
+    for name in named:
+        errors += unreserved_path(source[name], path.child(name)) + _path_once(source[name], source[name], volume, seen)
+    if named:
+        return errors
+    return [*errors, required(path, f"specify at least one of {', '.join(_CREDENTIALS[:-1])}, and {_CREDENTIALS[-1]}")]
+
+
+def _user_annotations(annotations: dict[str, str], path: Path) -> Errors:
+    """Check annotations for a signer, whose keys need a domain (upstream: `ValidateUserAnnotations`)."""
+    errors: Errors = []
+    for key in map(go_lower, annotations):
+        texts = qualified_name_texts(key)
+        if not texts and "/" not in key:
+            texts = ['must be a domain-prefixed key (such as "acme.io/foo")']
+        errors += invalid_texts(texts, key, path) if key else [required(path)]
+    total = sum(size(key) + size(value) for key, value in annotations.items())
+    return errors + ([too_long(path, objectmeta.ANNOTATIONS_SIZE)] if total > objectmeta.ANNOTATIONS_SIZE else [])
 
 
 _PROJECTIONS: dict[str, Callable[[Obj, Path, Path, set[str]], Errors]] = {
@@ -228,11 +304,12 @@ _PROJECTIONS: dict[str, Callable[[Obj, Path, Path, set[str]], Errors]] = {
     "downwardAPI": _projected_downward,
     "serviceAccountToken": _projected_token,
     "clusterTrustBundle": _projected_bundle,
+    "podCertificate": _projected_certificate,
 }
 
 
 def _csi(source: Obj, path: Path, opts: Options) -> Errors:
-    errors = csi_driver(source.get("driver", ""), path.child("driver"))
+    errors = csi_driver(source.get("driver", ""), path.child("driver"), opts.release)
     secret = source.get("nodePublishSecretRef")
     if secret is None:
         return errors

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, require_fields
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
-from understudy.machinery.validation.names import dns_subdomain_texts, size
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required, too_long
+from understudy.machinery.validation.names import dns_subdomain_texts, label_name, size
 
 HOST_PATH_TYPES = (
     "",
@@ -36,12 +37,32 @@ _DISK_URIS = {
 }
 
 
-def csi_driver(name: str, path: Path) -> Errors:
+def csi_driver(name: str, path: Path, release: Version) -> Errors:
     """Check the name of a CSI driver: a subdomain of up to 63 bytes in any case (upstream: `ValidateCSIDriverName`)."""
+    if not name and release >= V1_35:
+        return [required(path)]
     errors = [] if name else [required(path)]
     if size(name) > 63:
         errors.append(too_long(path, 63, in_bytes=True))
     return errors + [invalid(path, name, text) for text in dns_subdomain_texts(name.lower())]
+
+
+def one_source(present: Sequence[str], path: Path) -> Errors:
+    """Check that a volume has one source only."""
+    text = "may not specify more than 1 volume type"
+    return [forbidden(path.child(_SPELLED.get(name, name)), text) for name in present[1:]]
+
+
+_SPELLED = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}  # upstream's names of sources in this error
+
+
+def _glusterfs(source: Obj, path: Path) -> Errors:
+    errors, namespace = require_fields(source, path, "endpoints", "path"), source.get("endpointsNamespace")
+    if namespace is None:
+        return errors
+    here, text = path.child("endpointsNamespace"), "if the endpointnamespace is set, it must be a valid namespace name"
+    texts = label_name(namespace, False) if namespace else [text]
+    return errors + [invalid(here, namespace, text) for text in texts]
 
 
 def _host_path(source: Obj, path: Path) -> Errors:
@@ -191,7 +212,7 @@ CHECKS: dict[str, Callable[[Obj, Path], Errors]] = {
     "awsElasticBlockStore": _partitioned("volumeID"),
     "nfs": _nfs,
     "iscsi": _iscsi,
-    "glusterfs": _fields("endpoints", "path"),
+    "glusterfs": _glusterfs,
     "flocker": _flocker,
     "rbd": _fields("monitors", "image"),
     "cinder": _cinder,

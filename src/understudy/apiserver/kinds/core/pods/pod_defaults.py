@@ -10,11 +10,13 @@ import re
 from typing import Any
 
 from understudy.admission.context import Context
+from understudy.admission.validation.core.containers.pod_resources import aggregate, is_supported
+from understudy.admission.validation.core.containers.resources import is_huge_page
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS, containers
 from understudy.apiserver.kinds.core import resource_lists
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_33
+from understudy.machinery.releases.version import V1_33, V1_34, Version
 from understudy.machinery.types import Obj, default_if_nil, default_if_zero
 
 SPEC = {
@@ -25,6 +27,7 @@ SPEC = {
 }
 CONTAINER = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+HOOKS = ("postStart", "preStop")
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 # Default values by volume source. Files are readable by all.
@@ -60,13 +63,15 @@ def pull_policy(image: str) -> str:
 
 
 def pod(obj: Obj, ctx: Context) -> None:
-    """Set the defaults of a Pod, in place (upstream: `SetDefaults_Pod`). Resize policies have had none since 1.33."""
-    spec = obj.setdefault("spec", {})
+    """Set the defaults of a Pod, in place (upstream: `SetDefaults_Pod`)."""
+    spec, gates = obj.setdefault("spec", {}), ctx.gates
     for container in containers(spec, "containers", "initContainers"):
         _requests_from_limits(container)
-    if ctx.release < V1_33 and ctx.gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
+    if ctx.release < V1_33 and gates[features.IN_PLACE_POD_VERTICAL_SCALING]:
         for container in spec.get("containers") or []:
             _resize_policies(container)
+    if spec.get("resources") and gates[features.POD_LEVEL_RESOURCES]:
+        _pod_resources(spec, spec["resources"], ctx.release)
     default_if_nil(spec, "enableServiceLinks", True)
     if spec.get("hostNetwork"):
         for container in containers(spec, "containers", "initContainers"):
@@ -104,6 +109,32 @@ def _requests_from_limits(container: Obj) -> None:
         resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
 
 
+def _pod_resources(spec: Obj, whole: Obj, release: Version) -> None:
+    """Set limits and requests that the pod as a whole does not have, from its containers and its limits, in place.
+
+    Upstream: `defaultHugePagePodLimits`, `defaultPodRequests`.
+    """
+    if release >= V1_33 and (whole.get("limits") or whole.get("requests")):
+        # From 1.34 on pages that the pod requests are not limited by default.
+        limited = {**(whole.get("limits") or {}), **((whole.get("requests") or {}) if release >= V1_34 else {})}
+        pages = {name: amount for name, amount in aggregate(spec, "limits").items() if is_huge_page(name)}
+        _add_amounts(whole, "limits", {name: str(amount) for name, amount in pages.items() if name not in limited})
+    if not whole.get("limits"):
+        return
+    of_containers = {
+        name: str(amount)
+        for name, amount in aggregate(spec, "requests").items()
+        if is_supported(name, release) and not is_huge_page(name)
+    }
+    of_limits = {name: amount for name, amount in whole["limits"].items() if is_supported(name, release)}
+    _add_amounts(whole, "requests", {**of_limits, **of_containers, **(whole.get("requests") or {})})
+
+
+def _add_amounts(whole: Obj, kind: str, amounts: dict[str, str]) -> None:
+    if amounts:
+        whole[kind] = {**(whole.get(kind) or {}), **amounts}
+
+
 def _resize_policies(container: Obj) -> None:
     """Add a resize policy for cpu and memory if the container requests them."""
     requests = (container.get("resources") or {}).get("requests") or {}
@@ -133,11 +164,20 @@ def _container(container: Obj) -> None:
     for port in container.get("ports") or []:
         default_if_zero(port, {"protocol": "TCP"})
     for env in container.get("env") or []:
-        _field_version(env.get("valueFrom"))
+        _variable_source(env.get("valueFrom"))
     for name in PROBES:
         _probe(container.get(name))
-    for hook in (container.get("lifecycle") or {}).values():
-        _http_get(hook)
+    lifecycle = container.get("lifecycle") or {}
+    for name in HOOKS:
+        _http_get(lifecycle.get(name))
+
+
+def _variable_source(source: Obj | None) -> None:
+    """Set the defaults of the source of an environment variable, in place."""
+    _field_version(source)
+    file = (source or {}).get("fileKeyRef")
+    if file is not None:
+        default_if_nil(file, "optional", False)
 
 
 def _field_version(source: Obj | None) -> None:

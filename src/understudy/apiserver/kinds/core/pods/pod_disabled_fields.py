@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterable
 
 from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import template_of
+from understudy.admission.validation.core.pods import in_use
 from understudy.admission.validation.core.pods.containers_of import affinity_terms, containers
 from understudy.apiserver.kinds.disabled_fields import Drop, Guard, Use, drop_disabled_fields, field_guard
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
 from understudy.machinery.types import Obj, nested_field
 
 
@@ -50,10 +52,41 @@ def _drop_claims(spec: Obj) -> None:
         (container.get("resources") or {}).pop("claims", None)
 
 
+def _lifecycles(spec: Obj) -> Iterable[Obj]:
+    return (container["lifecycle"] for container in containers(spec) if container.get("lifecycle"))
+
+
 def _hooks(container: Obj) -> Iterable[tuple[Obj, str, Obj]]:
     """Return (lifecycle, name of the hook, hook) for each hook of a container."""
     lifecycle = container.get("lifecycle") or {}
     return [(lifecycle, name, hook) for name, hook in lifecycle.items() if isinstance(hook, dict)]
+
+
+def _wipe_hook(name: str) -> Drop:
+    """Return a function that drops a field from the lifecycle of every container, and a lifecycle without others."""
+
+    def drop(spec: Obj) -> None:
+        for container in containers(spec):
+            lifecycle = container.get("lifecycle") or {}
+            if lifecycle.pop(name, None) is not None and not lifecycle:
+                del container["lifecycle"]
+
+    return drop
+
+
+def _variables(spec: Obj) -> Iterable[Obj]:
+    return (v["valueFrom"] for c in containers(spec) for v in c.get("env") or () if v.get("valueFrom"))
+
+
+def _drop_restart_rules(spec: Obj) -> None:
+    """Drop restart rules and restart policies of containers, but that of sidecars."""
+    for container in containers(spec):
+        container.pop("restartPolicyRules", None)
+    for container in containers(spec, "containers", "ephemeralContainers"):
+        container.pop("restartPolicy", None)
+    for container in containers(spec, "initContainers"):
+        if not in_use.is_sidecar(container):
+            container.pop("restartPolicy", None)
 
 
 def _uses_sleep(spec: Obj) -> bool:
@@ -90,7 +123,7 @@ def _drop_pod_resources(spec: Obj) -> None:
 
 
 def _uses_resize(spec: Obj) -> bool:
-    return any(c.get("resizePolicy") for c in containers(spec, "containers"))
+    return any(c.get("resizePolicy") for c in containers(spec, "containers", "initContainers"))
 
 
 def _image_volumes(spec: Obj) -> list[str]:
@@ -140,12 +173,19 @@ GUARDS = (
     ),
     Guard(features.DYNAMIC_RESOURCE_ALLOCATION, _uses_claims, _drop_claims),
     Guard(features.CLUSTER_TRUST_BUNDLE_PROJECTION, *_fields_in(_projections, "clusterTrustBundle")),
+    Guard(features.POD_CERTIFICATE_REQUEST, *_fields_in(_projections, "podCertificate")),
+    field_guard(features.GENERIC_WORKLOAD, "schedulingGroup"),
+    field_guard(features.GENERIC_WORKLOAD, "workloadRef"),
     Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _fields_in(containers, "resizePolicy")[1]),
     Guard(features.SIDECAR_CONTAINERS, _uses_sidecars, _drop_sidecars),
+    Guard(features.CONTAINER_RESTART_RULES, in_use.restart_rules, _drop_restart_rules),
     Guard(features.RECURSIVE_READ_ONLY_MOUNTS, *_fields_in(_mounts, "recursiveReadOnly")),
+    field_guard(features.HOSTNAME_OVERRIDE, "hostnameOverride"),
+    Guard(features.ENV_FILES, *_fields_in(_variables, "fileKeyRef")),
     Guard(features.POD_LIFECYCLE_SLEEP_ACTION, _uses_sleep, _drop_sleep),
     Guard(features.IMAGE_VOLUME, _uses_images, _drop_images),
     Guard(features.SELINUX_CHANGE_POLICY, *_fields_in(_security, "seLinuxChangePolicy")),
+    Guard(features.CONTAINER_STOP_SIGNALS, _fields_in(_lifecycles, "stopSignal")[0], _wipe_hook("stopSignal")),
 )
 
 
@@ -158,15 +198,49 @@ def drop_spec(spec: Obj | None, old: Obj | None, gates: Gates) -> None:
 STATUSES = ("containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses")
 
 
-def _from_statuses(name: str) -> Drop:
-    """Return a function that drops a field from the status of every container."""
+def _container_statuses(status: Obj) -> Iterable[Obj]:
+    return (container for kind in STATUSES for container in status.get(kind) or ())
 
-    def drop(status: Obj) -> None:
-        for kind in STATUSES:
-            for container in status.get(kind) or []:
-                container.pop(name, None)
 
-    return drop
+def _mount_statuses(status: Obj) -> Iterable[Obj]:
+    return (mount for container in _container_statuses(status) for mount in container.get("volumeMounts") or ())
+
+
+def _device_healths(status: Obj) -> Iterable[Obj]:
+    return (
+        device
+        for container in _container_statuses(status)
+        for resource in container.get("allocatedResourcesStatus") or ()
+        for device in resource.get("resources") or ()
+    )
+
+
+def _observations(status: Obj) -> Iterable[Obj]:
+    return (status, *(status.get("conditions") or ()))
+
+
+def _itself(status: Obj) -> Iterable[Obj]:
+    return (status,)
+
+
+def _from_statuses(*names: str) -> Drop:
+    """Return a function that drops fields from the status of every container."""
+    return _fields_in(_container_statuses, *names)[1]
+
+
+def _of_spec(use: Use) -> Use:
+    """Return the test of a stored pod whose spec decides whether a field of the status is in use."""
+    return lambda pod: use(pod["spec"])
+
+
+def _of_status(parts: Callable[[Obj], Iterable[Obj]], *names: str) -> tuple[Use, Drop]:
+    """Return the use and the removal of fields of the status that the stored status decides about."""
+    use, drop = _fields_in(parts, *names)
+    return lambda pod: use(pod.get("status") or {}), drop
+
+
+def _never_used(pod: Obj) -> bool:
+    return False
 
 
 def _drop_resize(status: Obj) -> None:
@@ -174,31 +248,67 @@ def _drop_resize(status: Obj) -> None:
     status.pop("resize", None)
 
 
-def _never_used(spec: Obj) -> bool:
-    return False
-
-
-# Whether a field of the status is in use is judged by the stored spec.
-STATUS_GUARDS = (
-    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _uses_resize, _drop_resize),
-    Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _never_used, _from_statuses("allocatedResources")),
-    Guard(features.IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS, _never_used, _from_statuses("allocatedResources")),
-    Guard(features.DYNAMIC_RESOURCE_ALLOCATION, _uses_claims, lambda status: status.pop("resourceClaimStatuses", None)),
+_GUARDS_OF_ALL_STATUSES = (
     Guard(
-        features.RECURSIVE_READ_ONLY_MOUNTS, _fields_in(_mounts, "recursiveReadOnly")[0], _from_statuses("volumeMounts")
+        features.DYNAMIC_RESOURCE_ALLOCATION,
+        _of_spec(_uses_claims),
+        lambda status: status.pop("resourceClaimStatuses", None),
     ),
-    Guard(features.RESOURCE_HEALTH_STATUS, _never_used, _from_statuses("allocatedResourcesStatus")),
+    Guard(
+        features.RECURSIVE_READ_ONLY_MOUNTS,
+        _of_spec(_fields_in(_mounts, "recursiveReadOnly")[0]),
+        _from_statuses("volumeMounts"),
+    ),
     Guard(
         features.SUPPLEMENTAL_GROUPS_POLICY,
-        _fields_in(_security, "supplementalGroupsPolicy")[0],
+        _of_spec(_fields_in(_security, "supplementalGroupsPolicy")[0]),
         _from_statuses("user"),
     ),
 )
+_OLD_HEALTH = Guard(features.RESOURCE_HEALTH_STATUS, _never_used, _from_statuses("allocatedResourcesStatus"))
+_SINCE_1_33 = (
+    *_GUARDS_OF_ALL_STATUSES,
+    Guard(
+        features.IN_PLACE_POD_VERTICAL_SCALING,
+        _of_spec(_uses_resize),
+        _from_statuses("resources", "allocatedResources"),
+    ),
+    Guard(
+        features.IN_PLACE_POD_LEVEL_RESOURCES_VERTICAL_SCALING, *_of_status(_itself, "resources", "allocatedResources")
+    ),
+    Guard(features.POD_OBSERVED_GENERATION_TRACKING, *_of_status(_observations, "observedGeneration")),
+    Guard(features.DRA_EXTENDED_RESOURCE, *_of_status(_itself, "extendedResourceClaimStatus")),
+)
+STATUS_GUARDS = ByRelease(
+    {
+        V1_36: (
+            *_SINCE_1_33,
+            Guard(features.RESOURCE_HEALTH_STATUS, *_of_status(_container_statuses, "allocatedResourcesStatus")),
+            Guard(features.RESOURCE_HEALTH_STATUS_MESSAGE, *_of_status(_device_healths, "message")),
+            Guard(features.IMAGE_VOLUME_WITH_DIGEST, *_of_status(_mount_statuses, "volumeStatus")),
+            Guard(
+                features.DRA_NODE_ALLOCATABLE_RESOURCES, *_of_status(_itself, "nodeAllocatableResourceClaimStatuses")
+            ),
+        ),
+        V1_33: (*_SINCE_1_33, _OLD_HEALTH),
+        V1_31: (
+            *_GUARDS_OF_ALL_STATUSES,
+            Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _of_spec(_uses_resize), _drop_resize),
+            Guard(features.IN_PLACE_POD_VERTICAL_SCALING, _never_used, _from_statuses("allocatedResources")),
+            Guard(
+                features.IN_PLACE_POD_VERTICAL_SCALING_ALLOCATED_STATUS,
+                _never_used,
+                _from_statuses("allocatedResources"),
+            ),
+            _OLD_HEALTH,
+        ),
+    }
+)
 
 
-def drop_status(status: Obj, old_spec: Obj, gates: Gates) -> None:
-    """Drop disabled fields from the status of a pod; `old_spec` is the stored spec."""
-    drop_disabled_fields(STATUS_GUARDS, status, old_spec, gates)
+def drop_status(status: Obj, old: Obj, ctx: Context) -> None:
+    """Drop disabled fields from the status of a pod; `old` is the stored pod."""
+    drop_disabled_fields(STATUS_GUARDS[ctx.release], status, old, ctx.gates)
 
 
 def drop_template_fields(workload: Obj, old: Obj | None, ctx: Context) -> None:

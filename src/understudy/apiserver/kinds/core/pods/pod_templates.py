@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.objectmeta import CORE
@@ -31,8 +31,20 @@ def _update_template(template: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _validate_template(template: Obj, ctx: Context) -> Errors:
-    """Validate the template of a PodTemplate."""
+    """Validate the template of a new PodTemplate."""
     return pod_spec.template(template.get("template"), Path("template"), options(ctx.release, ctx.gates))
+
+
+def _validate_update(template: Obj, old: Obj, ctx: Context) -> Errors:
+    """Validate the template of a changed PodTemplate."""
+    opts = options(ctx.release, ctx.gates, nested_field(old, "template", "spec"))
+    return pod_spec.template(template.get("template"), Path("template"), opts)
+
+
+def _warn_update(template: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of mistakes in a template that has changed."""
+    if template["metadata"].get("generation") != old["metadata"].get("generation"):
+        pod_warnings.template(template.get("template"), Path("template"), ctx)
 
 
 POD_TEMPLATES = Behavior(
@@ -43,8 +55,9 @@ POD_TEMPLATES = Behavior(
         ),
         prepare_for_update=_update_template,
         validate=_validate_template,
-        validate_update=all_of(CORE.updated, as_on_create(_validate_template)),
+        validate_update=all_of(CORE.updated, _validate_update),
         warn_create=lambda template, ctx: pod_warnings.template(template.get("template"), Path("template"), ctx),
+        warn_update=_warn_update,
         generation=True,
     ),
     table_row=_template_cells,

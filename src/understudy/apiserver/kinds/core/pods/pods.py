@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import replace
 
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
 from understudy.admission.validation.core.pods.qos import qos_class
-from understudy.apiserver.kinds.common import STATUS_RESET, copy_stored
+from understudy.apiserver.kinds.common import RESET_FOR_STATUS, STATUS_RESET, copy_stored, keep_metadata
 from understudy.apiserver.kinds.core import resource_lists
-from understudy.apiserver.kinds.core.pods import pod_defaults, pod_disabled_fields, pod_preparation, pod_table
+from understudy.apiserver.kinds.core.pods import (
+    pod_defaults,
+    pod_disabled_fields,
+    pod_preparation,
+    pod_resize,
+    pod_table,
+)
 from understudy.apiserver.kinds.printers import field
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32, V1_33, Version
 from understudy.machinery.types import Obj, nested_field
 
@@ -23,7 +27,6 @@ INIT_ANNOTATIONS = tuple(
     for stage in ("alpha", "beta")
     for what in ("init-containers", "init-container-statuses")
 )
-OBSERVED = "observedGeneration"
 
 
 def _defaults(pod: Obj, ctx: Context) -> None:
@@ -37,6 +40,8 @@ def _defaults(pod: Obj, ctx: Context) -> None:
         pod["metadata"]["annotations"] = {k: v for k, v in annotations.items() if k not in INIT_ANNOTATIONS}
     status = pod.get("status") or {}
     _mirror_ips(status)
+    resource_lists.round_up(status, "allocatedResources")
+    resource_lists.round_up_requirements(status.get("resources"))
     for kind in pod_disabled_fields.STATUSES:
         for container in status.get(kind) or []:
             resource_lists.round_up(container, "allocatedResources")
@@ -56,12 +61,14 @@ def _mirror_ips(status: Obj) -> None:
 def _create(pod: Obj, ctx: Context) -> None:
     """Prepare a new pod: reset its status, drop disabled fields (upstream: `podStrategy.PrepareForCreate`)."""
     spec = pod["spec"]
-    pod["status"] = {"phase": "Pending", "qosClass": qos_class(pod)}
+    if ctx.release >= V1_33:
+        pod["metadata"]["generation"] = 1
+    sent_class = nested_field(pod, "status", "qosClass")
+    pod["status"] = {"phase": "Pending", "qosClass": sent_class or qos_class(pod, ctx.gates)}
     pod_disabled_fields.drop_spec(spec, None, ctx.gates)
     if spec.get("schedulingGates"):
         pod["status"]["conditions"] = [{**GATED, "lastTransitionTime": ctx.now}]
-    if ctx.gates[features.MATCH_LABEL_KEYS_IN_POD_AFFINITY]:
-        pod_preparation.match_label_keys(pod)
+    pod_preparation.match_label_keys(pod, ctx)
     pod_preparation.sync_app_armor(pod, ctx)
 
 
@@ -78,7 +85,8 @@ def _update(pod: Obj, old: Obj, ctx: Context) -> None:
     """Prepare an updated pod: keep its status, drop disabled fields (upstream: `podStrategy.PrepareForUpdate`)."""
     copy_stored(pod, old, "status")
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
-    pod_disabled_fields.drop_status(pod.get("status") or {}, old["spec"], ctx.gates)
+    pod_disabled_fields.drop_status(pod.get("status") or {}, old, ctx)
+    pod_preparation.count_generation(pod, old, ctx)
 
 
 def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
@@ -88,43 +96,30 @@ def _update_status(pod: Obj, old: Obj, ctx: Context) -> None:
     copy_stored(pod["metadata"], old["metadata"], "ownerReferences", "deletionTimestamp")
     status = pod.setdefault("status", {})
     # 1.31 does not keep the stored class.
-    if ctx.release >= V1_33:
-        _preserve_observed_generation(status, old.get("status") or {})
     if ctx.release >= V1_32 and not status.get("qosClass") and nested_field(old, "status", "qosClass"):
         status["qosClass"] = old["status"]["qosClass"]
-
-
-def _preserve_observed_generation(status: Obj, old: Obj) -> None:
-    """Keep each `observedGeneration` that a client leaves out (upstream: `preserveOldObservedGeneration`).
-
-    Conditions are matched by type and, as a type may come several times, by their order.
-    """
-    if not status.get(OBSERVED) and old.get(OBSERVED):
-        status[OBSERVED] = old[OBSERVED]
-    stored: dict[str, list[int]] = {}
-    for condition in old.get("conditions") or []:
-        stored.setdefault(condition["type"], []).append(condition.get(OBSERVED, 0))
-    conditions = status.get("conditions") or []
-    for i, condition in enumerate(conditions):
-        generations = stored.get(condition["type"])
-        generation = generations.pop(0) if generations else 0
-        if generation and not condition.get(OBSERVED):
-            conditions[i] = {**condition, OBSERVED: generation}
+    if ctx.release >= V1_33:
+        pod_preparation.keep_observed_generations(status, old.get("status") or {})
+        pod_disabled_fields.drop_status(status, old, ctx)
 
 
 def _update_ephemeral(pod: Obj, old: Obj, ctx: Context) -> None:
-    """Keep all of the stored pod but its ephemeral containers; no manager comes to own them.
+    """Keep all of the stored pod but its ephemeral containers; before 1.33 no manager comes to own them.
 
     Upstream: `podEphemeralContainersStrategy.PrepareForUpdate`.
     """
     ephemeral = pod["spec"].get("ephemeralContainers")
-    named = {name: pod["metadata"].get(name, "") for name in ("resourceVersion", "uid")}
-    pod["metadata"] = {**deepcopy(old["metadata"]), **named}
+    if ctx.release >= V1_33:
+        keep_metadata(*RESET_FOR_STATUS)(pod, old, ctx)
+    else:
+        named = {name: pod["metadata"].get(name, "") for name in ("resourceVersion", "uid")}
+        pod["metadata"] = {**deepcopy(old["metadata"]), **named}
     copy_stored(pod, old, "spec", "status")
     pod["spec"].pop("ephemeralContainers", None)
     if ephemeral:
         pod["spec"]["ephemeralContainers"] = ephemeral
     pod_disabled_fields.drop_spec(pod["spec"], old["spec"], ctx.gates)
+    pod_preparation.count_generation(pod, old, ctx)
 
 
 def delete_grace(pod: Obj, seconds: int | None) -> int:
@@ -160,6 +155,7 @@ MAIN = Strategy(
 STATUS = Strategy(
     prepare_for_update=_update_status,
     validate_update=updates.update_status,
+    warn_update=pod_warnings.status,
     reset_fields={"": (("spec",), ("metadata", "deletionTimestamp"), ("metadata", "ownerReferences"))},
 )
 # PUT and PATCH of the `ephemeralcontainers` subresource.
@@ -172,13 +168,12 @@ EPHEMERAL = Strategy(
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    counted = release >= V1_33  # before, a pod had no generation
     return {
         ("", "Pod"): Behavior(
             defaults=_defaults,
-            strategy=replace(MAIN, generation=counted),
+            strategy=MAIN,
             status=STATUS,
-            subresources={"ephemeralcontainers": replace(EPHEMERAL, generation=counted)},
+            subresources={"ephemeralcontainers": EPHEMERAL, "resize": pod_resize.RESIZE},
             selectable=SELECTABLE,
             table_row=pod_table.row,
             row_conditions=pod_table.row_conditions,

@@ -44,7 +44,9 @@ ENDPOINTS = Behavior(
     strategy=Strategy(
         create_on_update=True,
         validate=endpoints.validate,
-        validate_update=all_of(CORE.updated, as_on_create(CORE.created, endpoints.validate)),
+        validate_update=all_of(CORE.updated, as_on_create(CORE.created), endpoints.changed),
+        warn_create=endpoints.warn,
+        warn_update=lambda obj, old, ctx: endpoints.warn(obj, ctx),
     ),
     table_row=row(_endpoints_cell),
 )

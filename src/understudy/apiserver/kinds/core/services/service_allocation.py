@@ -9,10 +9,11 @@ and ports of stored services are taken. The lowest free one above the band for s
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from understudy.admission.context import Context
+from understudy.admission.validation.address_rules import AddressRules
 from understudy.admission.validation.core import cluster_ips
 from understudy.admission.validation.core.cluster_ips import FAMILIES, SPEC
 from understudy.admission.validation.core.services import externally_accessible, needs_health_check
@@ -59,7 +60,7 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
         spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
     if needs_cluster_ip(spec) and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
         spec["ipFamilies"] = list(before.get("ipFamilies") or [])
-    _families(service, ctx)
+    _families(service, ctx, before.get("clusterIPs") or ())
     if needs_cluster_ip(spec) and not needs_cluster_ip(before):
         _addresses(service, ctx)
     _ports(service, ctx, set(_node_ports(before)))
@@ -93,15 +94,17 @@ def _sync_cluster_ips(spec: Obj, before: Obj) -> None:
         spec.pop("clusterIPs", None)
 
 
-def _families(service: Obj, ctx: Context) -> None:
-    """Set ipFamilyPolicy and ipFamilies, the latter with a server only. Raises StatusError 422."""
+def _families(service: Obj, ctx: Context, stored: Sequence[str] = ()) -> None:
+    """Set ipFamilyPolicy and ipFamilies, the latter with a server only; `stored` addresses may stay. Raises StatusError
+    422."""
     spec = service["spec"]
     if not needs_cluster_ip(spec):
         return
     headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
-    field_errors = cluster_ips.validate(spec) or _family_errors(spec, headless, ctx)
+    ip_rule = AddressRules(ctx).ip_rule(stored)
+    field_errors = cluster_ips.validate(spec, ip_rule) or _family_errors(spec, headless, ctx)
     if field_errors:
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), field_errors, ctx.release)
     if ctx.offline:

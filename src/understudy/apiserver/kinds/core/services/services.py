@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
-from understudy.admission.validation.objectmeta import Metadata
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core.services import service_allocation
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
-from understudy.machinery.validation.names import label_1035_name
 
 AFFINITY_SECONDS = 3 * 60 * 60
 
@@ -110,7 +108,7 @@ def _update(service: Obj, old: Obj, ctx: Context) -> None:
     service_allocation.drop_type_dependent_fields(service, old)
 
 
-_NAMED = Metadata(name=label_1035_name)
+_name_is_valid = until(V1_34, as_on_create(services.METADATA.created))  # later ones do not look at it again
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
@@ -125,13 +123,16 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 _create,
                 prepare_update=_update,
                 create_on_update=True,
-                validate_metadata=_NAMED.created,
+                validate_metadata=services.metadata,
                 validate=services.create,
-                validate_update=all_of(_NAMED.updated, services.changes, as_on_create(_NAMED.created, services.create)),
+                validate_update=all_of(services.METADATA.updated, services.changes, _name_is_valid, services.changed),
                 warn_create=services.warn,
                 warn_update=lambda service, old, ctx: services.warn(service, ctx),
             ),
-            status=status_strategy(validate_update=all_of(_NAMED.updated, services.update_status)),
+            status=status_strategy(
+                validate_update=all_of(services.METADATA.updated, services.update_status),
+                warn_update=services.warn_status,
+            ),
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             table_row=_row,
             delete_returns_object=True,
