@@ -13,6 +13,7 @@ from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.plugins.ordered import ALL_ORDERED_PLUGINS, new_chain
 from understudy.machinery.errors import forbidden
+from understudy.machinery.releases.version import V1_36
 
 Obj = dict[str, Any]
 PODS, DEPLOYMENTS = "/api/v1/namespaces/default/pods", "/apis/apps/v1/namespaces/default/deployments"
@@ -124,7 +125,7 @@ def test_requests_that_no_plugin_handles() -> None:
         async def update_used(self, *_: Any) -> None:
             raise AssertionError
 
-    chain = new_chain((), (), NoQuotas())
+    chain = new_chain((), (), NoQuotas(), V1_36)
     names = [plugin.name for plugin in chain.plugins]
     assert names == sorted(names, key=ALL_ORDERED_PLUGINS.index)
     assert chain.of(Point(Operation.CREATE, "storage.k8s.io", "storageclasses", namespaced=False)) is None

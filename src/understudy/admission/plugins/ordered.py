@@ -1,6 +1,6 @@
 """The admission plugins by name: the order in which they are asked, and the chain of those that are enabled.
 
-Source: `AllOrderedPlugins` and `DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options of 1.32.
+Source: `AllOrderedPlugins` and `DefaultOffAdmissionPlugins` in k8s.io/kubernetes/pkg/kubeapiserver/options of 1.36.
 """
 
 from __future__ import annotations
@@ -10,17 +10,21 @@ from collections.abc import Collection
 from understudy.admission.chain import Chain, Plugin
 from understudy.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
-from understudy.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from understudy.admission.plugins.limit_ranger import LimitRanger
 from understudy.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from understudy.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
-from understudy.admission.plugins.priority import Priority
+from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
+from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
+from understudy.admission.plugins.pods.runtime_class import RuntimeClass
+from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
 from understudy.admission.plugins.resource_quota.plugin import QuotaStore, ResourceQuota
-from understudy.admission.plugins.runtime_class import RuntimeClass
+from understudy.admission.plugins.scheduling.pod_groups import PodGroupProtection, PodGroupWorkloadExists
+from understudy.admission.plugins.scheduling.priority import Priority
 from understudy.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from understudy.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_33, V1_35, V1_36, Version
 
 # Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
 ALL_ORDERED_PLUGINS = (
@@ -44,6 +48,7 @@ ALL_ORDERED_PLUGINS = (
     "ExtendedResourceToleration",
     "DefaultStorageClass",
     "StorageObjectInUseProtection",
+    "PodGroupProtection",
     "OwnerReferencesPermissionEnforcement",
     "PersistentVolumeClaimResize",
     "RuntimeClass",
@@ -53,6 +58,11 @@ ALL_ORDERED_PLUGINS = (
     "CertificateSubjectRestriction",
     "DefaultIngressClass",
     "DenyServiceExternalIPs",
+    "PodTopologyLabels",
+    "PodGroupWorkloadExists",
+    "NodeDeclaredFeatureValidator",
+    "JobValidation",
+    "PodResizeValidator",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionWebhook",
     "ValidatingAdmissionPolicy",
@@ -62,12 +72,27 @@ ALL_ORDERED_PLUGINS = (
 )
 
 
-def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaStore) -> Chain:
-    """Return the chain of the plugins that are on by default or in `enable`, less those in `disable`.
+# The releases that brought plugins.
+_SINCE = {
+    "PodTopologyLabels": V1_33,
+    "NodeDeclaredFeatureValidator": V1_35,
+    "PodGroupProtection": V1_36,
+    "PodGroupWorkloadExists": V1_36,
+    "JobValidation": V1_36,
+    "PodResizeValidator": V1_36,
+}
+
+
+def _is_known(name: str, release: Version) -> bool:
+    return name in ALL_ORDERED_PLUGINS and (name not in _SINCE or release >= _SINCE[name])
+
+
+def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaStore, release: Version) -> Chain:
+    """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
     Every plugin with a class here is on by default. Raises ValueError for names that are unknown or in both.
     """
-    check_plugin_names(enable, disable)
+    check_plugin_names(enable, disable, release)
     plugins: list[Plugin] = [
         NamespaceLifecycle(),
         LimitRanger(),
@@ -77,21 +102,26 @@ def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaSt
         DefaultTolerationSeconds(),
         DEFAULT_STORAGE_CLASS,
         StorageObjectInUseProtection(),
+        PodGroupProtection(),
         PersistentVolumeClaimResize(),
         RuntimeClass(),
         CertificateSubjectRestriction(),
         DEFAULT_INGRESS_CLASS,
+        PodTopologyLabels(),
+        PodGroupWorkloadExists(),
+        NodeDeclaredFeatureValidator(),
+        PodResizeValidator(),
         ResourceQuota(quotas),
     ]
-    enabled = [plugin for plugin in plugins if plugin.name not in disable]
+    enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]
     return Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
 
 
-def check_plugin_names(enable: Collection[str], disable: Collection[str]) -> None:
+def check_plugin_names(enable: Collection[str], disable: Collection[str], release: Version) -> None:
     """Raise ValueError with kube-apiserver's message for unknown or overlapping names (`AdmissionOptions.Validate`)."""
     for flag, names in (("disable", disable), ("enable", enable)):
         for name in names:
-            if name not in ALL_ORDERED_PLUGINS:
+            if not _is_known(name, release):
                 raise ValueError(f"{flag}-admission-plugins plugin {go_quote(name)} is unknown")
     if both := sorted(set(enable) & set(disable)):
         raise ValueError(f"[{' '.join(both)}] in enable-admission-plugins and disable-admission-plugins overlapped")

@@ -117,7 +117,9 @@ class ServerState:
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock)
         quotas = QuotaStatus(self.registry)
-        self.chain = new_chain(self.enable_admission_plugins, self.disable_admission_plugins, quotas)
+        self.chain = new_chain(
+            self.enable_admission_plugins, self.disable_admission_plugins, quotas, self.release.version
+        )
 
     @property
     def schemas(self) -> Schemas:

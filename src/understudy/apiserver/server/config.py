@@ -117,7 +117,7 @@ class ServerConfig:
         if self.enable_admission_plugins or self.disable_admission_plugins:
             from understudy.admission.plugins.ordered import check_plugin_names  # imports all plugins
 
-            check_plugin_names(self.enable_admission_plugins, self.disable_admission_plugins)
+            check_plugin_names(self.enable_admission_plugins, self.disable_admission_plugins, self.release.version)
 
     @cached_property
     def release(self) -> Release:

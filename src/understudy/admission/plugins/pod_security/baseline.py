@@ -83,6 +83,24 @@ def host_ports(pod: Pod) -> Violation | None:
     return Violation("hostPort", text) if names else None
 
 
+_ACTIONS = (("httpGet", "host"), ("tcpSocket", "host"))
+
+
+def probe_hosts(pod: Pod) -> Violation | None:
+    """Refuse probes and hooks that ask another host than the pod."""
+    hosts = {name: _hosts(container) for name, container, _ in pod.containers}
+    names, asked = sorted(name for name, of in hosts.items() if of), sorted(set().union(*hosts.values()))
+    what = plural("probe or lifecycle host", asked)
+    text = f"{named('container', names)} {'uses' if len(names) == 1 else 'use'} {what} {quoted(asked)}"
+    return Violation("probe or lifecycle host", text) if names else None
+
+
+def _hosts(container: Obj) -> set[str]:
+    handlers = [container.get(name) for name in ("livenessProbe", "readinessProbe", "startupProbe")]
+    handlers += [nested_field(container, "lifecycle", name) for name in ("postStart", "preStop")]
+    return {host for handler in handlers for path in _ACTIONS if (host := nested_field(handler, *path))}
+
+
 def privileged(pod: Pod) -> Violation | None:
     """Refuse privileged containers."""
     names = pod.having(lambda s: s.get("privileged"))

@@ -12,6 +12,7 @@ from understudy.admission.plugins.pod_security.standards import violations
 from understudy.admission.validation.core.pods.containers_of import KINDS_OF_CONTAINERS
 from understudy.machinery import errors
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 
@@ -97,9 +98,8 @@ def _policy(obj: Obj, ctx: Context) -> Policy:
 
 def _checked(metadata: Obj, spec: Obj, ctx: Context) -> Pod:
     """Return a pod as the checks read it."""
-    return Pod(
-        metadata, spec, ctx.gates[features.USER_NAMESPACES_POD_SECURITY_STANDARDS] and spec.get("hostUsers") is False
-    )
+    relaxed = ctx.gates[features.USER_NAMESPACES_POD_SECURITY_STANDARDS] and spec.get("hostUsers") is False
+    return Pod(metadata, spec, relaxed, ctx.release >= V1_33)
 
 
 def _warn(standard: Standard, pod: Pod, ctx: Context) -> None:

@@ -20,11 +20,21 @@ class Violation(NamedTuple):
 
 @dataclass
 class Pod:
-    """A pod, or the template of one. `relaxed`: the pod has a user namespace, and a gate relaxes its checks."""
+    """A pod, or the template of one.
+
+    relaxed        whether the pod has users of its own, and a gate relaxes its checks; from 1.35 on the checks do
+    allows_images  whether volumes of images are allowed, from 1.33 on
+    """
 
     metadata: Obj
     spec: Obj
     relaxed: bool = False
+    allows_images: bool = True
+
+    @property
+    def own_users(self) -> bool:
+        """Report whether the pod has users of its own (a user namespace)."""
+        return self.spec.get("hostUsers") is False
 
     @property
     def security(self) -> Obj:

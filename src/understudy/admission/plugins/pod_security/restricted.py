@@ -59,8 +59,9 @@ _NAMED_VOLUMES = (
 
 
 def volumes(pod: Pod) -> Violation | None:
-    """Refuse volumes of other types than those listed in `_VOLUMES`."""
-    bad = [v for v in pod.spec.get("volumes") or [] if all(v.get(kind) is None for kind in _VOLUMES)]
+    """Refuse volumes of other types than those listed in `_VOLUMES`, and images."""
+    allowed = (*_VOLUMES, "image") if pod.allows_images else _VOLUMES
+    bad = [v for v in pod.spec.get("volumes") or [] if all(v.get(kind) is None for kind in allowed)]
     names = [volume.get("name", "") for volume in bad]
     types = sorted({next((t for t in _NAMED_VOLUMES if v.get(t) is not None), "unknown") for v in bad})
     verb = "uses" if len(names) == 1 else "use"

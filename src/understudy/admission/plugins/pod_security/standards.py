@@ -37,6 +37,11 @@ def _of_linux(since: int, check: Check, replaces: str = "") -> Rule:
     return Rule({since: check, 25: lambda pod: None if pod.windows else check(pod)}, replaces)
 
 
+def _unless_own_users(check: Check) -> Check:
+    """Return a check that skips pods with users of their own, to whom root is not root of the node."""
+    return lambda pod: None if pod.own_users else check(pod)
+
+
 # By the identifier of the check, in the order in which violations are reported.
 _BASELINE = {
     "appArmorProfile": Rule({0: baseline.app_armor}),
@@ -44,8 +49,9 @@ _BASELINE = {
     "hostNamespaces": Rule({0: baseline.host_namespaces}),
     "hostPathVolumes": Rule({0: baseline.host_paths}),
     "hostPorts": Rule({0: baseline.host_ports}),
+    "hostProbesAndHostLifecycle": Rule({34: baseline.probe_hosts}),
     "privileged": Rule({0: baseline.privileged}),
-    "procMount": Rule({0: baseline.proc_mount}),
+    "procMount": Rule({0: baseline.proc_mount, 35: _unless_own_users(baseline.proc_mount)}),
     "seLinuxOptions": Rule(
         {0: baseline.se_linux(baseline.SE_LINUX), 31: baseline.se_linux(baseline.SE_LINUX | {"container_engine_t"})}
     ),
@@ -63,9 +69,10 @@ _BASELINE = {
 _RESTRICTED = {
     "allowPrivilegeEscalation": _of_linux(8, restricted.escalation),
     "capabilities_restricted": _of_linux(22, restricted.no_capabilities, "capabilities_baseline"),
+    "procMount_restricted": Rule({35: baseline.proc_mount}, "procMount"),
     "restrictedVolumes": Rule({0: restricted.volumes}, "hostPathVolumes"),
-    "runAsNonRoot": Rule({0: restricted.root}),
-    "runAsUser": Rule({23: restricted.root_user}),
+    "runAsNonRoot": Rule({0: restricted.root, 35: _unless_own_users(restricted.root)}),
+    "runAsUser": Rule({23: restricted.root_user, 35: _unless_own_users(restricted.root_user)}),
     "seccompProfile_restricted": _of_linux(19, restricted.needs_seccomp, "seccompProfile_baseline"),
 }
 

@@ -16,6 +16,7 @@ from understudy.apiserver.registry.rest import WriteTarget
 from understudy.machinery import errors
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.options import WriteOptions, write_options
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, not_supported, required
 
@@ -64,9 +65,11 @@ async def _assign(
         fields = dict(pod["metadata"])
         if annotations:
             fields["annotations"] = {**(fields.get("annotations") or {}), **annotations}
-        if labels:
+        if labels and ctx.gates[features.POD_TOPOLOGY_LABELS_ADMISSION]:
             fields["labels"] = {**(fields.get("labels") or {}), **labels}
         spec, status = {**pod["spec"], "nodeName": node["name"]}, with_pod_condition(pod, "PodScheduled", ctx.now)
+        if ctx.gates[features.CLEARING_NOMINATED_NODE_NAME_AFTER_BINDING]:
+            status = {name: value for name, value in status.items() if name != "nominatedNodeName"}
         return {**pod, "metadata": fields, "spec": spec, "status": status}
 
     ctx = state.context(request, scope)

@@ -1,0 +1,115 @@
+"""NodeDeclaredFeatureValidator and PodResizeValidator: refuse resizes of pods that their nodes cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.context import Context
+from understudy.admission.validation.core.containers.pod_resources import aggregate
+from understudy.admission.validation.core.pods.in_use import is_sidecar
+from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
+from understudy.machinery import errors
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.quantity import Quantity, parse
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_36
+from understudy.machinery.types import Obj, nested_field
+
+
+def _forbidden(pod: Obj, why: str, cause: str = "") -> errors.StatusError:
+    error = errors.admission_forbidden("", "pods", pod["metadata"], why)
+    if cause:
+        error.details = {**(error.details or {}), "causes": [{"reason": cause}]}
+    return error
+
+
+def _node_of_changed(attributes: Attributes, ctx: Context) -> Obj | None:
+    """Return the node of a pod whose spec has changed, None for other pods. Raises 403 for an unknown node."""
+    pod, name = attributes.new, attributes.new["spec"].get("nodeName")
+    if not name or pod["metadata"].get("generation") == attributes.old["metadata"].get("generation"):
+        return None
+    node = ctx.lookup("", "nodes", "", name)
+    if node is None:
+        raise _forbidden(pod, f"node {go_quote(name)} not found")
+    return node
+
+
+class NodeDeclaredFeatureValidator:
+    """Refuses updates that need features which the node of the pod does not declare (KEP-5328)."""
+
+    name = "NodeDeclaredFeatureValidator"
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a request updates or resizes a pod."""
+        return point[:3] == (Operation.UPDATE, "", "pods") and point.subresource in ("", "resize")
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 for an unknown node, and for one that lacks a feature."""
+        if not ctx.gates[features.NODE_DECLARED_FEATURES]:
+            return
+        needed = list(_needed(attributes.new, attributes.old, ctx))
+        node = _node_of_changed(attributes, ctx) if needed else None
+        if node is None:
+            return
+        declared = nested_field(node, "status", "declaredFeatures", default=())
+        missing = ", ".join(name for name in needed if name not in declared)
+        if missing:
+            of_node = f"which are not available on node {go_quote(node['metadata']['name'])}"
+            raise _forbidden(attributes.new, f"pod update requires features {missing} {of_node}")
+
+
+def _needed(pod: Obj, old: Obj, ctx: Context) -> Iterator[str]:
+    """Yield the features that a node needs for a change (upstream: `InferForUpdate`)."""
+    spec, before = pod["spec"], old["spec"]
+    if ctx.release < V1_36 and nested_field(old, "status", "qosClass") == "Guaranteed":
+        pairs = zip(spec["containers"], before["containers"], strict=False)
+        if any(_request(new) != _request(stored) for new, stored in pairs):
+            yield "GuaranteedQoSPodCPUResize"
+    if not equal_ignoring_empty(spec.get("resources"), before.get("resources")):
+        yield "InPlacePodLevelResourcesVerticalScaling"
+    pairs = zip(spec.get("initContainers") or (), before.get("initContainers") or (), strict=False)
+    if ctx.release >= V1_36 and any(
+        not is_sidecar(stored) and new.get("resources") != stored.get("resources") for new, stored in pairs
+    ):
+        yield "InPlacePodVerticalScalingInitContainers"
+
+
+def _request(container: Obj) -> Quantity:
+    return parse(nested_field(container, "resources", "requests", "cpu", default="0"))
+
+
+class PodResizeValidator:
+    """Refuses resizes on nodes that are too small or do not run Linux (KEP-1287)."""
+
+    name = "PodResizeValidator"
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a request resizes a pod."""
+        return point[:4] == (Operation.UPDATE, "", "pods", "resize")
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 for an unknown node, and for one that cannot hold the pod."""
+        node = _node_of_changed(attributes, ctx)
+        if node is None:
+            return
+        system = nested_field(node, "metadata", "labels", default={}).get("kubernetes.io/os", "linux")
+        if system != "linux":
+            of_node = f"node {go_quote(node['metadata']['name'])} is {go_quote(system)}"
+            why = f"pod resize is only supported on linux nodes, {of_node}"
+            raise _forbidden(attributes.new, why, "UnsupportedPlatform")
+        lacking = "; ".join(_lacking(attributes.new["spec"], nested_field(node, "status", "allocatable", default={})))
+        if lacking:
+            why = f"node didn't have enough allocatable resources: {lacking}"
+            raise _forbidden(attributes.new, why, "NodeCapacity")
+
+
+def _lacking(spec: Obj, allocatable: dict[str, str]) -> Iterator[str]:
+    """Yield a text for cpu and for memory if a pod requests more than a node has (upstream: `PodRequests`)."""
+    requests = aggregate(spec, "requests")
+    requests |= {name: parse(text) for name, text in nested_field(spec, "resources", "requests", default={}).items()}
+    for name, exponent in (("cpu", -3), ("memory", 0)):
+        asked = requests.get(name, parse("0")) + parse((spec.get("overhead") or {}).get(name, "0"))
+        most = parse(allocatable.get(name, "0"))
+        if most < asked:
+            yield f"{name}, requested: {asked.scaled(exponent)}, allocatable: {most.scaled(exponent)}"

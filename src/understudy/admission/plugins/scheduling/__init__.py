@@ -1,0 +1,1 @@
+"""Admission plugins for scheduling: priorities, and groups of pods."""
