@@ -33,7 +33,7 @@ def errors_of(release: Version, **devices: Any) -> list[str]:
     assert kind is not None
     obj = {"metadata": {"name": "c", "namespace": "n"}, "spec": {"devices": devices}}
     decoded, _ = decode_json(encode(obj), kind.struct("v1"))
-    return [error.text(release) for error in validator.errors(kind, "v1", decoded)]
+    return [error.text(release) for error in validator.create(kind, "v1", decoded)[1]]
 
 
 ONE_KIND = "exactly one of `exactly` or `firstAvailable` is required"
