@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from understudy.admission.context import Context
 from understudy.admission.validation import conditions
 from understudy.admission.validation.core.pods.updates import equal_ignoring_empty
-from understudy.admission.validation.formats import invalid_texts, label, qualified, subdomain
+from understudy.admission.validation.formats import invalid_texts, qualified, subdomain
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.admission.validation.scheduling import HIGHEST
 from understudy.machinery.releases import features
@@ -29,12 +29,11 @@ from understudy.machinery.validation.field import (
     required,
     too_many,
 )
-from understudy.machinery.validation.names import label_name, path_segment_name
+from understudy.machinery.validation.names import label_name, long_name_texts, path_segment_name, short_name_texts
 
 _SPEC, _STATUS = Path("spec"), Path("status")
 _MAX_CLAIMS, _MAX_TEMPLATES, _MAX_TOPOLOGIES = 4, 8, 1
 _V1ALPHA2 = "k8s.io/api/scheduling/v1alpha2."
-Check = Callable[[Obj, Path], Errors]
 
 
 # --- PodGroups --------------------------------------------------------------------------------------------------------
@@ -82,7 +81,7 @@ def pod_group_status(group: Obj, old: Obj, ctx: Context) -> Errors:
     errors += _unique(claims, path, "PodGroupResourceClaimStatus")
     for i, claim in enumerate(claims):
         if claim.get("resourceClaimName") is not None and claim not in (before or ()):
-            errors += subdomain(claim["resourceClaimName"], path.index(i).child("resourceClaimName"))
+            errors += _long_name(claim["resourceClaimName"], path.index(i).child("resourceClaimName"))
     return errors
 
 
@@ -103,7 +102,7 @@ def _template_reference(reference: Obj | None, path: Path) -> Errors:
     if workload is None:
         return [invalid(path, "", "must specify one of: `workload`")]
     errors: Errors = []
-    for name, check in (("workloadName", subdomain), ("podGroupTemplateName", label)):
+    for name, check in (("workloadName", _long_name), ("podGroupTemplateName", _short_name)):
         value = workload.get(name, "")
         errors += check(value, here.child(name)) if value else [required(here.child(name))]
     return errors
@@ -118,7 +117,7 @@ def _scheduling(spec: Obj, path: Path, ctx: Context) -> Errors:
     if mode is not None and mode not in ("Pod", "PodGroup"):
         errors.append(not_supported(path.child("disruptionMode"), mode, ("Pod", "PodGroup")))
     if name:
-        errors += subdomain(name, path.child("priorityClassName"))
+        errors += _long_name(name, path.child("priorityClassName"))
     if priority is not None and priority > HIGHEST:
         errors.append(invalid(path.child("priority"), priority, f"must be less than or equal to {HIGHEST}"))
     return errors
@@ -162,11 +161,19 @@ def _claims(claims: Sequence[Obj], path: Path) -> Errors:
     for i, claim in enumerate(claims):
         here, name = path.index(i), claim.get("name", "")
         errors += _one_of(claim, ("resourceClaimName", "resourceClaimTemplateName"), here)
-        errors += label(name, here.child("name")) if name else [required(here.child("name"))]
+        errors += _short_name(name, here.child("name")) if name else [required(here.child("name"))]
         for field in ("resourceClaimName", "resourceClaimTemplateName"):
             if claim.get(field) is not None:
-                errors += subdomain(claim[field], here.child(field))
+                errors += _long_name(claim[field], here.child(field))
     return errors
+
+
+def _short_name(value: str, path: Path) -> Errors:
+    return invalid_texts(short_name_texts(value), value, path)
+
+
+def _long_name(value: str, path: Path) -> Errors:
+    return invalid_texts(long_name_texts(value), value, path)
 
 
 def _claim_count(claims: Sequence[Obj], path: Path) -> Errors:
@@ -190,7 +197,7 @@ def workload(obj: Obj, ctx: Context) -> Errors:
     """Check a new Workload."""
     if ctx.release < V1_36:
         return _first_workload(obj)
-    return _controller(obj["spec"]) + _templates(obj["spec"], ctx)
+    return _controller(obj["spec"], _long_name) + _templates(obj["spec"], ctx)
 
 
 def changed_workload(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -208,11 +215,11 @@ def changed_workload(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return errors
 
 
-def _controller(spec: Obj) -> Errors:
+def _controller(spec: Obj, check_group: Callable[[str, Path], Errors]) -> Errors:
     reference, path = spec.get("controllerRef"), _SPEC.child("controllerRef")
     if reference is None:
         return []
-    errors = subdomain(reference["apiGroup"], path.child("apiGroup")) if reference.get("apiGroup") else []
+    errors = check_group(reference["apiGroup"], path.child("apiGroup")) if reference.get("apiGroup") else []
     for name in ("kind", "name"):
         value, here = reference.get(name, ""), path.child(name)
         errors += invalid_texts(path_segment_name(value, False), value, here) if value else [required(here)]
@@ -232,7 +239,7 @@ def _templates(spec: Obj, ctx: Context) -> Errors:
     errors = _unique(templates, path, "PodGroupTemplate")
     for i, template in enumerate(templates):
         name, here = template.get("name", ""), path.index(i)
-        errors += label(name, here.child("name")) if name else [required(here.child("name"))]
+        errors += _short_name(name, here.child("name")) if name else [required(here.child("name"))]
         errors += _scheduling(template, here, ctx)
     return errors
 
@@ -240,7 +247,7 @@ def _templates(spec: Obj, ctx: Context) -> Errors:
 def _first_workload(obj: Obj) -> Errors:
     """Check a Workload of 1.35, whose groups are parts of it (v1alpha1)."""
     spec, path = obj["spec"], _SPEC.child("podGroups")
-    errors, groups = _controller(spec), spec.get("podGroups") or []
+    errors, groups = _controller(spec, subdomain), spec.get("podGroups") or []
     if not groups:
         return [*errors, required(path, "must have at least one item")]
     if len(groups) > _MAX_TEMPLATES:
@@ -271,7 +278,8 @@ def _first_changes(spec: Obj, before: Obj) -> Errors:
     types = {"controllerRef": "k8s.io/kubernetes/pkg/apis/scheduling.TypedLocalObjectReference"}
     types["podGroups"] = "[]k8s.io/kubernetes/pkg/apis/scheduling.PodGroup"
     for name, go_type in types.items():
-        value, stored = spec.get(name), before.get(name)
-        if stored is not None and not equal_ignoring_empty(value, stored):
-            errors.append(invalid(Path(name), None if value is None else Typed(value, go_type), IMMUTABLE))
+        stored = before.get(name)
+        if stored is not None and not equal_ignoring_empty(spec.get(name), stored):
+            bad_value = Typed.of_field(spec, name, go_type)
+            errors.append(invalid(Path(name), None if bad_value.value is None else bad_value, IMMUTABLE))
     return errors

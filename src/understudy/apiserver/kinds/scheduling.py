@@ -69,10 +69,14 @@ def _drop_from_group_status(group: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _drop_from_templates(workload: Obj, old: Obj | None, ctx: Context) -> None:
-    """Drop disabled fields from the templates of a workload; each is compared with the stored one at its place."""
+    """Drop disabled fields from the templates of a workload; each is compared with the stored one at its place.
+
+    A template says that it has no constraints, since their field is not left out where it is empty.
+    """
     stored = nested_field(old, "spec", "podGroupTemplates", default=[])
     for i, template in enumerate(nested_field(workload, "spec", "podGroupTemplates", default=[])):
         _drop_from_group({"spec": template}, {"spec": stored[i]} if i < len(stored) else None, ctx)
+        template.setdefault("schedulingConstraints", None)
 
 
 def _group_row(group: Obj, now: float) -> list[Any]:

@@ -103,6 +103,12 @@ def dns_label_texts(value: str) -> list[str]:
     return texts
 
 
+def short_name_texts(value: str) -> list[str]:
+    """Check an RFC 1123 label as declarative validation does (upstream: `validate.ShortName`)."""
+    too_long = [f"must be no more than {LABEL_LENGTH} bytes"] if size(value) > LABEL_LENGTH else []
+    return too_long + dns_label_texts(value)[len(too_long) :]
+
+
 def dns_subdomain_texts(value: str) -> list[str]:
     """Check an RFC 1123 subdomain: labels with dots between them, up to 253 bytes (upstream: `IsDNS1123Subdomain`)."""
     return max_length_texts(value, SUBDOMAIN_LENGTH) + _subdomain.texts(value)

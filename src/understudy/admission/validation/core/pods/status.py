@@ -240,7 +240,7 @@ def _families(status: Obj, field: str, kind: str, release: Version) -> Errors:
     if wrong is not None:
         why = f"invalid IP[{wrong}]: {ips[wrong]}"
         errors.append(internal(path, f"failed to check for dual stack with error:{why}"))
-    if len(ips) > 2 or len({":" in address for address in ips}) < 2:
+    if wrong is not None or len(ips) > 2 or len({":" in address for address in ips}) < 2:
         bad_value = Typed(addresses, f"[]{_CORE}{kind}")
         errors.append(invalid(path, bad_value, "may specify no more than one IP for each IP family"))
     for i, item in enumerate(addresses if release < V1_33 else ()):
