@@ -22,10 +22,10 @@ _RENAMED = {
 def equal_ignoring_beta_labels(new: Any, old: Any) -> bool:
     """Report whether two selectors, or parts of them, are equal apart from labels that left beta."""
     if isinstance(new, dict) and isinstance(old, dict):
-        return new.keys() == old.keys() and all(
-            new[name] in (was, _RENAMED.get(was)) if name == "key" else equal_ignoring_beta_labels(new[name], was)
-            for name, was in old.items()
-        )
+        if "key" in old:  # a key of no beta label may become empty too
+            was, new, old = old["key"], {"key": "", **new}, {**old, "key": ""}
+            new["key"] = "" if new["key"] in (was, _RENAMED.get(was, "")) else new["key"]
+        return new.keys() == old.keys() and all(equal_ignoring_beta_labels(new[name], was) for name, was in old.items())
     if isinstance(new, list) and isinstance(old, list):
         return len(new) == len(old) and all(map(equal_ignoring_beta_labels, new, old))
     return bool(new == old)

@@ -13,7 +13,7 @@ from understudy.admission.validation import label_selectors, objectmeta
 from understudy.admission.validation.core import nodeselector
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods.in_use import invalid_label_values
-from understudy.admission.validation.core.volumes.volume_sources import CHECKS, PATHS, csi_driver, one_source
+from understudy.admission.validation.core.volumes.volume_sources import OF_VOLUMES, PATHS, csi_driver, one_source
 from understudy.admission.validation.formats import choice, invalid_texts, label, qualified, subdomain
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
@@ -323,11 +323,11 @@ def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
         return [required(_SPEC, "must specify a volume type")]
     first = present[0]
     path = _SPEC.child(PATHS.get(first, first))
-    errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else CHECKS[first](volume_spec[first], path)
+    errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else OF_VOLUMES[first](volume_spec[first], path)
     if first == "local" and not (volume_spec.get("nodeAffinity") or {}).get("required"):
         errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
     if "flexVolume" in present[1:]:  # which is checked, and not refused, beside others
-        errors += CHECKS["flexVolume"](volume_spec["flexVolume"], _SPEC.child("flexVolume"))
+        errors += OF_VOLUMES["flexVolume"](volume_spec["flexVolume"], _SPEC.child("flexVolume"))
     return errors + one_source([first, *(name for name in present[1:] if name != "flexVolume")], _SPEC)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from understudy.admission.validation.formats import choice, label, no_backsteps, range_text, require_fields
 from understudy.machinery.releases.version import V1_35, Version
@@ -98,25 +99,31 @@ def _fields(*names: str) -> Callable[[Obj, Path], Errors]:
     return lambda source, path: require_fields(source, path, *names)
 
 
-def _iscsi(source: Obj, path: Path) -> Errors:
+_INITIATORS = " starting with iqn, eui, or naa"
+
+
+def _iscsi(source: Obj, path: Path, *, of_volume: bool = False) -> Errors:
     errors = require_fields(source, path, "targetPortal")
     iqn, initiator, lun = source.get("iqn", ""), source.get("initiatorName"), source.get("lun", 0)
+    names = "" if of_volume else _INITIATORS
     if iqn:
-        errors += _initiator(iqn, path.child("iqn"))
+        errors += _initiator(iqn, path.child("iqn"), names)
     else:
         errors.append(required(path.child("iqn")))
     if not 0 <= lun <= 255:
         errors.append(invalid(path.child("lun"), lun, range_text(0, 255)))
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and source.get("secretRef") is None:
         errors.append(required(path.child("secretRef")))
-    return errors if initiator is None else errors + _initiator(initiator, path.child("initiatorname"))
+    if of_volume:
+        errors += _secret(source, path, "name")
+    return errors if initiator is None else errors + _initiator(initiator, path.child("initiatorname"), names)
 
 
-def _initiator(name: str, path: Path) -> Errors:
+def _initiator(name: str, path: Path, names: str) -> Errors:
     for prefix, pattern in (("iqn", _IQN), ("eui", _EUI), ("naa", _NAA)):
         if name.startswith(prefix):
             return [] if pattern.search(name) else [invalid(path, name, "must be valid format")]
-    return [invalid(path, name, "must be valid format starting with iqn, eui, or naa")]
+    return [invalid(path, name, f"must be valid format{names}")]
 
 
 def _fibre_channel(source: Obj, path: Path) -> Errors:
@@ -144,13 +151,14 @@ def _flex(source: Obj, path: Path) -> Errors:
     return errors
 
 
-def _cinder(source: Obj, path: Path) -> Errors:
-    errors = require_fields(source, path, "volumeID")
-    return (
-        errors
-        if source.get("secretRef") is None
-        else errors + require_fields(source["secretRef"], path.child("secretRef"), "name")
-    )
+def _secret(source: Obj, path: Path, *names: str) -> Errors:
+    """Check that the reference of a source to a secret, if there is one, has a name."""
+    reference = source.get("secretRef")
+    return [] if reference is None else require_fields(reference, path.child("secretRef"), *names)
+
+
+def _cinder(source: Obj, path: Path, *names: str) -> Errors:
+    return require_fields(source, path, "volumeID") + _secret(source, path, "name", *names)
 
 
 def _quobyte(source: Obj, path: Path) -> Errors:
@@ -178,6 +186,11 @@ def _flocker(source: Obj, path: Path) -> Errors:
     return errors
 
 
+def _azure_file(source: Obj, path: Path) -> Errors:
+    errors = require_fields(source, path, "secretName", "shareName")
+    return [*errors, required(path.child("secretNamespace"))] if source.get("secretNamespace") == "" else errors
+
+
 def _azure_disk(source: Obj, path: Path) -> Errors:
     errors = require_fields(source, path, "diskName", "diskURI")
     kind, uri = source.get("kind"), source.get("diskURI", "")
@@ -193,16 +206,12 @@ def _azure_disk(source: Obj, path: Path) -> Errors:
     return errors
 
 
-def _storage_os(source: Obj, path: Path) -> Errors:
+def _storage_os(source: Obj, path: Path, *names: str) -> Errors:
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
     errors = label(name, path.child("volumeName")) if name else [required(path.child("volumeName"))]
     if namespace:
         errors += label(namespace, path.child("volumeNamespace"))
-    return (
-        errors
-        if source.get("secretRef") is None
-        else errors + require_fields(source["secretRef"], path.child("secretRef"), "name")
-    )
+    return errors + _secret(source, path, "name", *names)
 
 
 CHECKS: dict[str, Callable[[Obj, Path], Errors]] = {
@@ -227,4 +236,11 @@ CHECKS: dict[str, Callable[[Obj, Path], Errors]] = {
     "azureDisk": _azure_disk,
     "storageos": _storage_os,
     "scaleIO": _fields("gateway", "system", "volumeName"),
+}
+# Checks of the sources of PersistentVolumes, whose secrets may be in any namespace.
+OF_VOLUMES: dict[str, Callable[[Obj, Path], Errors]] = CHECKS | {
+    "iscsi": partial(_iscsi, of_volume=True),
+    "cinder": lambda source, path: _cinder(source, path, "namespace"),
+    "azureFile": _azure_file,
+    "storageos": lambda source, path: _storage_os(source, path, "namespace"),
 }

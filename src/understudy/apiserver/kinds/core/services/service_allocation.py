@@ -9,7 +9,7 @@ and ports of stored services are taken. The lowest free one above the band for s
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from understudy.admission.context import Context
@@ -60,7 +60,7 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
         spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
     if needs_cluster_ip(spec) and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
         spec["ipFamilies"] = list(before.get("ipFamilies") or [])
-    _families(service, ctx, before.get("clusterIPs") or ())
+    _families(service, ctx, before)
     if needs_cluster_ip(spec) and not needs_cluster_ip(before):
         _addresses(service, ctx)
     _ports(service, ctx, set(_node_ports(before)))
@@ -94,17 +94,20 @@ def _sync_cluster_ips(spec: Obj, before: Obj) -> None:
         spec.pop("clusterIPs", None)
 
 
-def _families(service: Obj, ctx: Context, stored: Sequence[str] = ()) -> None:
-    """Set ipFamilyPolicy and ipFamilies, the latter with a server only; `stored` addresses may stay. Raises StatusError
-    422."""
+def _families(service: Obj, ctx: Context, before: Obj | None = None) -> None:
+    """Set ipFamilyPolicy and ipFamilies, the latter with a server only; addresses of `before`, which is stored, may
+    stay. Raises StatusError 422."""
     spec = service["spec"]
     if not needs_cluster_ip(spec):
         return
     headless = spec.get("clusterIP") == "None" and not spec.get("selector")
     if spec.get("ipFamilyPolicy") is None:
         spec["ipFamilyPolicy"] = "RequireDualStack" if headless else "SingleStack"
-    ip_rule = AddressRules(ctx).ip_rule(stored)
-    field_errors = cluster_ips.validate(spec, ip_rule) or _family_errors(spec, headless, ctx)
+    ip_rule = AddressRules(ctx).ip_rule((before or {}).get("clusterIPs") or ())
+    field_errors = cluster_ips.validate(spec, ip_rule)
+    if not field_errors:
+        released = _release(spec, before) if before is not None else []
+        field_errors = _family_errors(spec, headless, ctx, released)
     if field_errors:
         raise errors.invalid("", "Service", service["metadata"].get("name", ""), field_errors, ctx.release)
     if ctx.offline:
@@ -115,11 +118,25 @@ def _families(service: Obj, ctx: Context, stored: Sequence[str] = ()) -> None:
     spec["ipFamilies"] = families
 
 
-def _family_errors(spec: Obj, headless: bool, ctx: Context) -> Errors:
+def _release(spec: Obj, before: Obj) -> Errors:
+    """Give up second addresses and families for a policy of one; check that they stay otherwise."""
+    errors: Errors = []
+    for name, subject in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
+        values, stored = spec.get(name) or [], before.get(name) or []
+        if spec["ipFamilyPolicy"] != "SingleStack":
+            if 0 < len(values) < len(stored):
+                text = f"must be 'SingleStack' to release the secondary {subject}"
+                errors.append(invalid(_POLICY, spec["ipFamilyPolicy"], text))
+        elif values == stored:
+            spec[name] = values[:1]
+    return errors
+
+
+def _family_errors(spec: Obj, headless: bool, ctx: Context, released: Errors) -> Errors:
     """Check that policy, families and addresses fit each other, and are possible in a cluster with IPv4 only; offline
-    any cluster may be meant."""
+    any cluster may be meant. `released` are the errors found before."""
     policy, families, ips = spec["ipFamilyPolicy"], spec.get("ipFamilies") or [], spec.get("clusterIPs") or []
-    field_errors: Errors = []
+    field_errors = [*released]
     for values, subject in ((ips, "cluster IPs"), (families, "IP families")):
         if policy == "SingleStack" and len(values) == 2:
             text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {subject} are specified"
