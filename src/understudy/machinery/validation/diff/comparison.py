@@ -96,7 +96,8 @@ def _elements(x: list[Value], y: list[Value]) -> list[tuple[str, Comparison]]:
 
     out: list[tuple[str, Comparison]] = []
     i = j = 0
-    for edit in edit_script(len(x), len(y), likeness):
+    script = edit_script([item.identity for item in x], [item.identity for item in y], likeness)
+    for edit in script:
         if edit == ONLY_X:
             part = compare(x[i], None)
         elif edit == ONLY_Y:

@@ -40,6 +40,21 @@ class Value:
         return self.content is None if self.kind in (SLICE, MAP, POINTER) else not self.content
 
     @property
+    def identity(self) -> Any:
+        """Return what is equal (`==`) for two values of the type if, and only if, a comparison finds no difference."""
+        if self.same_as is not None:
+            return self.same_as
+        if self.content is None:
+            return None
+        if self.kind == POINTER:
+            return (self.content.identity,)
+        if self.kind == SLICE:
+            return [item.identity for item in self.content]
+        if self.kind == MAP:
+            return {key: item.identity for key, item in self.content.items()}
+        return [field.identity for field in self.content.values()] if self.kind == STRUCT else self.content
+
+    @property
     def printed(self) -> str | None:
         """Return what the String method prints, None for a type that has none."""
         method = None if self.content is None else _STRING_METHODS.get(self.go)

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.validation.diff.edits import EQUAL, MODIFIED, ONLY_X, ONLY_Y, SAME, UNLIKE, edit_script
+from understudy.machinery.validation.diff.edits import MODIFIED, ONLY_X, ONLY_Y, SAME, UNLIKE, edit_script
 from understudy.machinery.validation.diff.layout import (
     ELLIPSIS,
     INSERTED,
@@ -141,7 +141,7 @@ def _is_unambiguous(rows: list[Row]) -> bool:
 
 
 def _script(x: Sequence[Any], y: Sequence[Any]) -> str:
-    return edit_script(len(x), len(y), lambda i, j: EQUAL if x[i] == y[j] else UNLIKE)
+    return edit_script(x, y, lambda _i, _j: UNLIKE)
 
 
 def _rows(x: Sequence[Any], y: Sequence[Any], width: int, what: str, limit: int, make: _MakeRow) -> Rows:
