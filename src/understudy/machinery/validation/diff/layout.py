@@ -197,5 +197,6 @@ def _padding(rows: list[Row], length: Callable[[Row], int | None]) -> list[str]:
     out: list[str] = []
     for aligned, group in groupby([length(row) for row in rows], key=lambda n: n is not None):
         lengths = [n or 0 for n in group]
-        out += [" " * (max(lengths) - n) if aligned else "" for n in lengths]
+        longest = max(lengths)
+        out += [" " * (longest - n) if aligned else "" for n in lengths]
     return out
