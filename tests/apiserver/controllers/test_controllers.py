@@ -12,6 +12,7 @@ from tests.http import send, watch
 from tests.releases import every_release
 from understudy import Server
 from understudy.apiserver.cmd.cli import main
+from understudy.apiserver.controllers.namespace import NamespaceController
 from understudy.machinery.releases.version import Version
 
 Obj = dict[str, Any]
@@ -335,6 +336,26 @@ def test_writes_do_not_wait_for_controllers(apiserver: Server) -> None:
     delete(apiserver, "owner", "Background")
     assert make(apiserver, config_map("new"))
     assert set(until(apiserver, CONFIG_MAPS, lambda have: len(have) == 1)) == {"new"}
+
+
+def test_controller_survives_a_bug_of_its_own(
+    apiserver: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """An unexpected error of a controller is logged, and the key is looked at again, as those after it."""
+    sync, failures = NamespaceController.sync, ["first", "second"]
+
+    async def failing(self: NamespaceController, key: str) -> None:
+        if failures:
+            raise RuntimeError(failures.pop(0))
+        await sync(self, key)
+
+    monkeypatch.setattr(NamespaceController, "sync", failing)
+    for name in ("one", "two"):
+        make(apiserver, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        request(apiserver, "DELETE", f"/api/v1/namespaces/{name}")
+    until(apiserver, "/api/v1/namespaces", lambda namespaces: not {"one", "two"} & namespaces.keys())
+    errors = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.getMessage().rpartition(": ")[2] for record in errors] == ["first", "second"]
 
 
 def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -133,12 +133,15 @@ class _Run:
         return busy
 
     async def _one(self, controller: Controller) -> None:
+        """Look at the next key of a controller, and again later if that fails. No error ends the controller."""
         key = next(iter(controller.todo))
         del controller.todo[key]
         try:
             await controller.sync(key)
-        except (StatusError, UnknownOwnerError) as why:
-            log.debug("%s: %s: %s", type(controller).__name__, key, why)
+        except Exception as why:
+            expected = isinstance(why, StatusError | UnknownOwnerError)
+            level = logging.DEBUG if expected else logging.ERROR
+            log.log(level, "%s: %s: %s", type(controller).__name__, key, why, exc_info=not expected)
             failures = self._failures[controller, key] = self._failures.get((controller, key), 0) + 1
             self._again(controller, key, min(FIRST_DELAY * 2 ** (failures - 1), LONGEST_DELAY))
         else:
