@@ -111,3 +111,35 @@ def test_apply_in_another_version_may_leave_the_spec_out(apiserver: Server, kind
         status, answer = exchange(apiserver, "PATCH", path, body, "application/apply-patch+yaml")
     assert (status, answer["metadata"].get("managedFields")) == (200, None)
     assert "deviceClassName" in str(answer["spec"])
+
+
+SLICES = "/apis/resource.k8s.io/{}/resourceslices"
+SLICE = {
+    "metadata": {"name": "s"},
+    "spec": {
+        "driver": "d",
+        "nodeName": "n",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+    },
+}
+
+
+@pytest.mark.apiserver(emulated_version="1.34")
+@pytest.mark.parametrize(
+    ("devices", "expected"),
+    [
+        ([], {"v1beta1"}),  # differs from the null that is stored
+        ([{"name": "d", "basic": {"taints": [], "capacity": {}}}], {"v1"}),  # conversion forgets these empty fields
+        ([{"name": "d", "basic": {"bindingConditions": []}}], {"v1", "v1beta1"}),  # only v1beta1 tells the difference
+    ],
+)
+def test_empty_fields_change_owners_across_versions(apiserver: Server, devices: list[Obj], expected: set[str]) -> None:
+    """A list that is sent empty in another version is taken from its owner, if conversion keeps it."""
+    nested = [{"name": device["name"]} for device in devices]
+    for method, path, version, sent in (("POST", "", "v1", nested), ("PUT", "/s", "v1beta1", devices)):
+        body = {"apiVersion": f"resource.k8s.io/{version}", "kind": "ResourceSlice", **SLICE}
+        _, obj = exchange(
+            apiserver, method, SLICES.format(version) + path, {**body, "spec": {**SLICE["spec"], "devices": sent}}
+        )
+    owned = {entry["apiVersion"]: entry["fieldsV1"]["f:spec"] for entry in obj["metadata"]["managedFields"]}
+    assert {name.partition("/")[2] for name, spec in owned.items() if "f:devices" in spec} == expected

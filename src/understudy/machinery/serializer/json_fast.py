@@ -8,7 +8,7 @@ closure. Anything unusual (a wrong type, an unknown field, raw bytes that cannot
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -314,9 +314,15 @@ def _with_empty_fields(obj: Obj, empty: Iterable[str]) -> WithEmptyFields:
     return sparse
 
 
-def keep_empty_fields(source: Obj, obj: Obj) -> Obj:
-    """Return `obj` with the note of empty fields that `source` has, of whose fields it is made."""
-    return _with_empty_fields(obj, source.empty) if isinstance(source, WithEmptyFields) else obj
+def keep_empty_fields(source: Obj, obj: Obj, names: Container[str] | None = None) -> Obj:
+    """Return `obj` with the note of empty fields that `source` has, of whose fields it is made.
+
+    names  the fields to note; None for all
+    """
+    if not isinstance(source, WithEmptyFields):
+        return obj
+    empty = source.empty if names is None else [name for name in source.empty if name in names]
+    return _with_empty_fields(obj, empty) if empty else obj
 
 
 def _is_left_out(field: Field) -> bool:

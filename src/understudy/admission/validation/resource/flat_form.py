@@ -60,18 +60,23 @@ def _flat_request(request: Obj) -> Obj:
 # --- slices
 
 
-def nested_slice(spec: Obj, capacity: Callable[[Any], Obj] | None = None, *, basic_required: bool = False) -> Obj:
+# Fields of devices that stay known to be sent empty when they are converted.
+_KEPT_EMPTY = ("bindingConditions", "bindingFailureConditions", "nodeAllocatableResourceMappings")
+
+
+def nested_slice(spec: Obj, capacity: Callable[[Any], Obj] | None = None, *, as_internal: bool = False) -> Obj:
     """Return the internal form of a slice's spec.
 
-    capacity        converts a capacity, where the version has another form of it
-    basic_required  whether a device without `basic` keeps it as null, to be refused
+    capacity     converts a capacity, where the version has another form of it
+    as_internal  whether the release has the flat form as its internal one: a device without `basic` keeps it as null,
+                 to be refused, and all fields stay known that were sent empty
     """
 
     def device(flat: Obj) -> Obj:
         basic = flat.get("basic")
         if basic is None:
-            return {**flat, "basic": None} if basic_required else flat
-        nested = keep_empty_fields(basic, {"name": flat["name"], **basic})
+            return {**flat, "basic": None} if as_internal else flat
+        nested = keep_empty_fields(basic, {"name": flat["name"], **basic}, None if as_internal else _KEPT_EMPTY)
         return _with_capacities(nested, capacity) if capacity else nested
 
     return _with_devices(spec, device)

@@ -38,11 +38,11 @@ def _quantity(capacity: Obj) -> Any:
     return capacity["value"]
 
 
-def _of_slices(*, basic_required: bool) -> Mapping[str, Conversion]:
+def _of_slices(*, as_internal: bool) -> Mapping[str, Conversion]:
     return {
-        "v1beta1": _of_spec(partial(nested_slice, basic_required=basic_required), flat_slice),
+        "v1beta1": _of_spec(partial(nested_slice, as_internal=as_internal), flat_slice),
         "v1alpha3": _of_spec(
-            partial(nested_slice, capacity=_capacity, basic_required=basic_required),
+            partial(nested_slice, capacity=_capacity, as_internal=as_internal),
             partial(flat_slice, capacity=_quantity),
         ),
     }
@@ -51,4 +51,4 @@ def _of_slices(*, basic_required: bool) -> Mapping[str, Conversion]:
 FLAT_VERSIONS = ("v1beta1", "v1alpha3")
 CLAIM = dict.fromkeys(FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
 TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_spec(nested_claim), _in_spec(flat_claim)))
-SLICE = ByRelease({V1_33: _of_slices(basic_required=False), V1_31: _of_slices(basic_required=True)})
+SLICE = ByRelease({V1_33: _of_slices(as_internal=False), V1_31: _of_slices(as_internal=True)})

@@ -156,9 +156,10 @@ class Updater:
         if struct is None or converted is None:
             return None
         try:
-            return decode_value({**converted, "apiVersion": version}, struct)[0]
+            decoded: Obj = decode_value({**converted, "apiVersion": version}, struct)[0]
         except DecodeError as error:
             raise InvalidValue(str(error)) from None
+        return _note_empty_fields(converted, decoded)
 
     def struct_of(self, version: str) -> Struct | None:
         """Return the type of the kind in an API version, None if that is gone."""
@@ -189,6 +190,14 @@ class Updater:
     def without_reset_fields(self, fields: Set) -> Set:
         """Return the fields that the request can change."""
         return recursive_difference(fields, self.reset) if self.reset and fields else fields
+
+
+def _note_empty_fields(source: Obj, decoded: Obj) -> Obj:
+    """Return an object with the notes of empty fields that `source` has, in nested structs too, but not in lists."""
+    for name, value in source.items():
+        if isinstance(value, dict) and isinstance(decoded.get(name), dict):
+            decoded[name] = _note_empty_fields(value, decoded[name])
+    return keep_empty_fields(source, decoded)
 
 
 def _unless_same(fields: Set, other: Set) -> Set:
