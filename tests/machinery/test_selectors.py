@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.releases import NEWEST
 from understudy.machinery.selectors import Selector, SelectorError, parse_fields, parse_labels
 
 LABELS = {"app": "web", "tier": "", "size": "7"}
@@ -36,7 +37,7 @@ LABELS = {"app": "web", "tier": "", "size": "7"}
 )
 def test_label_operators(text: str, matches: bool) -> None:
     """Every operator of a label selector matches as upstream does."""
-    assert Selector(parse_labels(text)).matches({"metadata": {"labels": LABELS}}) is matches
+    assert Selector(parse_labels(text, NEWEST)).matches({"metadata": {"labels": LABELS}}) is matches
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_label_operators(text: str, matches: bool) -> None:
 def test_malformed_label_selectors_are_refused(text: str, message: str) -> None:
     """A malformed label selector is refused in the real server's words."""
     with pytest.raises(SelectorError) as error:
-        parse_labels(text)
+        parse_labels(text, NEWEST)
     assert str(error.value) == message
 
 
@@ -71,6 +72,6 @@ def test_field_selectors() -> None:
 @given(st.text(alphabet="ab=!,()<> in\\/", max_size=20))
 def test_any_text_is_a_selector_or_an_error(text: str) -> None:
     """Any text is a selector or raises SelectorError."""
-    for parse in (parse_labels, parse_fields):
+    for parse in (lambda text: parse_labels(text, NEWEST), parse_fields):
         with suppress(SelectorError):
             assert all(parse(text))

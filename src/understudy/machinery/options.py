@@ -70,7 +70,7 @@ def list_options(query: Query, release: Version, *, watch: bool, watch_list: boo
     timeout = integer(query.get("timeoutSeconds")) if "timeoutSeconds" in query else None
     limit = integer(query.get("limit")) if "limit" in query else 0
     try:
-        labels, fields = parse_labels(query.get("labelSelector")), parse_fields(query.get("fieldSelector"))
+        labels, fields = parse_labels(query.get("labelSelector"), release), parse_fields(query.get("fieldSelector"))
     except SelectorError as why:
         raise errors.bad_request(str(why)) from None
     options = ListOptions(

@@ -7,12 +7,14 @@ https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
 from understudy.machinery.golang.text import aggregate, go_quote, parse_int
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_value_texts, qualified_name_texts
 
@@ -65,8 +67,9 @@ class _Parser:
     """A recursive descent parser of label selectors (upstream: `labels.Parser`). It reads tokens one after the other;
     "" is the end."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, release: Version) -> None:
         self.words = _WORDS.findall(text)
+        self.release = release
         self.at = 0
 
     def peek(self) -> str:
@@ -109,7 +112,7 @@ class _Parser:
             word = self.take()
         if word in _SYMBOLS:
             raise SelectorError(f"found '{word}', expected: identifier")
-        _check(_key_errors(word))
+        _check(_key_errors(word, self.release))
         if self.peek() in ("", ","):
             return Requirement(word, "!" if absent else "exists")
         if absent:
@@ -118,7 +121,7 @@ class _Parser:
         if operator not in _OPERATORS:
             raise SelectorError(f"found '{operator}', expected: {_OPERATOR_NAMES}")
         values = self.values() if operator in ("in", "notin") else self.exact_value()
-        return _requirement(word, operator, sorted(values))
+        return _requirement(word, operator, sorted(values), self.release)
 
     def exact_value(self) -> set[str]:
         """Parse the value of =, ==, !=, > or < (upstream: `parseExactValue`); a missing value is ""."""
@@ -172,13 +175,17 @@ class _Parser:
                     raise SelectorError(f"found '{following}', expected: ',' or ')'")
 
 
-def _key_errors(key: str) -> list[str]:
+def _key_errors(key: str, release: Version) -> list[str]:
     texts = qualified_name_texts(key)
-    return [_invalid(Path(), key, "; ".join(texts))] if texts else []
+    return [_invalid(Path(), key, _joined(texts, release))] if texts else []
+
+
+def _joined(texts: Iterable[str], release: Version) -> str:
+    return "; ".join(text.text(release) if isinstance(text, Worded) else text for text in texts)
 
 
 def _invalid(path: Path, value: str, detail: str) -> str:
-    """Return the text of a field error, which is the same in every release."""
+    """Return the text of a field error."""
     return f"{path}: Invalid value: {go_quote(value)}: {detail}"
 
 
@@ -187,7 +194,7 @@ def _check(errors: list[str]) -> None:
         raise SelectorError(aggregate(errors))
 
 
-def _requirement(key: str, operator: str, values: list[str]) -> Requirement:
+def _requirement(key: str, operator: str, values: list[str], release: Version) -> Requirement:
     errors: list[str] = []
     if operator in (">", "<"):
         for i, value in enumerate(values):
@@ -196,16 +203,16 @@ def _requirement(key: str, operator: str, values: list[str]) -> Requirement:
                 errors.append(_invalid(Path("values").index(i), value, text))
     for i, value in enumerate(values):
         if texts := label_value_texts(value):
-            errors.append(_invalid(Path("values").index(i).key(key), value, "; ".join(texts)))
+            errors.append(_invalid(Path("values").index(i).key(key), value, _joined(texts, release)))
     _check(errors)
     names = {"=": "in", "==": "in", "!=": "notin", ">": "gt", "<": "lt"}
     return Requirement(key, names.get(operator, operator), frozenset(values))
 
 
 @lru_cache(maxsize=1024)
-def parse_labels(text: str) -> tuple[Requirement, ...]:
+def parse_labels(text: str, release: Version) -> tuple[Requirement, ...]:
     """Parse a label selector into requirements, all of which an object has to meet. Raises SelectorError."""
-    return tuple(_Parser(text).parse())
+    return tuple(_Parser(text, release).parse())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
+NODE, NODES = "system:node:", "system:nodes"
 ACCOUNT, ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
 
 

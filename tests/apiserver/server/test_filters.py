@@ -41,8 +41,8 @@ class Authorizer:
 class World:
     """A front door whose users are ann (token `a`) and bob (token `b`)."""
 
-    def __init__(self, authorizer: Authorizer) -> None:
-        config = ServerConfig()
+    def __init__(self, authorizer: Authorizer, release: str = "1.32") -> None:
+        config = ServerConfig(emulated_version=release)
         users = {"a": User("ann", ["dev"]), "b": User("bob", [])}
         registry = Registry(config.store(), config.release)
         self.state = ServerState(config.release, config.gates(), registry, authorizer, users)
@@ -116,6 +116,34 @@ async def test_impersonation_has_to_be_allowed(user: str, resource: str, scope: 
         f'in API group "" {scope}: no rule'
     )
     assert [attributes.verb for _, attributes in authorizer.asked] == ["impersonate"]
+
+
+async def test_constrained_impersonation_needs_two_permissions() -> None:
+    """A user may be allowed to act as another for some requests only: for the verb of the request, and for the user."""
+    headers = {"Impersonate_User": "jane", "Impersonate_Group": "ops"}
+    allowed = [("ann", "impersonate-on:user-info:list"), ("ann", "impersonate:user-info"), ("jane", "list")]
+    authorizer = Authorizer(*allowed)
+    answer = await World(authorizer, "1.36").send("GET", "/api/v1/nodes", "a", **headers)
+    assert answer.status == 200
+    assert [(user, a.verb, a.group, a.resource, a.name) for user, a in authorizer.asked] == [
+        ("ann", "impersonate-on:user-info:list", "", "nodes", ""),
+        ("ann", "impersonate:user-info", "authentication.k8s.io", "users", "jane"),
+        ("ann", "impersonate:user-info", "authentication.k8s.io", "groups", "ops"),
+        ("jane", "list", "", "nodes", ""),
+    ]
+
+
+async def test_constrained_impersonation_falls_back() -> None:
+    """Without the narrower permissions `impersonate` decides; a refusal is the first mode's, or the last used's."""
+    authorizer = Authorizer(("ann", "impersonate"), ("jane", "list"))
+    world = World(authorizer, "1.36")
+    assert (await world.send("GET", "/api/v1/nodes", "a", Impersonate_User="jane")).status == 200
+    authorizer.allowed = ()
+    refused = await world.send("GET", "/api/v1/nodes", "a", Impersonate_User="jane")
+    assert 'User "ann" cannot impersonate resource "users" in API group ""' in orjson.loads(refused.body)["message"]
+    refused = await world.send("GET", "/api/v1/nodes", "b", Impersonate_User="jane")
+    message = orjson.loads(refused.body)["message"]
+    assert 'User "bob" cannot impersonate-on:user-info:list resource "nodes" in API group ""' in message
 
 
 async def test_a_wrong_token_is_refused_before_anything_is_asked() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from understudy.admission.validation import label_selectors
+from understudy.machinery.releases.version import Version
 from understudy.machinery.selectors import SelectorError, parse_fields, parse_labels
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -34,25 +35,25 @@ def drop_selectors(review: Obj) -> None:
         review["spec"] = {**spec, RESOURCE: kept}
 
 
-def evaluation_error(review: Obj) -> str:
+def evaluation_error(review: Obj, release: Version) -> str:
     """Return the message about selectors of a valid review that are ignored, "" if none is."""
     resource = (review.get("spec") or {}).get(RESOURCE) or {}
-    return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name) for name in _SELECTORS)))
+    return "; ".join(filter(None, (_ignored(resource.get(name) or {}, name, release) for name in _SELECTORS)))
 
 
-def _ignored(selector: Obj, name: str) -> str:
+def _ignored(selector: Obj, name: str, release: Version) -> str:
     parse, is_read = _SELECTORS[name]
     if requirements := selector.get("requirements"):
         read = [is_read(item) for item in requirements]
         extent = "" if all(read) else "partially ignored" if any(read) else "ignored"
     else:
-        extent = "" if _parses(parse, selector.get("rawSelector", "")) else "ignored"
+        extent = "" if _parses(parse, selector.get("rawSelector", ""), release) else "ignored"
     return extent and f"{SPEC.child(RESOURCE, name)} {extent} due to parse error"
 
 
-def _parses(parse: Callable[[str], object], text: str) -> bool:
+def _parses(parse: Callable[[str, Version], object], text: str, release: Version) -> bool:
     try:
-        parse(text)
+        parse(text, release)
     except SelectorError:
         return False
     return True
@@ -68,8 +69,8 @@ def _is_operator(item: Obj) -> bool:
 
 
 # {selector: (parser of its raw text, predicate of requirements that are understood)}
-_SELECTORS: dict[str, tuple[Callable[[str], object], Callable[[Obj], bool]]] = {
-    "fieldSelector": (parse_fields, _is_one_value),
+_SELECTORS: dict[str, tuple[Callable[[str, Version], object], Callable[[Obj], bool]]] = {
+    "fieldSelector": (lambda text, release: parse_fields(text), _is_one_value),
     "labelSelector": (parse_labels, _is_operator),
 }
 

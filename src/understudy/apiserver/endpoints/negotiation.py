@@ -23,6 +23,11 @@ from understudy.machinery.errors import StatusError, not_acceptable, unsupported
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
 
+
+class RouteError(StatusError):
+    """The error of a request that the router sends to no handler, which cannot warn of anything then."""
+
+
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
@@ -183,7 +188,7 @@ def route(accept: str, produces: tuple[str, ...]) -> None:
     asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
     if not any(media == "*/*" or media in produces for media in asked):
         message = f"406: Not Acceptable\n\nAvailable representations: {', '.join(produces)}"
-        raise StatusError(406, "NotAcceptable", message, {})
+        raise RouteError(406, "NotAcceptable", message, {})
 
 
 def _negotiated(accept: str, endpoint: Endpoint) -> Output:
@@ -304,8 +309,8 @@ def _no_patch(content_length: str) -> StatusError:
     Without a body the router goes on to look for a type that it could answer with, and finds none: another message.
     """
     if content_length.strip("0"):
-        return StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+        return RouteError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     code, reason, text = 415, "UnsupportedMediaType", "Unsupported Media Type"
     if content_length:
         code, reason, text = 406, "NotAcceptable", "Not Acceptable"
-    return StatusError(code, reason, f"{code}: {text}\n\nAvailable representations: ", {})
+    return RouteError(code, reason, f"{code}: {text}\n\nAvailable representations: ", {})

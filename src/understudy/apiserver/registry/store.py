@@ -169,25 +169,22 @@ class Registry:
         check_name(target.name)
         key = key_of(target.kind, target.namespace, target.name)
         # Since 1.34 a missing object that cannot be created is 404, whatever uid was sent.
-        may_be_missing = create or target.strategy.create_on_update or target.kind.release < V1_34
+        may_create = create or target.strategy.create_on_update
         while True:
             current = await self.store.get(key)
-            if uid and (current is not None or may_be_missing):
+            if uid and (current or may_create or target.kind.release < V1_34):
                 _check_uid(target, key, uid, current)
             try:
                 if current is None:
-                    return await self._create_by_update(target, transform, validate, create=create), True
+                    if not may_create:
+                        raise errors.not_found(target.kind.group, target.kind.resource, target.name)
+                    return await self._create_by_update(target, transform, validate), True
                 return await self._replace(target, current, transform, validate), False
             except RevisionConflictError:
                 continue
 
-    async def _create_by_update(
-        self, target: WriteTarget, transform: Transform, validate: Validate, *, create: bool
-    ) -> Entry:
-        """Create an object that an update did not find. Raises 404 where updates may not create."""
-        kind = target.kind
-        if not create and not target.strategy.create_on_update:
-            raise errors.not_found(kind.group, kind.resource, target.name)
+    async def _create_by_update(self, target: WriteTarget, transform: Transform, validate: Validate) -> Entry:
+        """Create an object that an update did not find."""
         obj = await transform(None)
         sent_version(obj)
         if not target.dry_run:

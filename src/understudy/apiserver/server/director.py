@@ -20,6 +20,7 @@ from understudy.apiserver.endpoints.discovery.documents import (
     not_found,
 )
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
+from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfoError
 from understudy.apiserver.endpoints.responsewriters.writers import (
@@ -64,7 +65,11 @@ class Director:
         self.state = state
         self.clock = state.clock
         self._filters = build_handler_chain(
-            authenticator, state.authorizer, FlowControl(state.registry, state.release.version), accepted_hosts
+            authenticator,
+            state.authorizer,
+            state.gates,
+            FlowControl(state.registry, state.release.version),
+            accepted_hosts,
         )
         self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
         self._metrics = Metrics()
@@ -138,9 +143,14 @@ class Director:
         route = self._route(request.method, request.info)
         if route is None:
             return not_found()
-        if route.warning:
-            request.warnings.append(route.warning)
-        return await route.handler(self.state, request, route.scope)
+        if not route.warning:
+            return await route.handler(self.state, request, route.scope)
+        request.warnings.append(route.warning)
+        try:
+            return await route.handler(self.state, request, route.scope)
+        except RouteError:
+            request.warnings.remove(route.warning)
+            raise
 
     async def _page(self, request: Request) -> Answer:
         if request.path[:1] != "/" or request.path[1:2] == "/":

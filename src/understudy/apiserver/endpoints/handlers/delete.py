@@ -27,6 +27,7 @@ from understudy.machinery.options import (
     validated_delete_options,
 )
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_35, ByRelease
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import decode as decode_protobuf
 from understudy.machinery.typeinfo.scheme import decode_delete_options
@@ -96,7 +97,7 @@ def _validate(state: ServerState, scope: RequestScope, ctx: Context) -> Validate
 
 
 def delete_options(state: ServerState, request: Request) -> DeleteOptions:
-    """Return the options of a DELETE, from its body or else its query. Raises 400, 415, 422; 500 for another kind."""
+    """Return the options of a DELETE, from its body or else its query. Raises 400, 415, 422, 500."""
     if request.body:
         return validated_delete_options(read_delete_options(_body(state, request)), request.release)
     query = request.query
@@ -113,8 +114,11 @@ def delete_options(state: ServerState, request: Request) -> DeleteOptions:
     return validated_delete_options(options, request.release)
 
 
+_BAD_OPTIONS = ByRelease({V1_35: errors.bad_request, V1_31: errors.unknown_error})
+
+
 def _body(state: ServerState, request: Request) -> Obj:
-    """Return the DeleteOptions of a body. Raises 500 for a body that is something else, and 415."""
+    """Return the DeleteOptions of a body. Raises 415, and 400 for a body that is something else: 500 before 1.35."""
     media = body_type(request.headers.get("Content-Type", ""))
     try:
         if media == PROTOBUF:
@@ -127,4 +131,4 @@ def _body(state: ServerState, request: Request) -> Obj:
             lambda: request.body.decode("utf-8", "replace"),
         )
     except DecodeError as error:
-        raise errors.unknown_error(str(error)) from None
+        raise _BAD_OPTIONS[request.release](str(error)) from None

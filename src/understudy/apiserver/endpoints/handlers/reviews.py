@@ -55,7 +55,7 @@ def _allowed(state: ServerState, request: Request, scope: RequestScope, review: 
     user = request.user if scope.kind.name == authorization.SELF else _user(spec)
     allowed, reason = state.authorizer.authorize(user, _attributes(spec))
     status: Obj = {"allowed": allowed, **({"reason": reason} if reason else {})}
-    if ignored := authorization.evaluation_error(review):
+    if ignored := authorization.evaluation_error(review, state.release.version):
         status["evaluationError"] = ignored
     return {"status": status}
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, STREAMS
 from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
 from understudy.apiserver.registry.kind import Kind, Subresource
+from understudy.machinery.releases.version import V1_32, V1_36
 from understudy.machinery.types import GroupVersionKind, Obj
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -27,6 +28,7 @@ LIST_PARAMETERS = {
     "resourceVersion": "string",
     "resourceVersionMatch": "string",
     "sendInitialEvents": "boolean",
+    "shardSelector": "string",
     "timeoutSeconds": "integer",
     "watch": "boolean",
 }
@@ -34,6 +36,7 @@ WRITE_PARAMETERS = {"dryRun": "string", "fieldManager": "string", "fieldValidati
 DELETE_PARAMETERS = {
     "dryRun": "string",
     "gracePeriodSeconds": "integer",
+    "ignoreStoreReadErrorWithClusterBreakingPotential": "boolean",
     "orphanDependents": "boolean",
     "propagationPolicy": "string",
 }
@@ -41,6 +44,8 @@ COLLECTION_PARAMETERS = {
     **{name: kind for name, kind in LIST_PARAMETERS.items() if name not in ("allowWatchBookmarks", "watch")},
     **DELETE_PARAMETERS,
 }
+# The releases that brought parameters.
+SINCE = {"shardSelector": V1_36, "ignoreStoreReadErrorWithClusterBreakingPotential": V1_32}
 
 
 class Verb(NamedTuple):
@@ -163,7 +168,9 @@ class _Resource:
             "operationId": begins + name,
         }
         if verb.parameters:  # kube-openapi leaves out values that are empty or false
-            operation["parameters"] = [_parameter(*parameter) for parameter in sorted(verb.parameters.items())]
+            release = self.kind.release
+            known = {name: kind for name, kind in verb.parameters.items() if SINCE.get(name, release) <= release}
+            operation["parameters"] = [_parameter(*parameter) for parameter in sorted(known.items())]
         body = own if verb.body == "object" else verb.body
         if body:
             patches = PATCHES if verb.method == "patch" else ("*/*",)

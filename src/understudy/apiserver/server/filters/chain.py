@@ -22,6 +22,7 @@ from understudy.apiserver.server.filters.impersonation import with_impersonation
 from understudy.apiserver.server.filters.priority_and_fairness import with_priority_and_fairness
 from understudy.apiserver.server.filters.request_deadline import with_request_deadline
 from understudy.apiserver.server.filters.request_info import with_request_info
+from understudy.machinery.releases.features import Gates
 
 Filter = Callable[[Request], None]
 
@@ -29,6 +30,7 @@ Filter = Callable[[Request], None]
 def build_handler_chain(
     authenticator: Authenticator,
     authorizer: Authorizer,
+    gates: Gates,
     flow_control: FlowControl,
     accepted_hosts: Sequence[re.Pattern[str]] | None = None,
 ) -> tuple[Filter, ...]:
@@ -43,7 +45,7 @@ def build_handler_chain(
         *(() if accepted_hosts is None else (with_accept_hosts(accepted_hosts),)),
         with_request_deadline,
         with_authentication(authenticator),
-        with_impersonation(authorizer),
+        with_impersonation(authorizer, gates),
         with_priority_and_fairness(flow_control),
         with_authorization(authorizer),
     )

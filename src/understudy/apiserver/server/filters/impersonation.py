@@ -8,46 +8,58 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import unquote
 
-from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
+from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.server.filters.authorization import forbidden
-from understudy.machinery.users import ACCOUNT, ANONYMOUS, AUTHENTICATED, UNAUTHENTICATED, User, account_groups
-from understudy.machinery.validation.names import label_name, subdomain_name
+from understudy.apiserver.server.filters.impersonation_modes import API_GROUP, API_VERSION, ConstrainedModes, legacy
+from understudy.machinery.errors import bad_request
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.users import User
+from understudy.machinery.validation.bad_values import strings
 
 PREFIX, GROUP, EXTRA = "impersonate-", "impersonate-group", "impersonate-extra-"
-API_GROUP, API_VERSION = "authentication.k8s.io", "v1"
 
 
 class ImpersonationError(ValueError):
     """Headers that name groups, extra fields or a uid, but not the user that they belong to; answered with 500."""
 
 
-def with_impersonation(authorizer: Authorizer) -> Callable[[Request], None]:
+def with_impersonation(authorizer: Authorizer, gates: Gates) -> Callable[[Request], None]:
     """Return the filter that replaces `request.user` by whom the headers name.
 
-    It raises 403 where the authorizer does not let the user `impersonate` that user, group, uid or extra field, and
-    ImpersonationError.
+    It raises 403 where the authorizer does not let the user `impersonate` that user, group, uid or extra field, and 400
+    (before 1.35 ImpersonationError) if they name no user. The gate ConstrainedImpersonation adds narrower ways to be
+    allowed.
     """
+    modes = ConstrainedModes(authorizer)
 
     def impersonate(request: Request) -> None:
         if PREFIX not in "\n".join(request.headers).lower():  # on every request, hence cheap
             return
         user = requested_user(request.headers)
-        if user is None:
-            return
-        for attributes in _attributes(user, request.path):
-            allowed, reason = authorizer.authorize(request.user, attributes)
-            if not allowed:
-                raise forbidden(request.user, attributes, reason)
-        request.user = _completed(user)
+        if user.name:
+            constrained = gates[features.CONSTRAINED_IMPERSONATION]
+            request.user = modes.impersonated(request, user) if constrained else legacy(authorizer, request, user)
+        elif user.groups or user.extra or user.uid:
+            raise _nobody(user, request.release, constrained=gates[features.CONSTRAINED_IMPERSONATION])
 
     return impersonate
 
 
-def requested_user(headers: Mapping[str, str]) -> User | None:
-    """Return the user that the headers name, with the groups that they name; None if they name none.
+def _nobody(user: User, release: Version, *, constrained: bool) -> Exception:
+    """Return the error for headers that name groups, extra fields or a uid, but no user."""
+    if constrained:
+        return bad_request(f"requested {_default_info(user)} without impersonating a user name")
+    text = f"requested [{' '.join(_references(user))}] without impersonating a user"
+    return bad_request(text) if release >= V1_35 else ImpersonationError(text)
 
-    Upstream: `buildImpersonationRequests`. Raises ImpersonationError.
+
+def requested_user(headers: Mapping[str, str]) -> User:
+    """Return the user that the headers name, with the groups that they name; its name may be empty.
+
+    Upstream: `buildImpersonationRequests`.
     """
     pairs = [(name.lower(), value) for name, value in headers.items()]
     extra: dict[str, list[str]] = {}
@@ -55,44 +67,15 @@ def requested_user(headers: Mapping[str, str]) -> User | None:
         if name.startswith(EXTRA):
             extra.setdefault(unquote(name.removeprefix(EXTRA)), []).append(value)
     groups = [value for name, value in pairs if name == GROUP]
-    user = User(headers.get("Impersonate-User", ""), groups, headers.get("Impersonate-Uid", ""), extra)
-    if not user.name and (groups or extra or user.uid):
-        raise ImpersonationError(f"requested [{' '.join(_references(user))}] without impersonating a user")
-    return user if user.name else None
+    return User(headers.get("Impersonate-User", ""), groups, headers.get("Impersonate-Uid", ""), extra)
 
 
-def _attributes(user: User, path: str) -> Iterator[Attributes]:
-    """List what the authorizer has to allow, for the user, each group, extra field and the uid."""
-    namespace, account = _account(user.name)
-    if account:
-        yield Attributes(path, "impersonate", True, "", "v1", namespace, "serviceaccounts", name=account)
-    else:
-        yield Attributes(path, "impersonate", True, "", "v1", "", "users", name=user.name)
-    for group in user.groups:
-        yield Attributes(path, "impersonate", True, "", "v1", "", "groups", name=group)
-    for key, values in user.extra.items():
-        for value in values:
-            yield Attributes(path, "impersonate", True, API_GROUP, API_VERSION, "", "userextras", key, value)
-    if user.uid:
-        yield Attributes(path, "impersonate", True, API_GROUP, API_VERSION, "", "uids", name=user.uid)
-
-
-def _completed(user: User) -> User:
-    """Return the user with the groups that it has anyway: a service account's, and whether a user is known."""
-    groups = user.groups or (account_groups(_account(user.name)[0]) if _account(user.name)[1] else [])
-    if user.name == ANONYMOUS:
-        standard = () if UNAUTHENTICATED in groups else (UNAUTHENTICATED,)
-    else:
-        standard = () if {AUTHENTICATED, UNAUTHENTICATED} & set(groups) else (AUTHENTICATED,)
-    return User(user.name, [*groups, *standard], user.uid, user.extra)
-
-
-def _account(user: str) -> tuple[str, str]:
-    """Return namespace and name of the service account that a user is, empty for any other user."""
-    namespace, _, name = user.removeprefix(ACCOUNT).partition(":")
-    if not user.startswith(ACCOUNT) or label_name(namespace, False) or subdomain_name(name, False):
-        return "", ""
-    return namespace, name
+def _default_info(user: User) -> str:
+    """Return a user as Go prints a `&user.DefaultInfo`."""
+    groups = strings(user.groups) if user.groups else "[]string(nil)"
+    lists = ", ".join(f"{go_quote(key)}:{strings(user.extra[key])}" for key in sorted(user.extra))
+    extra = f"map[string][]string{{{lists}}}" if lists else "map[string][]string(nil)"
+    return f"&user.DefaultInfo{{Name:{go_quote(user.name)}, UID:{go_quote(user.uid)}, Groups:{groups}, Extra:{extra}}}"
 
 
 def _references(user: User) -> Iterator[str]:

@@ -1,0 +1,50 @@
+"""Requests that the releases answer differently, whatever the kind.
+
+recorded/releases.jsonl: requests with what kube-apiserver answers since a release: the status, the message of an error
+or the user of a SelfSubjectReview, warnings, and of /apis the type. They are sent to an empty server one by one.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.http import JSON, Response, send
+from tests.releases import every_release
+from understudy import Server
+from understudy.machinery.releases.version import ByRelease, Version
+
+RECORDED = [json.loads(line) for line in (Path(__file__).parent / "recorded/releases.jsonl").read_text().splitlines()]
+
+
+def answer(response: Response, path: str) -> dict[str, Any]:
+    """Return an answer as it is recorded."""
+    out: dict[str, Any] = {"status": response.status, "message": ""}
+    try:
+        document = response.json()
+    except ValueError:
+        out["message"] = response.body.decode() if response.status >= 400 else ""
+    else:
+        status = document.get("status")
+        out["message"] = status.get("userInfo") if isinstance(status, dict) else document.get("message")
+    if response.warnings:
+        out["warnings"] = response.warnings
+    if path == "/apis":
+        out["type"] = response.headers["Content-Type"]
+    return out
+
+
+@every_release
+def test_requests_are_answered_as_recorded(release: Version) -> None:
+    """Each release answers as its kube-apiserver does."""
+    different = []
+    with Server(emulated_version=str(release)) as server:
+        for case in RECORDED:
+            since = {Version.parse(first): expected for first, expected in case["since"].items()}
+            expected = ByRelease({Version(1, 31): since[min(since)], **since})[release]  # 1.31 answers as 1.32 does
+            media = case["headers"].get("Content-Type", JSON) if case["body"] is not None else None
+            response = send(server, case["method"], case["path"], case["body"], media, headers=case["headers"])
+            if (actual := answer(response, case["path"])) != expected:
+                different.append((case["method"], case["path"], case["headers"], actual, expected))
+    assert different == []
