@@ -28,6 +28,8 @@ def answer(response: Response, path: str) -> dict[str, Any]:
     else:
         status = document.get("status")
         out["message"] = status.get("userInfo") if isinstance(status, dict) else document.get("message")
+    if isinstance(out["message"], str):  # cmp.Diff indents by either of two spaces
+        out["message"] = out["message"].replace("\N{NO-BREAK SPACE}", " ")
     if response.warnings:
         out["warnings"] = response.warnings
     if path == "/apis":
@@ -41,8 +43,7 @@ def test_requests_are_answered_as_recorded(release: Version) -> None:
     different = []
     with Server(emulated_version=str(release)) as server:
         for case in RECORDED:
-            since = {Version.parse(first): expected for first, expected in case["since"].items()}
-            expected = ByRelease({Version(1, 31): since[min(since)], **since})[release]  # 1.31 answers as 1.32 does
+            expected = ByRelease({Version.parse(since): told for since, told in case["since"].items()})[release]
             media = case["headers"].get("Content-Type", JSON) if case["body"] is not None else None
             response = send(server, case["method"], case["path"], case["body"], media, headers=case["headers"])
             if (actual := answer(response, case["path"])) != expected:
