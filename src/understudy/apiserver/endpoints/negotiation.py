@@ -44,6 +44,8 @@ META_VERSIONS = ("v1", "v1beta1")
 CONVERSIONS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
 DISCOVERY_GROUP, DISCOVERY_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
 
+_INSERTED = 12  # clauses that Go sorts by insertion; it sorts more of them by a method that no client can rely on
+
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 TRUE = ("1", "t", "T", "true", "TRUE", "True")  # the texts that Go's `strconv.ParseBool` reads as true
 
@@ -120,7 +122,7 @@ class Clause:
     def before(self, other: Clause) -> bool:
         """Report whether the clause is preferred to another one, as the Go library goautoneg sorts them.
 
-        This is no strict weak order, so `clauses` inserts clauses one by one instead of sorting them.
+        This is no strict weak order, so `clauses` inserts a few clauses one by one, as Go does.
         """
         return (
             self.quality > other.quality
@@ -131,11 +133,11 @@ class Clause:
 
 def clauses(accept: str) -> list[Clause]:
     """Return the clauses of an Accept header, the most preferred first; malformed ones are left out."""
+    named = [clause for part in accept.split(",") if (clause := _clause(part.strip(" "))) is not None]
+    if len(named) > _INSERTED:
+        return sorted(named, key=lambda clause: (-clause.quality, clause.type == "*", clause.subtype == "*"))
     out: list[Clause] = []
-    for part in accept.split(","):
-        clause = _clause(part.strip(" "))
-        if clause is None:
-            continue
+    for clause in named:
         at = len(out)
         while at and clause.before(out[at - 1]):
             at -= 1

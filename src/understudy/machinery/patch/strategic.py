@@ -289,22 +289,23 @@ def _apply_list_directives(current: list[Any], patch: list[Any], merge_key: str)
     """Apply the `$patch` directives in elements (upstream: `mergeSliceWithSpecialElements`). Returns what is left of
     the list and of the patch."""
     rest, replaces = [], False
+    deleted: set[Identity] = set()
     for item in patch:
         if PATCH not in item:
             rest.append(item)
         elif item[PATCH] == "delete":
             if merge_key not in item:
                 raise _no_merge_key(item, merge_key)
-            current = [
-                old for old in current if not (merge_key in old and fmt.same_scalar(old[merge_key], item[merge_key]))
-            ]
+            deleted.add(identity(item[merge_key]))
         elif item[PATCH] == "replace":
             replaces = True
         elif item[PATCH] == "merge":
             raise unknown_error("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(item[PATCH], item)
-    return (rest, []) if replaces else (current, rest)
+    if replaces:
+        return rest, []
+    return [old for old in current if merge_key not in old or identity(old[merge_key]) not in deleted], rest
 
 
 def _merge_list_elements(merged: list[Any], patch: list[Any], element: PatchMeta) -> list[Any]:

@@ -10,7 +10,9 @@ Elements are known only by their merge key ("" for lists of scalars). Fields and
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Any
 
 from understudy.machinery.errors import StatusError, bad_request, unknown_error, unprocessable
@@ -50,18 +52,22 @@ def merge_scalars(current: list[Any], patch: list[Any]) -> list[Any]:
     """Return both lists without duplicates (upstream: `uniqifyScalars`). The last element takes the place of a
     duplicate."""
     items = current + patch
-    if len(set(map(identity, items))) == len(items):
+    positions: dict[Identity, list[int]] = {}  # heaps; positions behind the end are out of date
+    for index, item in enumerate(items):
+        positions.setdefault(identity(item), []).append(index)
+    if len(positions) == len(items):
         return items
     i = 0
-    while i < len(items) - 1:
-        j = i + 1
-        while j < len(items):
-            if fmt.same_scalar(items[i], items[j]):
-                last = items.pop()
-                if j < len(items):
-                    items[j] = last
-            else:
-                j += 1
+    while i < len(items):
+        same = positions[identity(items[i])]
+        while same and same[0] < len(items):
+            duplicate = heappop(same)
+            if duplicate <= i:
+                continue
+            last = items.pop()
+            if duplicate < len(items):
+                items[duplicate] = last
+                heappush(positions[identity(last)], duplicate)
         i += 1
     return items
 
@@ -176,11 +182,22 @@ def _sort_by(items: list[Any], order: list[Any], merge_key: str) -> list[Any]:
 
 def _insertion_sorted(items: list[Any], position: Callable[[Any], int]) -> list[Any]:
     """Sort items some of which the order does not know, as Go's stable sort does: these move before all that stand
-    before them."""
+    before them, and others move past these."""
+    known: list[tuple[int, int]] = []  # the position in the order and the index of those that it knows, sorted
+    following = [-1] * len(items)
+    first = -1
+    for index, item in enumerate(items):
+        place = position(item)
+        at = bisect(known, (place, index)) if place >= 0 else 0
+        if at:
+            before = known[at - 1][1]
+            following[index], following[before] = following[before], index
+        else:
+            following[index], first = first, index
+        if place >= 0:
+            known.insert(at, (place, index))
     out: list[Any] = []
-    for item in items:
-        at = len(out)
-        while at > 0 and (min(position(item), position(out[at - 1])) < 0 or position(item) < position(out[at - 1])):
-            at -= 1
-        out.insert(at, item)
+    while first >= 0:
+        out.append(items[first])
+        first = following[first]
     return out

@@ -152,13 +152,14 @@ def dedup_owner_references(obj: Obj, ctx: Context) -> None:
     owners = obj["metadata"].get("ownerReferences")
     if not owners or len(owners) < 2:
         return
-    kept: list[Obj] = []
+    kept: dict[frozenset[tuple[str, str | bool]], Obj] = {}
     repeated: list[str] = []
     for owner in owners:
-        if owner in kept:
+        fields = frozenset(owner.items())
+        if fields in kept:
             repeated.append(owner.get("uid", ""))
         else:
-            kept.append(owner)
+            kept[fields] = owner
     if repeated:
         ctx.warn(DUPLICATE_OWNERS.format(uids=", ".join(repeated)))
-        obj["metadata"] = {**obj["metadata"], "ownerReferences": kept}
+        obj["metadata"] = {**obj["metadata"], "ownerReferences": list(kept.values())}

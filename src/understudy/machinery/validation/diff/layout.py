@@ -134,7 +134,7 @@ def _compact_rows(node: Rows, sign: str) -> tuple[str, Node]:
     for row in node.rows:
         text, inner = _compact(row.node, _within(sign, row))
         texts.append(f"{row.key}: {text}" if row.key else text)
-        rows.append(replace(row, node=inner))
+        rows.append(Row(inner, row.key, row.sign, row.comma, row.comment))
     text = ", ".join(texts)
     many = any(
         row.sign in (REMOVED, INSERTED) or not isinstance(row.node, str) or row.comment is not None for row in rows
