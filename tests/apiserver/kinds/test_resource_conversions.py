@@ -80,6 +80,16 @@ def test_empty_selectors_make_a_request_exact() -> None:
         assert ("exactly" in request) is is_exact
 
 
+def test_empty_list_of_subrequests_is_remembered() -> None:
+    """An empty list of subrequests makes no request exact, and is still told from nil."""
+    struct = Schemas.of(V1_33).kind("resource.k8s.io", "v1beta1", "ResourceClaim")
+    sent = {"spec": {"devices": {"requests": [{"name": "r", "firstAvailable": []}]}}}
+    decoded, _ = decode_json(encode(sent), struct)
+    (request,) = flat_form.nested_claim(decoded["spec"])["devices"]["requests"]
+    assert request == {"name": "r"}
+    assert request.empty == ("firstAvailable",)
+
+
 def test_device_without_basic_becomes_an_empty_one() -> None:
     """Since 1.33 a device without `basic` is one that has nothing but its name; before, it is kept to be refused."""
     spec = {"devices": [{"name": "d"}]}

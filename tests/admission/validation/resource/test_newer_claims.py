@@ -285,6 +285,8 @@ def test_device_of_status_is_shown_as_json(release: Version, shown: str) -> None
         ("10.0.0.1/24", ""),
         ("10.0.0.01/24", 'must be in canonical form ("10.0.0.1/24")'),
         ("2001:0db8::1/64", 'must be in canonical form ("2001:db8::1/64")'),
+        ("::ffff:1.2.3.4/120", 'must be in canonical form ("1.2.3.4/24")'),
+        ("::ffff:1.2.3.4/20", 'must be in canonical form ("1.2.3.4/20")'),
         ("10.0.0.1", "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"),
     ],
 )

@@ -47,7 +47,7 @@ def _nested_request(request: Obj) -> Obj:
     sent_empty = (name not in _OF_EVERY_REQUEST for name in getattr(request, "empty", ()))
     if any(value not in ("", None) for value in exactly.values()) or any(sent_empty):
         nested["exactly"] = keep_empty_fields(request, exactly)
-    return nested
+    return keep_empty_fields(request, nested)
 
 
 def _flat_request(request: Obj) -> Obj:

@@ -86,9 +86,11 @@ def _network(data: Obj, path: Path, rules: ReleaseRules) -> Errors:
 
 def _interface_address(text: str, path: Path) -> Errors:
     """Check an address with the length of its prefix, written as Go writes it (`IsValidInterfaceAddress`)."""
-    canonical = canonical_address(text)
-    if not canonical:
+    parsed = _parsed(text)
+    if parsed is None:
         return [invalid(path, text, "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)")]
+    address, bits = parsed
+    canonical = f"{address}/{bits - 96 if address.version == 4 and bits > 32 else bits}"  # of ::ffff:1.2.3.4/120
     return [] if text == canonical else [invalid(path, text, f"must be in canonical form ({go_quote(canonical)})")]
 
 
@@ -101,15 +103,21 @@ def canonical_address(text: str) -> str:
 
     Leading zeros are allowed, as in `ParseCIDRSloppy`.
     """
+    parsed = _parsed(text)
+    return f"{parsed[0]}/{parsed[1]}" if parsed else ""
+
+
+def _parsed(text: str) -> tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int] | None:
+    """Return an address and the length of its prefix, an IPv4 address for one that IPv6 maps; None for a wrong text."""
     host, slash, bits = text.partition("/")
-    address = _parsed(host)
+    address = _parsed_host(host)
     if not slash or address is None or not _BITS.fullmatch(bits) or int(bits[-9:]) > address.max_prefixlen:
-        return ""
+        return None
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return f"{mapped or address}/{int(bits)}"
+    return mapped or address, int(bits)
 
 
-def _parsed(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parsed_host(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     if "%" in host:
         return None
     try:
