@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 
     LiteralValue = None | bool | int | float | str | bytes
 
-ACCUMULATOR = "__result__"
-"""The name of the variable in which the comprehensions of macros collect their result (`AccumulatorName`)."""
-
 
 class UnsignedInt(int):
     """A `uint` literal or value; a plain `int` is CEL's signed integer."""

@@ -20,10 +20,11 @@ from understudy.admission.cel.interpreter import planner
 from understudy.admission.cel.parser import antlr_parser
 from understudy.admission.cel.parser.antlr_parser import surely_shallow
 from understudy.admission.cel.parser.builder import NodeBuilder
-from understudy.admission.cel.parser.macros import MACROS
+from understudy.admission.cel.parser.dialect import DIALECTS
 from understudy.admission.cel.parser.tokens import scan
 from understudy.admission.cel.types import Type
 from understudy.machinery.golang.deep_recursion import call_deeply
+from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
 
 MAX_COST = 2**64 - 1
 
@@ -35,7 +36,8 @@ class Compiled:
     `error` is the detail of the validation error, None if the expression compiled: `compilation failed: …` or `must
     evaluate to bool or the unknown type, not …` (kind "invalid", printed as `Invalid value: "<expression>": <error>`),
     or `program instantiation failed: …` (kind "internal", printed as `Internal error: <error>`). `cost` is the
-    worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result.
+    worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result, and
+    `features` are the feature gates of the environment.
 
     The validation of device selectors does the following, in this order, from 1.32 on (`validateCELSelector` of
     `pkg/apis/resource/validation`): an expression of more than 10240 bytes of UTF-8 is `Too long: may not be more than
@@ -49,18 +51,20 @@ class Compiled:
     cost: int = MAX_COST
     program: Callable[[dict[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
     type: Type | None = field(default=None, repr=False, compare=False)
+    features: frozenset[str] = frozenset()
 
     def evaluate(self, device: Mapping[str, Any]) -> bool:
         """Report whether a device matches. Raises `EvaluationError` with cel-go's text if the evaluation fails.
 
         `device` is `{"driver": str, "attributes": {name: {"int"|"bool"|"string"|"version": value}}, "capacity": {name:
-        quantity}}`; names are qualified (`domain/name`) or belong to the driver's domain.
+        quantity}, "allowMultipleAllocations": bool}`; names are qualified (`domain/name`) or belong to the driver's
+        domain. With `DRAListTypeAttributes` an attribute may also be `{"ints"|"bools"|"strings"|"versions": values}`.
         """
         if self.program is None:
             raise EvaluationError(f"expression did not compile: {self.error}")
         from understudy.admission.cel.interpreter.device import as_bool, device_value
 
-        return as_bool(self.program({"device": device_value(device)}))
+        return as_bool(self.program({"device": device_value(device, lists=DRA_LIST_TYPE_ATTRIBUTES in self.features)}))
 
 
 @lru_cache(4096)
@@ -74,7 +78,7 @@ def compile(expression: str, environment: Environment) -> Compiled:  # noqa: A00
 
 def _compile(expression: str, environment: Environment) -> Compiled:
     report = Report(expression, environment.empty_column)
-    tree = parse(expression, report)
+    tree = parse(expression, report, environment)
     if tree is not None and not report.errors:
         check(tree, environment.declarations, report)
         if not report.errors:
@@ -88,13 +92,20 @@ def _compile(expression: str, environment: Environment) -> Compiled:
         program = planner.plan(tree, environment.declarations)
     except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
-    return Compiled(expression, cost=estimator.estimate_cost(tree), program=program, type=tree.type)
+    return Compiled(
+        expression,
+        cost=estimator.estimate_cost(tree, environment.release),
+        program=program,
+        type=tree.type,
+        features=environment.features,
+    )
 
 
-def parse(expression: str, report: Report) -> Node | None:
+def parse(expression: str, report: Report, environment: Environment) -> Node | None:
     """Return the tree of an expression with macros expanded, None if it has errors; they go to `report`."""
-    tokens, unreadable = scan(expression)
-    builder = NodeBuilder(report, MACROS)
+    dialect = DIALECTS[environment.release]
+    tokens, unreadable = scan(expression, quoted_fields=dialect.quoted_fields)
+    builder = NodeBuilder(report, environment.declarations.macros, dialect)
     if not unreadable and surely_shallow(tokens):
         tree = _quick(tokens, builder)
         if tree is not None:

@@ -146,7 +146,8 @@ class _Checker:
 
     def _check_select_field(self, pos: int, operand: Node, field: str, *, optional: bool) -> Type:
         """Return the type of a field of a map, message, optional or dynamic operand (`checkSelectField`)."""
-        target, is_optional = types.unwrap_optional(types.substitute(self._bindings, self.check(operand)))
+        declared = self.check(operand)  # first, since it may bind type parameters
+        target, is_optional = types.unwrap_optional(types.substitute(self._bindings, declared))
         match target.kind:
             case "map":
                 result = target.params[1]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from understudy.admission.cel import types
+from understudy.admission.cel.parser.macros import Macro, MacroKey
 from understudy.admission.cel.types import Type
 
 
@@ -44,8 +45,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Declarations:
-    """The names that the checker knows."""
+    """The names that the parser and the checker know."""
 
+    macros: Mapping[MacroKey, Macro]
     functions: Mapping[str, Function]
     variables: Mapping[str, Type]
     """The types of variables; names of types are variables of type `type(…)`."""

@@ -14,36 +14,49 @@ from functools import cache
 from importlib import import_module
 
 from understudy.admission.cel.checker.declarations import Declarations, Function, read_functions, read_type
+from understudy.admission.cel.parser.macros import Macro, MacroKey
 from understudy.admission.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
-from understudy.machinery.releases.version import V1_32, Version
+from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_36, Version
 
 DEVICE = "kubernetes.DRADevice"
 
-# The libraries in the order in which their overloads are merged, with the release that introduced each.
+# The libraries with the release that introduced each, newest first: expressions may use them once older releases can
+# read them. Overloads are merged from the last library to the first.
 _LIBRARIES: tuple[tuple[str, Version], ...] = (
-    ("standard", Version(1, 0)),
-    ("time", Version(1, 0)),
-    ("url", Version(1, 0)),
-    ("regex", Version(1, 0)),
-    ("lists", Version(1, 0)),
-    ("authorization", Version(1, 27)),
-    ("optional", Version(1, 28)),
-    ("quantity", Version(1, 28)),
-    ("strings", Version(1, 29)),
-    ("sets", Version(1, 29)),
-    ("network", Version(1, 30)),
-    ("named_formats", Version(1, 31)),
+    ("list_extensions", V1_34),
+    ("semver_normalization", V1_33),
+    ("semver", V1_33),
+    ("two_variable_comprehensions", V1_32),
     ("authorization_selectors", Version(1, 31)),
+    ("named_formats", Version(1, 31)),
+    ("network", Version(1, 30)),
+    ("sets", Version(1, 29)),
+    ("strings", Version(1, 29)),
+    ("quantity", Version(1, 28)),
+    ("optional", Version(1, 28)),
+    ("authorization", Version(1, 27)),
+    ("lists", Version(1, 0)),
+    ("regex", Version(1, 0)),
+    ("url", Version(1, 0)),
+    ("time", Version(1, 0)),
+    ("standard", Version(1, 0)),
 )
+# The libraries that came with a release's cel-go: every expression may use them.
+_CEL_GO_LIBRARIES: tuple[tuple[str, Version], ...] = (("optional_lists", V1_33),)
 # The libraries that device selectors have in every release.
-_DEVICE_LIBRARIES = ("semver",)
+_DEVICE_LIBRARIES = ("bindings", "semver")
 
 
-def _check_bool_or_unknown(result: Type) -> str:
-    """Return the error for the result type of a device selector, "" if it may have it."""
-    if result.kind in ("bool", "any") and not result.nullable:
-        return ""
-    return f"must evaluate to bool or the unknown type, not {result.declared_name}"
+def _check_result_of(*kinds: str) -> Callable[[Type], str]:
+    """Return the check of a device selector's result: it returns the error for a type, "" if the kind is allowed."""
+
+    def result_error(result: Type) -> str:
+        if result.kind in kinds and not result.nullable:
+            return ""
+        return f"must evaluate to bool or the unknown type, not {result.declared_name}"
+
+    return result_error
 
 
 @dataclass(frozen=True)
@@ -58,8 +71,8 @@ class Environment:
     features: frozenset[str]
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
+    result_error: Callable[[Type], str] = field(repr=False, compare=False, hash=False)
     purpose: tuple[object, ...] = ()
-    result_error: Callable[[Type], str] = field(default=_check_bool_or_unknown, repr=False, compare=False, hash=False)
 
     @property
     def empty_column(self) -> int:
@@ -79,25 +92,31 @@ def device_environment(
     `features` names the enabled feature gates that matter to selectors. `stored` is for an expression that the object
     already had before the update being validated: it may use everything that the release knows.
     """
-    declared = build_declarations(
-        release,
-        base_libraries(release, stored) + _DEVICE_LIBRARIES,
-        {"device": DEVICE},
-        {
-            DEVICE: {
-                "driver": "string",
-                "attributes": "map(string, map(string, any))",
-                "capacity": "map(string, map(string, kubernetes.Quantity))",
-            }
-        },
-    )
-    return Environment(release, features, stored, declared)
+
+    def has(gate: str, since: Version) -> bool:
+        """Report whether an expression may use what a gate guards: stored ones may, whether or not it is on."""
+        return gate in features or (stored and since <= release)
+
+    attribute = "dyn" if DRA_LIST_TYPE_ATTRIBUTES in features else "any"
+    device = {
+        "driver": "string",
+        "attributes": f"map(string, map(string, {attribute}))",
+        "capacity": "map(string, map(string, kubernetes.Quantity))",
+    }
+    if has(DRA_CONSUMABLE_CAPACITY, V1_34):
+        device["allowMultipleAllocations"] = "bool"
+    libraries = base_libraries(release, stored) + _DEVICE_LIBRARIES
+    if has(DRA_LIST_TYPE_ATTRIBUTES, V1_36):
+        libraries += ("device_includes",)
+    declared = build_declarations(release, libraries, {"device": DEVICE}, {DEVICE: device})
+    return Environment(release, features, stored, declared, _check_result_of("bool", "any", attribute))
 
 
 def base_libraries(release: Version, stored: bool) -> tuple[str, ...]:
     """Return the names of the libraries in every environment of a release (`MustBaseEnvSet`)."""
     known = release if stored else release.previous
-    return tuple(name for name, since in _LIBRARIES if since <= known)
+    names = tuple(name for name, since in reversed(_LIBRARIES) if since <= known)
+    return names + tuple(name for name, since in _CEL_GO_LIBRARIES if since <= release)
 
 
 def build_declarations(
@@ -111,7 +130,8 @@ def build_declarations(
     # Up to 1.31 the name of a message type is declared as a value of that type.
     names = {name: type_of(struct(name)) if release >= V1_32 else struct(name) for name in messages}
     own = {name: _type(of) for name, of in variables.items()}
-    return Declarations(_functions(libraries), {**own, **names, **_type_names()}, {**_message_fields(), **fields})
+    macros, functions = _contents(tuple(dict.fromkeys(libraries)))
+    return Declarations(macros, functions, {**own, **names, **_type_names()}, {**_message_fields(), **fields})
 
 
 def _type(of: str | Type) -> Type:
@@ -119,9 +139,11 @@ def _type(of: str | Type) -> Type:
 
 
 @cache
-def _functions(libraries: tuple[str, ...]) -> Mapping[str, Function]:
-    modules = (import_module(f"understudy.admission.cel.library.{name}") for name in libraries)
-    return read_functions(module.DECLARATIONS for module in modules)
+def _contents(libraries: tuple[str, ...]) -> tuple[Mapping[MacroKey, Macro], Mapping[str, Function]]:
+    """Return the macros and the functions of libraries."""
+    modules = [import_module(f"understudy.admission.cel.library.{name}") for name in libraries]
+    macros = {key: macro for module in modules for key, macro in getattr(module, "MACROS", {}).items()}
+    return macros, read_functions(module.DECLARATIONS for module in modules)
 
 
 _WRAPPERS = {

@@ -97,8 +97,8 @@ def policy_environment(
         features=frozenset(),
         stored=False,
         declarations=_declarations(release, params, authorizer, composed),
-        purpose=("policy", returns, params, authorizer, composed),
         result_error=lambda result: _result_error(result, returns, release),
+        purpose=("policy", returns, params, authorizer, composed),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from understudy.admission.cel.ast import Const
 from understudy.admission.cel.cost.device_sizes import estimate_size
 from understudy.admission.cel.cost.estimate import LIMIT, ONE, UNKNOWN_SIZE, ZERO, AstNode, Estimate, fixed
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 
 CallEstimate = tuple[Estimate, Estimate | None]
 Rule = Callable[[str, AstNode | None, Sequence[AstNode]], CallEstimate | None]
@@ -193,6 +194,13 @@ _LIBRARY_RULE_GROUPS: Sequence[tuple[str, Rule]] = (
     ("_==_", _library_equality_cost),
 )
 _LIBRARY_RULES: Mapping[str, Rule] = {name: rule for names, rule in _LIBRARY_RULE_GROUPS for name in names.split()}
+_SEMVER_RULES: Mapping[str, Rule] = {"semver": _parse_cost, "isSemver": _parse_cost}
+_LIBRARY_RULES_BY_RELEASE = ByRelease({V1_33: {**_LIBRARY_RULES, **_SEMVER_RULES}, V1_31: _LIBRARY_RULES})
+
+
+def call_rules(release: Version) -> Mapping[str, Rule]:
+    """Return the rules of the Kubernetes libraries in a release, by function name."""
+    return _LIBRARY_RULES_BY_RELEASE[release]
 
 
 # standard functions of CEL
@@ -259,7 +267,74 @@ def _sets_cost(factor: float) -> Rule:
     return rule
 
 
+def _list_cost(cost: Estimate, size: Estimate) -> CallEstimate:
+    """Return the cost of a call that makes a list, with the size of the list (`estimateAllocatingListCall`)."""
+    return cost + ONE + fixed(10), size
+
+
+def _slice_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    """Return the cost of `slice`; its bounds, if they are literals, give the size."""
+    assert target is not None
+    end = _literal_int(args[1], target.size_or_unknown.max)
+    size = fixed((end - _literal_int(args[0], 0)) % (LIMIT + 1))  # wraps around as Go's subtraction does
+    return _list_cost(size.scaled(1), size)
+
+
+def _range_cost(_overload: str, _target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    size = fixed(_literal_int(args[0], LIMIT))
+    return _list_cost(size.scaled(1), size)
+
+
+def _reverse_cost(_overload: str, target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
+    assert target is not None
+    return _list_cost(target.size_or_unknown.scaled(1), target.size_or_unknown)
+
+
+def _flatten_cost(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+    assert target is not None
+    depth = _literal_int(args[0], LIMIT) if args else 1
+    return _list_cost(target.size_or_unknown.scaled(float(depth)), target.size_or_unknown)
+
+
+def _literal_int(node: AstNode, default: int) -> int:
+    """Return the value of an int literal, at least 0, and the default for other nodes (`nodeAsIntValue`)."""
+    if isinstance(node.node, Const) and type(node.node.value) is int:
+        return max(node.node.value, 0)
+    return default
+
+
+def _self_compare_cost(factor: float) -> Rule:
+    """Return the rule of a function that compares every element of a list with every other."""
+
+    def rule(_overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate | None:
+        compared = args[0] if args else target
+        assert compared is not None
+        size = compared.size_or_unknown * compared.size_or_unknown
+        return _list_cost(size.scaled(factor), size)
+
+    return rule
+
+
+_COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
+_LIST_RULES: Mapping[str, Rule] = {
+    "list_slice": _slice_cost,
+    "lists_range": _range_cost,
+    "list_reverse": _reverse_cost,
+    "list_flatten": _flatten_cost,
+    "list_flatten_int": _flatten_cost,
+    "list_distinct": _self_compare_cost(2),
+    **{
+        f"list_{kind}_{function}": _self_compare_cost(2 + _STRING_TRAVERSAL * (kind in ("string", "bytes")))
+        for kind in _COMPARABLE
+        for function in ("sort", "sortByAssociatedKeys")
+    },
+}
+"""The rules of cel-go's list library (`ext.Lists`)."""
+
+MAX_ATTRIBUTE_VALUES = 48
 _STANDARD_RULES: Mapping[str, Rule] = {
+    **_LIST_RULES,
+    "dra_includes_dyn_dyn": lambda _overload, _target, _args: (Estimate(0, MAX_ATTRIBUTE_VALUES), None),
     "list_sets_contains_list": _sets_cost(1),
     "list_sets_intersects_list": _sets_cost(1),
     "list_sets_equivalent_list": _sets_cost(2),
@@ -288,9 +363,14 @@ _STANDARD_RULES: Mapping[str, Rule] = {
 }
 
 
-def estimate_call_cost(name: str, overload: str, target: AstNode | None, args: Sequence[AstNode]) -> CallEstimate:
-    """Return the cost of one call without its arguments, and the size of the result if it is known."""
-    for rule in (_LIBRARY_RULES.get(name), _STANDARD_RULES.get(overload)):
+def estimate_call_cost(
+    rules: Mapping[str, Rule], name: str, overload: str, target: AstNode | None, args: Sequence[AstNode]
+) -> CallEstimate:
+    """Return the cost of one call without its arguments, and the size of the result if it is known.
+
+    rules  those of the Kubernetes libraries (`call_rules`)
+    """
+    for rule in (rules.get(name), _STANDARD_RULES.get(overload)):
         estimate = rule(overload, target, args) if rule else None
         if estimate is not None:
             return estimate

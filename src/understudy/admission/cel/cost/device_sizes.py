@@ -39,6 +39,7 @@ _DEVICE: Final = _DeviceField(
     0,
     fields={
         "driver": _DeviceField(MAX_DRIVER),
+        "allowMultipleAllocations": _DeviceField(1),
         "attributes": _map_of_maps(_DeviceField(MAX_VALUE), any_field=True),
         "capacity": _map_of_maps(_DeviceField(0), any_field=False),
     },

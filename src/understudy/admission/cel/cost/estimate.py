@@ -49,6 +49,8 @@ def fixed(value: int) -> Estimate:
 ZERO: Final = fixed(0)
 ONE: Final = fixed(1)
 UNKNOWN_SIZE: Final = Estimate(0, LIMIT)
+SCALARS: Final = frozenset(("bool", "double", "duration", "int", "timestamp", "uint"))
+"""The kinds of types whose values all have size 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,4 @@ class AstNode:
         """Return the size for the rules of the standard functions: like `size_or_unknown`, but scalars have size 1."""
         if self.computed_size or self.declared_size:
             return self.computed_size or self.declared_size or UNKNOWN_SIZE
-        return ONE if self.type.kind in _SCALARS else UNKNOWN_SIZE
-
-
-_SCALARS = frozenset(("bool", "double", "duration", "int", "timestamp", "uint"))
+        return ONE if self.type.kind in SCALARS else UNKNOWN_SIZE

@@ -12,19 +12,23 @@ from understudy.admission.cel.library.semver import Semver
 from understudy.admission.cel.values import Value, type_name
 
 
-def device_value(device: Mapping[str, Any]) -> Value:
-    """Return the value of `device` (see `Compiled.evaluate` for the form). Names without a domain get the driver's."""
+def device_value(device: Mapping[str, Any], *, lists: bool) -> Value:
+    """Return the value of `device` (see `Compiled.evaluate` for the form). Names without a domain get the driver's.
+
+    lists  whether attributes may be lists
+    """
     driver = str(device.get("driver", ""))
     attributes: MapWithDefault = MapWithDefault()
     for name, attribute in (device.get("attributes") or {}).items():
         domain, id_ = _split(name, driver)
-        attributes.setdefault(domain, {})[id_] = _attribute(name, attribute)
+        attributes.setdefault(domain, {})[id_] = _attribute(name, attribute, lists)
     capacity: MapWithDefault = MapWithDefault()
     for name, amount in (device.get("capacity") or {}).items():
         domain, id_ = _split(name, driver)
         amount = amount["value"] if isinstance(amount, Mapping) else amount
         capacity.setdefault(domain, {})[id_] = Quantity.parse(str(amount))
-    return {"driver": driver, "attributes": attributes, "capacity": capacity}
+    multiple = device.get("allowMultipleAllocations") or False
+    return {"driver": driver, "attributes": attributes, "capacity": capacity, "allowMultipleAllocations": multiple}
 
 
 def _split(name: str, driver: str) -> tuple[str, str]:
@@ -32,17 +36,25 @@ def _split(name: str, driver: str) -> tuple[str, str]:
     return (domain, id_) if slash else (driver, name)
 
 
-def _attribute(name: str, attribute: Mapping[str, Any]) -> Value:
+def _attribute(name: str, attribute: Mapping[str, Any], lists: bool) -> Value:
     """Return the value of an attribute. Raises `EvaluationError` if it has no known type or an invalid version."""
+    for kind in ("ints", "bools", "strings", "versions") if lists else ():
+        if attribute.get(kind) is not None:
+            return [_version(name, each) if kind == "versions" else each for each in attribute[kind]]
     for kind in ("int", "bool", "string"):
         if attribute.get(kind) is not None:
             return attribute[kind]
     if attribute.get("version") is not None:
-        try:
-            return Semver.parse(attribute["version"])
-        except EvaluationError as error:
-            raise EvaluationError(f"attribute {name}: parse semantic version: {error}") from None
+        return _version(name, attribute["version"])
     raise EvaluationError(f"attribute {name}: unsupported attribute value")
+
+
+def _version(name: str, text: str) -> Semver:
+    """Return the version in an attribute. Raises `EvaluationError` if it is invalid."""
+    try:
+        return Semver.parse(text)
+    except EvaluationError as error:
+        raise EvaluationError(f"attribute {name}: parse semantic version: {error}") from None
 
 
 def as_bool(result: Value) -> bool:

@@ -33,7 +33,8 @@ from understudy.admission.cel.values import NONE, Value, map_key, map_keys, type
 from understudy.machinery.golang import regexp
 
 _LIBRARIES = tuple(
-    "standard operators time url regex lists optional quantity strings sets network named_formats semver".split()  # noqa: SIM905
+    "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
+    "semver semver_normalization two_variable_comprehensions list_extensions device_includes".split()
 )
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
@@ -232,7 +233,8 @@ class _Planner:
         range_, init = self.plan(node.iter_range), self.plan(node.accu_init)
         self._accumulators.add(node.accu_var)
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
-        accu, variable = node.accu_var, node.iter_var
+        accu, variable, second = node.accu_var, node.iter_var, node.iter_var2
+        entries = _pairs if second else _elements
         is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
 
         def run(scope: Scope) -> Value:
@@ -242,20 +244,30 @@ class _Planner:
                 raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
             inner = dict(scope)
             value = attempt(init, scope)
-            for element in values if kind is list else list(map_keys(values)):
+            for element in entries(values):
                 inner[accu] = value
-                inner[variable] = element
+                if second:
+                    inner[variable], inner[second] = element
+                else:
+                    inner[variable] = element
                 if not is_constant_true and not condition(inner):
                     break
                 value = attempt(step, inner)
-            inner[accu] = value
-            if variable in scope:
-                inner[variable] = scope[variable]
-            else:
-                inner.pop(variable, None)
-            return result(inner)
+            return result({**scope, accu: value})
 
         return run
+
+
+def _elements(values: Value) -> list[Value]:
+    """Return the elements of a list or the keys of a map."""
+    return values if type(values) is list else list(map_keys(values))
+
+
+def _pairs(values: Value) -> list[tuple[Value, Value]]:
+    """Return the indices of a list with its elements, or the keys of a map with its values."""
+    if type(values) is list:
+        return list(enumerate(values))
+    return list(zip(map_keys(values), values.values(), strict=True))
 
 
 # The names of types that cel-go declares but has no run-time value for.

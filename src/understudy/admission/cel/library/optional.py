@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.parser import macros
 from understudy.admission.cel.values import NONE, Optional, Value
 
+MACROS = macros.OPTIONAL_MACROS
 DECLARATIONS = """
 _?._
     select_optional_field: (dyn, string) -> optional_type(V)

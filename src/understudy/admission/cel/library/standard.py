@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.time import format_duration, format_timestamp, to_duration, to_timestamp
+from understudy.admission.cel.parser import macros
 from understudy.admission.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -21,6 +22,7 @@ from understudy.admission.cel.values import (
 )
 from understudy.machinery.golang import regexp
 
+MACROS = macros.STANDARD_MACROS
 DECLARATIONS = """
 !_
     logical_not: (bool) -> bool

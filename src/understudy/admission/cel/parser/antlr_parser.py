@@ -45,7 +45,8 @@ _DEPTH_OPERATORS = frozenset(["+", "-", "*", "/", "%", "<", "<=", ">", ">=", "==
 def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], builder: NodeBuilder) -> Node | None:
     """Return the tree of the tokens, or None if anything is wrong with them; all errors go to the builder's report."""
     report = builder.report
-    parser = _Parser(tokens, unreadable, report.source)
+    printed = _as_printed_by_fmt if builder.dialect.percent_is_swallowed else str
+    parser = _Parser(tokens, unreadable, report.source, builder.dialect.quoted_fields)
     try:
         tree: RuleContext | None = parser.start()
     except _ParseCancelledError as stop:
@@ -55,9 +56,9 @@ def parse(tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], build
         # cel-go's lexer runs on demand: it never read anything after the last token that the parser looked at.
         unreadable = [piece for piece in unreadable if piece.pos < tokens[parser.furthest_index].pos]
     for piece in unreadable:
-        report.add(piece.pos, _as_printed_by_fmt(f"Syntax error: {piece.message}"))
+        report.add(piece.pos, printed(f"Syntax error: {piece.message}"))
     for pos, message in parser.errors:
-        report.add(pos, _as_printed_by_fmt(f"Syntax error: {message}"))
+        report.add(pos, printed(f"Syntax error: {message}"))
     if tree is None:
         return None
     try:
@@ -74,7 +75,7 @@ _VERB = re.compile(r"%[-+# 0]*[0-9]*(?:\.[0-9]*)?(.)?", re.DOTALL)
 def _as_printed_by_fmt(message: str) -> str:
     """Return a message as Go's `fmt.Sprintf` prints it without arguments: a percent sign swallows what follows.
 
-    cel-go passes syntax errors through a format function.
+    Some versions of cel-go pass syntax errors through a format function.
     """
 
     def verb(match: re.Match[str]) -> str:
@@ -107,12 +108,14 @@ class _Parser:
     `errors` holds the syntax errors as (offset, message), `furthest_index` the index of the last token looked at.
     """
 
-    def __init__(self, tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], source: str) -> None:
+    def __init__(
+        self, tokens: Sequence[Token], unreadable: Sequence[UnrecognizedText], source: str, quoted_fields: bool
+    ) -> None:
         self._tokens = tokens
         self._unreadable = unreadable
         self._source = source
-        self._atn = cel_atn()
-        self._simulator = atn_simulator()
+        self._atn = cel_atn(quoted_fields)
+        self._simulator = atn_simulator(quoted_fields)
         self._index = 0
         self.furthest_index = 0
         self.errors: list[tuple[int, str]] = []

@@ -53,6 +53,7 @@ TOKENS = [
     "STRING",
     "BYTES",
     "IDENTIFIER",
+    "ESC_IDENTIFIER",
 ]
 ORDER = {kind: index for index, kind in enumerate([EOF, *TOKENS])}
 """The number of each token kind; error messages list expected tokens in this order."""
@@ -137,15 +138,21 @@ def _alt(*parts: Element) -> Element:
     return Element("alt", *parts, adaptive=True)
 
 
-def _rules() -> dict[str, Element]:
+def _rules(quoted_fields: bool) -> dict[str, Element]:
     """Return the rules of CEL's grammar (`CEL.g4`) by name.
 
-    `adaptive` marks decisions that need more than one token of lookahead.
+    `adaptive` marks decisions that need more than one token of lookahead. The grammar with quoted fields also tells
+    names from calls by alternatives of their own.
     """
     relations = _token("'<'", "'<='", "'>='", "'>'", "'=='", "'!='", "'in'")
     ident, comma, colon = "IDENTIFIER", "','", "':'"
     arguments = _opt(_call("exprList"))
-    return {
+    names: tuple[Element, ...]
+    if quoted_fields:
+        names = (_seq(_opt("'.'"), ident), _seq(_opt("'.'"), ident, "'('", arguments, "')'"))
+    else:
+        names = (_seq(_opt("'.'"), ident, _opt("'('", arguments, "')'", adaptive=True)),)
+    rules = {
         "start": _seq(_call("expr"), EOF),
         "expr": _seq(_call("conditionalOr"), _opt("'?'", _call("conditionalOr"), colon, _call("expr"))),
         "conditionalOr": _seq(_call("conditionalAnd"), _star("'||'", _call("conditionalAnd"))),
@@ -170,7 +177,7 @@ def _rules() -> dict[str, Element]:
             _call("primary"),
             _star(
                 _alt(
-                    _seq(_precpred(3), "'.'", _opt("'?'"), ident),
+                    _seq(_precpred(3), "'.'", _opt("'?'"), _field(quoted_fields)),
                     _seq(_precpred(2), "'.'", ident, "'('", arguments, "')'"),
                     _seq(_precpred(1), "'['", _opt("'?'"), _call("expr"), "']'"),
                 ),
@@ -178,7 +185,7 @@ def _rules() -> dict[str, Element]:
             ),
         ),
         "primary": _alt(
-            _seq(_opt("'.'"), ident, _opt("'('", _opt(_call("exprList")), "')'", adaptive=True)),
+            *names,
             _seq("'('", _call("expr"), "')'"),
             _seq("'['", _opt(_call("listInit")), _opt(comma), "']'"),
             _seq("'{'", _opt(_call("mapInitializerList")), _opt(comma), "'}'"),
@@ -201,7 +208,7 @@ def _rules() -> dict[str, Element]:
             _call("expr"),
             _star(comma, _call("optField"), colon, _call("expr"), adaptive=True),
         ),
-        "optField": _seq(_opt("'?'"), ident),
+        "optField": _seq(_opt("'?'"), _field(quoted_fields)),
         "mapInitializerList": _seq(
             _call("optExpr"), colon, _call("expr"), _star(comma, _call("optExpr"), colon, _call("expr"), adaptive=True)
         ),
@@ -217,6 +224,12 @@ def _rules() -> dict[str, Element]:
             _seq("'null'"),
         ),
     }
+    return rules | {"escapeIdent": _alt(_seq(ident), _seq("ESC_IDENTIFIER"))} if quoted_fields else rules
+
+
+def _field(quoted_fields: bool) -> Element:
+    """Return the element for the name of a field."""
+    return _call("escapeIdent") if quoted_fields else _token("IDENTIFIER")
 
 
 class ATN:
@@ -225,8 +238,8 @@ class ATN:
     `rule_start_states` has each rule's first state; `follow_states` has for each rule the states after its calls.
     """
 
-    def __init__(self) -> None:
-        self.rules = _rules()
+    def __init__(self, quoted_fields: bool) -> None:
+        self.rules = _rules(quoted_fields)
         self.rule_start_states: dict[str, ATNState] = {}
         self.follow_states: dict[str, list[ATNState]] = {name: [] for name in self.rules}
         self._states: list[ATNState] = []
@@ -348,6 +361,6 @@ class ATN:
 
 
 @cache
-def cel_atn() -> ATN:
-    """Return the network of CEL's grammar, built at the first call."""
-    return ATN()
+def cel_atn(quoted_fields: bool) -> ATN:
+    """Return the network of CEL's grammar with or without quoted fields, built at the first call."""
+    return ATN(quoted_fields)

@@ -174,9 +174,9 @@ def _finished_alternative(configs: ATNConfigs) -> int:
 
 
 @cache
-def atn_simulator() -> ParserATNSimulator:
+def atn_simulator(quoted_fields: bool) -> ParserATNSimulator:
     """Return the simulator for CEL's grammar, built at the first call."""
-    return ParserATNSimulator(cel_atn())
+    return ParserATNSimulator(cel_atn(quoted_fields))
 
 
 def _resolved_alternative(configs: ATNConfigs, full: bool) -> int | None:

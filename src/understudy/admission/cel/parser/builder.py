@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 
 from understudy.admission.cel.ast import Call, Const, Ident, Node, UnsignedInt, Unspecified
 from understudy.admission.cel.errors import Report
-from understudy.admission.cel.parser.macros import Macro, MacroError, MacroKey
+from understudy.admission.cel.parser.dialect import Dialect
+from understudy.admission.cel.parser.macros import Expansion, Macro, MacroError, MacroKey
 from understudy.admission.cel.parser.tokens import Token
 
 RESERVED = frozenset(
@@ -46,8 +47,9 @@ _INT_MIN, _INT_MAX, _UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 class NodeBuilder:
     """Makes the nodes of one source text, and reports what is wrong with them to `report`."""
 
-    def __init__(self, report: Report, macros: Mapping[MacroKey, Macro]) -> None:
+    def __init__(self, report: Report, macros: Mapping[MacroKey, Macro], dialect: Dialect) -> None:
         self.report = report
+        self.dialect = dialect
         self._macros = macros
 
     def call(self, pos: int, function: str, args: list[Node], target: Node | None = None) -> Node:
@@ -58,7 +60,7 @@ class NodeBuilder:
         macro = self._macros.get((function, len(args), target is not None))
         if macro is not None:
             try:
-                expanded = macro(pos, target, args)
+                expanded = macro(Expansion(pos, self.dialect), target, args)
             except MacroError as error:
                 self.report.add(error.pos, str(error))
                 return Unspecified(error.pos)
@@ -117,9 +119,9 @@ class NodeBuilder:
 
     def _string(self, pos: int, text: str) -> Node:
         try:
-            return Const(pos, unescape(text))
+            return Const(pos, unescape(text, surrogates=self.dialect.surrogates))
         except ValueError:
-            return self._bad(pos, _UNESCAPE)
+            return self._bad(pos, _UNESCAPE if self.dialect.surrogates else "invalid unicode code point")
 
     def _bad(self, pos: int, message: str) -> Node:
         """Report an error and return the node that stands for the invalid literal."""
@@ -153,21 +155,27 @@ def _body(text: str) -> tuple[str, bool]:
     return text[quotes:-quotes], raw
 
 
-def unescape(text: str) -> str:
-    """Return the value of a string literal given with its quotes and prefix. ValueError for an invalid code point."""
+def unescape(text: str, *, surrogates: bool) -> str:
+    """Return the value of a string literal given with its quotes and prefix. Raises ValueError for a bad code point.
+
+    With `surrogates`, that of a lone surrogate is read as U+FFFD, since Go encodes it so.
+    """
     body, raw = _body(text)
     if raw or "\\" not in body:
         return body
-    return _ESCAPE.sub(lambda match: _code_point(match[1]), body)
+    return _ESCAPE.sub(lambda match: _code_point(match[1], surrogates), body)
 
 
-def _code_point(escape: str) -> str:
-    """Return the character of an escape sequence given without its backslash."""
+def _code_point(escape: str, surrogates: bool) -> str:
+    """Return the character of an escape sequence given without its backslash. Raises ValueError if there is none."""
     if len(escape) == 1:
         return _ESCAPES.get(escape, escape)
     code = int(escape, 8) if escape[0] in "0123" else int(escape[1:], 16)
-    # Go encodes a lone surrogate as U+FFFD.
-    return "\ufffd" if 0xD800 <= code <= 0xDFFF else chr(code)
+    if not 0xD800 <= code <= 0xDFFF:
+        return chr(code)
+    if surrogates:
+        return "\ufffd"
+    raise ValueError(escape)
 
 
 def _bytes_ok(text: str) -> bool:

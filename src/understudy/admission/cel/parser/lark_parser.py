@@ -64,6 +64,7 @@ _TRANSPARENT = frozenset(
 )
 _TERMINALS = {
     "IDENTIFIER": "IDENT",
+    "ESC_IDENTIFIER": "ESC_IDENTIFIER",  # in no rule: Kubernetes refuses it
     "NUM_INT": "INT_LIT",
     "NUM_UINT": "UINT_LIT",
     "NUM_FLOAT": "FLOAT_LIT",

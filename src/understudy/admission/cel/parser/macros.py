@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import dataclass
+from typing import Final
 
 from understudy.admission.cel.ast import (
-    ACCUMULATOR,
     Call,
     Comprehension,
     Const,
@@ -23,6 +24,7 @@ from understudy.admission.cel.ast import (
     StructExpr,
     StructField,
 )
+from understudy.admission.cel.parser.dialect import Dialect
 
 
 class MacroError(Exception):
@@ -33,111 +35,176 @@ class MacroError(Exception):
         self.pos = pos
 
 
-Macro = Callable[[int, Node | None, list[Node]], Node | None]
-"""Expands a macro: (offset, target, arguments) → the tree that replaces the call, or None to keep the call."""
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    """The place of a macro call, at offset `pos`, and the dialect in which it is expanded (`MacroExprFactory`)."""
+
+    pos: int
+    dialect: Dialect
+
+    def call(self, function: str, *args: Node) -> Call:
+        """Return a call of a function."""
+        return Call(self.pos, function, list(args))
+
+    def constant(self, value: bool | int) -> Const:
+        """Return a literal."""
+        return Const(self.pos, value)
+
+    def list_of(self, *elements: Node) -> ListExpr:
+        """Return a list literal."""
+        return ListExpr(self.pos, list(elements))
+
+    def accumulator(self) -> Ident:
+        """Return the variable in which a comprehension collects its result."""
+        return Ident(self.pos, self.dialect.accumulator)
+
+    def variable(self, arg: Node, message: str) -> str:
+        """Return the name of a macro's variable. Raises `MacroError`, with the message if it is no simple name."""
+        name = simple_name(arg, message)
+        if name in self.dialect.reserved_variables:
+            raise MacroError(arg.pos, OVERWRITES_ACCUMULATOR)
+        return name
+
+
+Macro = Callable[[Expansion, Node | None, list[Node]], Node | None]
+"""Expands a macro: (expansion, target, arguments) → the tree that replaces the call, or None to keep the call."""
 
 MacroKey = tuple[str, int, bool]
 """(function name, number of arguments, whether it is called as a method)."""
 
 
-def _accumulator(pos: int) -> Ident:
-    return Ident(pos, ACCUMULATOR)
+OVERWRITES_ACCUMULATOR: Final = "iteration variable overwrites accumulator variable"
 
 
-def _simple_name(arg: Node, message: str) -> str:
+def simple_name(arg: Node, message: str) -> str:
     """Return the name that an argument must be. Raises `MacroError` with the message otherwise."""
     if not isinstance(arg, Ident):
         raise MacroError(arg.pos, message)
     return arg.name
 
 
-def _has(pos: int, _target: Node | None, args: list[Node]) -> Node:
+def _has(new: Expansion, _target: Node | None, args: list[Node]) -> Node:
     arg = args[0]
     if not isinstance(arg, Select):
         raise MacroError(arg.pos, "invalid argument to has() macro")
-    return Select(pos, arg.operand, arg.field, test_only=True)
+    return Select(new.pos, arg.operand, arg.field, test_only=True)
 
 
-def _all(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "argument must be a simple name")
-    condition = Call(pos, "@not_strictly_false", [_accumulator(pos)])
-    step = Call(pos, "_&&_", [_accumulator(pos), args[1]])
-    return _comprehension(pos, target, name, Const(pos, True), condition, step, _accumulator(pos))
+def _with_one_variable(quantifier: Callable[..., Comprehension]) -> Macro:
+    """Return the macro of a quantifier whose arguments are a variable and a predicate."""
+
+    def expand(new: Expansion, target: Node | None, args: list[Node]) -> Node:
+        return quantifier(new, target, new.variable(args[0], "argument must be a simple name"), predicate=args[1])
+
+    return expand
 
 
-def _exists(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "argument must be a simple name")
-    condition = Call(pos, "@not_strictly_false", [Call(pos, "!_", [_accumulator(pos)])])
-    step = Call(pos, "_||_", [_accumulator(pos), args[1]])
-    return _comprehension(pos, target, name, Const(pos, False), condition, step, _accumulator(pos))
+def all_of(new: Expansion, target: Node | None, *names: str, predicate: Node) -> Comprehension:
+    """Return the comprehension that tests whether a predicate holds for all elements."""
+    condition = new.call("@not_strictly_false", new.accumulator())
+    step = new.call("_&&_", new.accumulator(), predicate)
+    return comprehension(new, target, names, new.constant(True), step, condition=condition)
 
 
-def _exists_one(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "argument must be a simple name")
-    one_more = Call(pos, "_+_", [_accumulator(pos), Const(pos, 1)])
-    step = Call(pos, "_?_:_", [args[1], one_more, _accumulator(pos)])
-    result = Call(pos, "_==_", [_accumulator(pos), Const(pos, 1)])
-    return _comprehension(pos, target, name, Const(pos, 0), Const(pos, True), step, result)
+def any_of(new: Expansion, target: Node | None, *names: str, predicate: Node) -> Comprehension:
+    """Return the comprehension that tests whether a predicate holds for some element."""
+    condition = new.call("@not_strictly_false", new.call("!_", new.accumulator()))
+    step = new.call("_||_", new.accumulator(), predicate)
+    return comprehension(new, target, names, new.constant(False), step, condition=condition)
 
 
-def _map(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "argument is not an identifier")
-    step: Node = Call(pos, "_+_", [_accumulator(pos), ListExpr(pos, [args[-1]])])
-    if len(args) == 3:
-        step = Call(pos, "_?_:_", [args[1], step, _accumulator(pos)])
-    return _comprehension(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accumulator(pos))
+def one_of(new: Expansion, target: Node | None, *names: str, predicate: Node) -> Comprehension:
+    """Return the comprehension that tests whether a predicate holds for exactly one element."""
+    one_more = new.call("_+_", new.accumulator(), new.constant(1))
+    step = new.call("_?_:_", predicate, one_more, new.accumulator())
+    result = new.call("_==_", new.accumulator(), new.constant(1))
+    return comprehension(new, target, names, new.constant(0), step, result=result)
 
 
-def _filter(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "argument is not an identifier")
-    step = Call(pos, "_+_", [_accumulator(pos), ListExpr(pos, [args[0]])])
-    step = Call(pos, "_?_:_", [args[1], step, _accumulator(pos)])
-    return _comprehension(pos, target, name, ListExpr(pos, []), Const(pos, True), step, _accumulator(pos))
+def collect(new: Expansion, step: Node, predicate: Node | None) -> Node:
+    """Return the step of a comprehension that collects results, those of some elements if there is a predicate."""
+    return step if predicate is None else new.call("_?_:_", predicate, step, new.accumulator())
 
 
-def _comprehension(
-    pos: int, target: Node | None, name: str, init: Node, condition: Node, step: Node, result: Node
+def map_elements(new: Expansion, target: Node | None, args: list[Node]) -> Node:
+    """Return the expansion of `map`, with or without a predicate."""
+    name = new.variable(args[0], "argument is not an identifier")
+    step = new.call("_+_", new.accumulator(), new.list_of(args[-1]))
+    predicate = args[1] if len(args) == 3 else None
+    return comprehension(new, target, (name,), new.list_of(), collect(new, step, predicate))
+
+
+def _filter(new: Expansion, target: Node | None, args: list[Node]) -> Node:
+    name = new.variable(args[0], "argument is not an identifier")
+    step = new.call("_+_", new.accumulator(), new.list_of(args[0]))
+    return comprehension(new, target, (name,), new.list_of(), collect(new, step, args[1]))
+
+
+def comprehension(
+    new: Expansion,
+    target: Node | None,
+    names: tuple[str, ...],
+    init: Node,
+    step: Node,
+    *,
+    condition: Node | None = None,
+    result: Node | None = None,
 ) -> Comprehension:
+    """Return a comprehension over the target with one or two variables.
+
+    Without a condition it runs to the end; without a result it results in what was collected.
+    """
     assert target is not None
-    return Comprehension(pos, target, name, ACCUMULATOR, init, condition, step, result)
+    return Comprehension(
+        new.pos,
+        target,
+        names[0],
+        new.dialect.accumulator,
+        init,
+        condition or new.constant(True),
+        step,
+        result or new.accumulator(),
+        names[1] if len(names) > 1 else "",
+    )
 
 
 _UNUSED = "#unused"
 
 
-def _bind_variable(pos: int, name: str, value: Node, body: Node) -> Comprehension:
+def bind_variable(new: Expansion, name: str, value: Node, body: Node) -> Comprehension:
     """Return the comprehension for `let name = value in body`.
 
     It iterates over an empty list, with `name` as its accumulator.
     """
-    return Comprehension(pos, ListExpr(pos, []), _UNUSED, name, value, Const(pos, False), Ident(pos, name), body)
+    never, variable = new.constant(False), Ident(new.pos, name)
+    return Comprehension(new.pos, new.list_of(), _UNUSED, name, value, never, variable, body)
 
 
-def _bind(pos: int, target: Node | None, args: list[Node]) -> Node | None:
+def _bind(new: Expansion, target: Node | None, args: list[Node]) -> Node | None:
     if not isinstance(target, Ident) or target.name != "cel":
         return None
-    name = _simple_name(args[0], "cel.bind() variable names must be simple identifiers")
-    return _bind_variable(pos, name, args[1], args[2])
+    name = simple_name(args[0], "cel.bind() variable names must be simple identifiers")
+    return bind_variable(new, name, args[1], args[2])
 
 
-def _opt_map(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "optMap() variable name must be a simple identifier")
-    return _optional_map(pos, target, name, args[1], wrap=True)
+def _opt_map(new: Expansion, target: Node | None, args: list[Node]) -> Node:
+    name = simple_name(args[0], "optMap() variable name must be a simple identifier")
+    return _optional_map(new, target, name, args[1], wrap=True)
 
 
-def _opt_flat_map(pos: int, target: Node | None, args: list[Node]) -> Node:
-    name = _simple_name(args[0], "optFlatMap() variable name must be a simple identifier")
-    return _optional_map(pos, target, name, args[1], wrap=False)
+def _opt_flat_map(new: Expansion, target: Node | None, args: list[Node]) -> Node:
+    name = simple_name(args[0], "optFlatMap() variable name must be a simple identifier")
+    return _optional_map(new, target, name, args[1], wrap=False)
 
 
-def _optional_map(pos: int, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
+def _optional_map(new: Expansion, target: Node | None, name: str, body: Node, *, wrap: bool) -> Node:
     """Return the expansion of `optMap` and `optFlatMap`; `wrap` puts the result into an optional."""
     assert target is not None
-    value = Call(pos, "value", [], _copy_tree(target, pos))
-    bound: Node = _bind_variable(pos, name, value, body)
+    value = Call(new.pos, "value", [], _copy_tree(target, new.pos))
+    bound: Node = bind_variable(new, name, value, body)
     if wrap:
-        bound = Call(pos, "optional.of", [bound])
-    return Call(pos, "_?_:_", [Call(pos, "hasValue", [], target), bound, Call(pos, "optional.none", [])])
+        bound = new.call("optional.of", bound)
+    return new.call("_?_:_", Call(new.pos, "hasValue", [], target), bound, new.call("optional.none"))
 
 
 def _copy_tree(node: Node, pos: int) -> Node:
@@ -168,15 +235,17 @@ def _copy_tree(node: Node, pos: int) -> Node:
     return duplicate
 
 
-MACROS: dict[MacroKey, Macro] = {
+STANDARD_MACROS: Final[dict[MacroKey, Macro]] = {
     ("has", 1, False): _has,
-    ("all", 2, True): _all,
-    ("exists", 2, True): _exists,
-    ("exists_one", 2, True): _exists_one,
-    ("map", 2, True): _map,
-    ("map", 3, True): _map,
+    ("all", 2, True): _with_one_variable(all_of),
+    ("exists", 2, True): _with_one_variable(any_of),
+    ("exists_one", 2, True): _with_one_variable(one_of),
+    ("map", 2, True): map_elements,
+    ("map", 3, True): map_elements,
     ("filter", 2, True): _filter,
-    ("bind", 3, True): _bind,
+}
+BINDINGS_MACROS: Final[dict[MacroKey, Macro]] = {("bind", 3, True): _bind}
+OPTIONAL_MACROS: Final[dict[MacroKey, Macro]] = {
     ("optMap", 2, True): _opt_map,
     ("optFlatMap", 2, True): _opt_flat_map,
 }

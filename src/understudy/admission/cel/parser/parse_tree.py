@@ -181,12 +181,29 @@ class _Visitor:
 
     def _select(self, operand: Node, parts: list[RuleContext | TerminalNode]) -> Node:
         tokens = _first_tokens(parts)
-        dot, name = tokens.get("'.'"), tokens.get("IDENTIFIER")
+        dot, name = tokens.get("'.'"), self._field(parts)
         if dot is None or name is None:
             return Unspecified(operand.pos)
         if "'?'" in tokens:
             return Call(dot.pos, "_?._", [operand, Const(name.pos, name.text)])
         return Select(dot.pos, operand, name.text)
+
+    def _field(self, parts: list[RuleContext | TerminalNode]) -> Token | None:
+        """Return the name of a field, None if it is missing.
+
+        One that is not a plain name is reported, and returned as an empty name (`normalizeIdent`).
+        """
+        for context in _rule_contexts(parts, "escapeIdent"):
+            if not context.alternatives:
+                return self._bad_field(context, "unsupported ident kind")
+            if context.alternatives[0][1] == 2:
+                return self._bad_field(context, "unsupported syntax: '`'")
+            parts = context.parts
+        return _first_tokens(parts).get("IDENTIFIER")
+
+    def _bad_field(self, context: RuleContext, message: str) -> Token:
+        self._build.report.add(context.pos, message)
+        return Token("IDENTIFIER", "", context.pos)
 
     def _method(self, operand: Node, parts: list[RuleContext | TerminalNode]) -> Node:
         tokens = _first_tokens(parts)
@@ -211,17 +228,17 @@ class _Visitor:
             return Unspecified(BEFORE_SOURCE)
         number = context.alternatives[0][1]
         tokens = _first_tokens(context.parts)
-        match number:
-            case 1:
+        match _PRIMARIES[self._build.dialect.quoted_fields][number - 1]:
+            case "name":
                 return self._name(context, tokens)
-            case 2 | 6:
+            case "nested" | "literal":
                 inner = _rule_contexts(context.parts)
                 return self.node(inner[0] if inner else None)
-            case 3 if "'['" in tokens:
+            case "list" if "'['" in tokens:
                 return self._list(context, tokens["'['"])
-            case 4 if "'{'" in tokens:
+            case "map" if "'{'" in tokens:
                 return self._map(context, tokens["'{'"])
-            case 5 if "'{'" in tokens:
+            case "message" if "'{'" in tokens:
                 return self._message(context, tokens["'{'"])
         return Unspecified(context.pos)
 
@@ -258,10 +275,10 @@ class _Visitor:
         fields = []
         for init in _rule_contexts(context.parts, "fieldInitializerList"):
             for label, colon, value in _key_values(init.parts):
-                tokens = _first_tokens(label.parts)
-                if "IDENTIFIER" in tokens:
-                    text = tokens["IDENTIFIER"].text
-                    fields.append(StructField(colon.pos, text, self.node(value), "'?'" in tokens))
+                field = self._field(label.parts)
+                if field is not None and field.text:
+                    optional = "'?'" in _first_tokens(label.parts)
+                    fields.append(StructField(colon.pos, field.text, self.node(value), optional))
         return StructExpr(opened.pos, name, fields)
 
     def _optExpr(self, context: RuleContext) -> Node:  # noqa: N802
@@ -280,6 +297,11 @@ class _Visitor:
         return self._build.literal(token.token.kind, token.token.text, context.pos, sign)
 
 
+# The alternatives of `primary` in the grammars without and with quoted fields, where calls have their own.
+_PRIMARIES = (
+    ("name", "nested", "list", "map", "message", "literal"),
+    ("name", "name", "nested", "list", "map", "message", "literal"),
+)
 _PRECEDENCE_RULES = frozenset(["expr", "conditionalOr", "conditionalAnd", "relation", "calc"])
 
 

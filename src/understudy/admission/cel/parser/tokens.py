@@ -39,8 +39,7 @@ _STRING = "|".join(
 )
 _EXPONENT = r"[eE][+-]?[0-9]+"
 
-_TOKEN = re.compile(
-    rf"""
+_TOKEN = rf"""
     (?P<space>[\t\ \r\n\f]+|//[^\n]*)
   | (?P<BYTES>[bB](?:{_STRING.replace(" ", "[ ]")}))
   | (?P<STRING>{_STRING.replace(" ", "[ ]")})
@@ -49,16 +48,17 @@ _TOKEN = re.compile(
   | (?P<NUM_INT>0x[0-9a-fA-F]+|[0-9]+)
   | (?P<IDENTIFIER>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<punctuation>==|!=|<=|>=|&&|\|\||[<>\[\]{{}}().,\-!?:+*/%])
-    """,
-    re.VERBOSE,
-)
+    """
+_PLAIN = re.compile(_TOKEN, re.VERBOSE)
+_WITH_QUOTED_FIELDS = re.compile(rf"{_TOKEN} | (?P<ESC_IDENTIFIER>`[A-Za-z0-9_./ -]+`)", re.VERBOSE)
 _KEYWORDS = frozenset(("in", "true", "false", "null"))
 
-# The start of a string literal that is not closed: escapes and plain characters, then at most an incomplete escape.
+# The start of a string literal that is not closed: escapes and plain characters, then at most an incomplete escape. A
+# quoted field has no escapes.
 _HALF_ESCAPE = r"\\(?:[0-3][0-7]?|[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0-9a-fA-F]{0,7})?"
 _OPEN_STRING = {
     quote: re.compile(rf"{quote}(?:{_ESCAPE}|[^\\{quote}\n\r])*(?:{_HALF_ESCAPE})?") for quote in ('"', "'")
-}
+} | {"`": re.compile("`[A-Za-z0-9_./ -]*")}
 
 
 class UnrecognizedText(NamedTuple):
@@ -73,15 +73,18 @@ class UnrecognizedText(NamedTuple):
         return f"token recognition error at: '{self.text}'"
 
 
-def scan(source: str) -> tuple[list[Token], list[UnrecognizedText]]:
-    """Return all tokens, ended by one EOF token, and the pieces of the source that are no token."""
+def scan(source: str, *, quoted_fields: bool) -> tuple[list[Token], list[UnrecognizedText]]:
+    """Return all tokens, ended by one EOF token, and the pieces of the source that are no token.
+
+    quoted_fields  whether text in backticks is a token
+    """
     tokens: list[Token] = []
     errors: list[UnrecognizedText] = []
-    pos, end, match_at = 0, len(source), _TOKEN.match
+    pos, end, match_at = 0, len(source), (_WITH_QUOTED_FIELDS if quoted_fields else _PLAIN).match
     while pos < end:
         match = match_at(source, pos)
         if match is None:
-            stop = _error_end(source, pos)
+            stop = _error_end(source, pos, quoted_fields)
             errors.append(UnrecognizedText(pos, source[pos:stop]))
             pos = stop
             continue
@@ -95,10 +98,10 @@ def scan(source: str) -> tuple[list[Token], list[UnrecognizedText]]:
     return tokens, errors
 
 
-def _error_end(source: str, pos: int) -> int:
+def _error_end(source: str, pos: int, quoted_fields: bool) -> int:
     """Return the offset at which scanning resumes: after the character at which the longest attempt failed."""
     char = source[pos]
-    if char in _OPEN_STRING:
+    if char in _OPEN_STRING and (char != "`" or quoted_fields):
         match = _OPEN_STRING[char].match(source, pos)
         assert match is not None
         failed = match.end()
