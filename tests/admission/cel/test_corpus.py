@@ -1,4 +1,4 @@
-"""Some four hundred selectors with the answers recorded from a real kube-apiserver 1.32."""
+"""Selectors with the answers that were recorded from real kube-apiservers of 1.32 to 1.36."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from understudy.admission.cel import Environment, device_environment
 from understudy.admission.cel import compile as compile_selector
 from understudy.admission.cel import compiler as cel_compiler
-from understudy.admission.cel import device_environment
 from understudy.admission.cel.ast import Node, children
 from understudy.admission.cel.errors import Report
 from understudy.admission.cel.parser.antlr_parser import parse as parse_with_antlr
@@ -19,20 +19,36 @@ from understudy.admission.cel.parser.dialect import DIALECTS
 from understudy.admission.cel.parser.lark_parser import SyntaxMismatchError
 from understudy.admission.cel.parser.lark_parser import parse as parse_with_lark
 from understudy.admission.cel.parser.tokens import scan
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
+from understudy.machinery.releases.version import V1_32, V1_33, V1_34, V1_35, V1_36
 
 ENVIRONMENT = device_environment(V1_32)
-LINES = (Path(__file__).parent / "corpus-1.32.jsonl").read_text("utf-8").splitlines()
-CORPUS: list[tuple[str, str | None]] = [(expression, answer) for expression, answer in map(json.loads, LINES)]
+
+
+def corpus(name: str) -> list[tuple[str, str | None]]:
+    """Return the expressions of a corpus with their answers."""
+    lines = (Path(__file__).parent / f"corpus-{name}.jsonl").read_text("utf-8").splitlines()
+    return [(expression, answer) for expression, answer in map(json.loads, lines)]
+
+
+CORPUS = corpus("1.32")
+# The corpora of random selectors, most of which another release answers differently, with the feature gates of each.
+RANDOM = {
+    "1.33": (V1_33, ()),
+    "1.34": (V1_34, ()),
+    "1.35": (V1_35, (DRA_CONSUMABLE_CAPACITY,)),
+    "1.36": (V1_36, (DRA_CONSUMABLE_CAPACITY,)),
+    "1.36-lists": (V1_36, (DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES)),
+}
 
 MAX_BYTES, MAX_COST = 10240, 1_000_000
 
 
-def server_answer(expression: str) -> str | None:
+def server_answer(expression: str, environment: Environment = ENVIRONMENT) -> str | None:
     """Return the message of the validation error without its `Invalid value: "…": `; None if the selector is valid."""
     if len(expression.encode()) > MAX_BYTES:
         return f"Too long: may not be more than {MAX_BYTES} bytes"
-    compiled = compile_selector(expression, ENVIRONMENT)
+    compiled = compile_selector(expression, environment)
     if compiled.error_kind == "internal":
         return f"Internal error: {compiled.error}"
     if compiled.error is None and compiled.cost > MAX_COST:
@@ -44,6 +60,15 @@ def server_answer(expression: str) -> str | None:
 def test_selector_gets_the_recorded_answer(expression: str, answer: str | None) -> None:
     """A selector is accepted or refused as it was recorded, with the same message."""
     assert server_answer(expression) == answer
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_selectors_get_the_recorded_answers(name: str) -> None:
+    """Each release accepts and refuses the selectors as it was recorded, with the same messages."""
+    release, features = RANDOM[name]
+    environment = device_environment(release, features=frozenset(features))
+    recorded = corpus(name)
+    assert [(each, server_answer(each, environment)) for each, _ in recorded] == recorded
 
 
 def outline(node: Node) -> object:

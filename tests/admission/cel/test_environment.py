@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.releases import NEWEST
 from understudy.admission.cel import Compiled, device_environment
 from understudy.admission.cel import compile as compile_selector
-from understudy.machinery.releases.version import V1_31, V1_32, Version
+from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES, Gate
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, Version
 
 ENVIRONMENT = device_environment(NEWEST)
 
@@ -25,6 +26,13 @@ ENVIRONMENT = device_environment(NEWEST)
         (V1_32, "format.dns1123Label().validate(device.driver).hasValue()", True),
         (V1_32, "device.attributes.all(domain, names, true)", False),
         (V1_32, "device.attributes['x'].?y.orValue(true)", True),
+        (V1_32, "[true].first().value()", False),
+        (V1_33, "[true].first().value()", True),
+        (V1_33, "device.attributes.all(domain, names, true)", True),
+        (V1_33, "isSemver('v1', true)", False),
+        (V1_34, "isSemver('v1', true)", True),
+        (V1_34, "[true].reverse()[0]", False),
+        (V1_35, "[true].reverse()[0]", True),
     ],
 )
 def test_new_expression_uses_libraries_of_the_release_before(release: Version, expression: str, compiles: bool) -> None:
@@ -37,6 +45,20 @@ def test_stored_expression_uses_libraries_of_its_release() -> None:
     expression = "format.uuid().validate(device.driver).hasValue()"
     assert compile_selector(expression, device_environment(V1_31)).error is not None
     assert compile_selector(expression, device_environment(V1_31, stored=True)).error is None
+
+
+@pytest.mark.parametrize(
+    ("release", "gate", "expression"),
+    [
+        (V1_34, DRA_CONSUMABLE_CAPACITY, "device.allowMultipleAllocations"),
+        (V1_36, DRA_LIST_TYPE_ATTRIBUTES, "device.attributes['x'].y.includes(1)"),
+    ],
+)
+def test_gates_decide_what_new_expressions_may_use(release: Version, gate: Gate, expression: str) -> None:
+    """What a gate guards is there for new expressions if the gate is on, and always for stored ones."""
+    assert compile_selector(expression, device_environment(release)).error is not None
+    assert compile_selector(expression, device_environment(release, features=frozenset([gate]))).error is None
+    assert compile_selector(expression, device_environment(release, stored=True)).error is None
 
 
 def test_compilation_is_cached() -> None:
