@@ -7,6 +7,8 @@ import pytest
 from tests.releases import NEWEST
 from understudy.admission.cel import EvaluationError, device_environment
 from understudy.admission.cel import compile as compile_selector
+from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
+from understudy.machinery.releases.version import V1_35, V1_36
 
 DEVICE = {
     "driver": "dra.example.com",
@@ -129,3 +131,48 @@ def test_expression_with_error_cannot_be_evaluated() -> None:
     """Evaluating an expression that did not compile raises an error."""
     with pytest.raises(EvaluationError):
         compile_selector("nonsense(", device_environment(NEWEST)).evaluate(DEVICE)
+
+
+@pytest.mark.parametrize(
+    ("expression", "result"),
+    [
+        ("[3, 1, 2].sort() == [1, 2, 3]", True),
+        ("['bb', 'a'].sortBy(x, size(x)) == ['a', 'bb']", True),
+        ("[1, 2, 2, 1].distinct() == [1, 2]", True),
+        ("[[1], [2, 3]].flatten().reverse() == [3, 2, 1]", True),
+        ("dyn([1]).flatten() == [1]", True),
+        ("dyn(1).flatten() == [1]", "no such overload: int.flatten()"),
+        ("[1].flatten(-1) == []", "level must be non-negative"),
+        ("[1, 2].slice(0, 5) == []", "cannot slice(0, 5), list is length 2"),
+        ("[1, 2].slice(2, 1) == []", "cannot slice(2, 1), start index must be less than or equal to end index"),
+        ("lists.range(3).last().value() == 2", True),
+        ("[optional.of(1), optional.none()].unwrapOpt() == [1]", True),
+        ("{'a': 1, 'b': 2}.transformList(k, v, v > 1, k) == ['b']", True),
+        ("['x'].transformMap(i, v, v) == {0: 'x'}", True),
+        ("[1, 2].transformMapEntry(i, v, {'a': v}) == {}", "insert failed: key a already exists"),
+        ("[1, 0].exists(i, v, 1 / v == 1)", True),
+        ("dyn(1).all(i, v, true)", "unsupported comprehension range type: types.Int"),
+        ("semver('v01.2', true) == semver('1.2.0')", True),
+        ("semver('1.0-rc', true).major() == 1", "short version cannot contain PreRelease/Build meta data"),
+    ],
+)
+def test_libraries_of_later_releases(expression: str, result: bool | str) -> None:
+    """The functions and macros that came after 1.32 have the results and errors of kube-apiserver 1.35."""
+    compiled = compile_selector(expression, device_environment(V1_35))
+    assert compiled.error is None, compiled.error
+    if isinstance(result, bool):
+        assert compiled.evaluate(DEVICE) is result
+    else:
+        with pytest.raises(EvaluationError) as failure:
+            compiled.evaluate(DEVICE)
+        assert str(failure.value) == result
+
+
+def test_attributes_are_lists_behind_their_gate() -> None:
+    """With `DRAListTypeAttributes` attributes may be lists, and `includes` looks into them; else they have no value."""
+    device = {**DEVICE, "attributes": {"l": {"versions": ["1.2.3"]}}, "allowMultipleAllocations": True}
+    gates = frozenset([DRA_LIST_TYPE_ATTRIBUTES, DRA_CONSUMABLE_CAPACITY])
+    expression = f"device.allowMultipleAllocations && {OWN}.l.includes(semver('1.2.3')) && {OWN}.l.all(v, true)"
+    assert compile_selector(expression, device_environment(V1_36, features=gates)).evaluate(device)
+    with pytest.raises(EvaluationError, match="attribute l: unsupported attribute value"):
+        compile_selector("true", device_environment(V1_36)).evaluate(device)

@@ -241,7 +241,10 @@ class _Planner:
             values = range_(scope)
             kind = type(values)
             if kind is not list and not isinstance(values, dict):
-                raise EvaluationError(f"got '{_GO_TYPES.get(kind, kind.__name__)}', expected iterable type")
+                go_type = _GO_TYPES.get(kind, kind.__name__)
+                if second:
+                    raise EvaluationError(f"unsupported comprehension range type: {go_type}")
+                raise EvaluationError(f"got '{go_type}', expected iterable type")
             inner = dict(scope)
             value = attempt(init, scope)
             for element in entries(values):
@@ -316,10 +319,14 @@ def _needs_no_guard(node: Call, overload: Overload) -> bool:
     )
 
 
+# The overloads whose functions test their arguments themselves (`DisableTypeGuards`).
+_UNGUARDED = frozenset(["list_flatten", "list_flatten_int"])
+
+
 @cache
 def _signature_guard(overload: Overload) -> Callable[..., bool]:
     """Return the test that arguments match an overload (`matchesRuntimeSignature`)."""
-    tests = [type_guard(arg) for arg in overload.args]
+    tests = [None if overload.id in _UNGUARDED else type_guard(arg) for arg in overload.args]
 
     def fits(*args: Value) -> bool:
         return len(args) == len(tests) and all(test is None or test(arg) for test, arg in zip(tests, args, strict=True))

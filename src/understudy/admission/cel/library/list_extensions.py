@@ -40,13 +40,20 @@ def _slice(values: list[Value], start: int, end: int) -> list[Value]:
     return values[start:end]
 
 
-def _flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Return a list with the elements of its lists in their place, down to a depth.
-
-    Values are not guarded by their declared types.
-    """
+def _flatten_once(values: Value) -> list[Value]:
     if type(values) is not list:
         raise EvaluationError(f"no such overload: {type_name(values)}.flatten()")
+    return _flatten(values, 1)
+
+
+def _flatten_to(values: Value, depth: Value) -> list[Value]:
+    if type(values) is not list or type(depth) is not int:
+        raise EvaluationError(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
+    return _flatten(values, depth)
+
+
+def _flatten(values: list[Value], depth: int) -> list[Value]:
+    """Return a list with the elements of its lists in their place, down to a depth. Raises `EvaluationError`."""
     if depth < 0:
         raise EvaluationError("level must be non-negative")
     flat: list[Value] = []
@@ -81,8 +88,8 @@ def _distinct(values: list[Value]) -> list[Value]:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "list_distinct": _distinct,
-    "list_flatten": _flatten,
-    "list_flatten_int": _flatten,
+    "list_flatten": _flatten_once,
+    "list_flatten_int": _flatten_to,
     "list_reverse": lambda values: values[::-1],
     "list_slice": _slice,
     "lists_range": lambda count: list(range(count)),
