@@ -119,7 +119,7 @@ class _Checker:
         for scope in reversed(self._scopes):
             if name in scope:
                 return scope[name]
-        return self._declarations.variables.get(name)
+        return self._declarations.variable(name)
 
     def _lookup_function(self, name: str) -> Function | None:
         return self._declarations.functions.get(name.removeprefix("."))
@@ -164,7 +164,7 @@ class _Checker:
 
     def _lookup_field_type(self, pos: int, message: str, field: str) -> Type:
         """Return the type of a message's field, or report that there is none (`lookupFieldType`)."""
-        fields = self._declarations.fields.get(message)
+        fields = self._declarations.fields_of(message)
         if fields is None:
             self._report.add(pos, f"unexpected failed resolution of '{message}'")
         elif field in fields:

@@ -54,6 +54,14 @@ class Declarations:
     fields: Mapping[str, Mapping[str, Type]]
     """The types of the fields of each message type that may be selected from or constructed."""
 
+    def variable(self, name: str) -> Type | None:
+        """Return the type of a variable or of the name of a type, None if there is none."""
+        return self.variables.get(name)
+
+    def fields_of(self, message: str) -> Mapping[str, Type] | None:
+        """Return the types of a message's fields, None if there is no such message."""
+        return self.fields.get(message)
+
 
 def read_functions(texts: Iterable[str]) -> dict[str, Function]:
     """Return the functions declared in the texts, by name; overloads of a function declared twice are appended."""

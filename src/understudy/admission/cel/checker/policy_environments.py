@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from understudy.admission.cel.checker.declarations import Declarations
 from understudy.admission.cel.checker.environment import Environment, base_libraries, build_declarations
-from understudy.admission.cel.types import DYN, Type, list_of, map_of
+from understudy.admission.cel.types import DYN, STRING, Type, list_of, map_of, struct, type_of
 from understudy.machinery.releases.version import V1_32, Version
 
 _VARIABLES = "kubernetes.variables"
@@ -83,22 +83,68 @@ _SIMPLE = frozenset(("any", "bool", "bytes", "double", "duration", "int", "null"
 Composed = tuple[tuple[str, Type], ...]
 
 
+class _OpenFields(dict[str, Type]):
+    """The fields of a type that has a field of every name; those that are not declared have one type."""
+
+    def __init__(self, declared: Mapping[str, Type], other: Type) -> None:
+        super().__init__(declared)
+        self._other = other
+
+    def __missing__(self, name: str) -> Type:
+        return self._other
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_OBJECT_FIELDS = _OpenFields({}, DYN)
+# Nothing is assignable to an unknown field of a JSON patch, whose type has no name.
+_JSON_PATCH_FIELDS = _OpenFields({"op": STRING, "path": STRING, "from": STRING, "value": DYN}, Type("unknown", ""))
+
+
+class _PatchDeclarations(Declarations):
+    """Declarations with the types that patches are made of: `Object`, `Object.spec` and so on for every path."""
+
+    __slots__ = ()
+
+    def variable(self, name: str) -> Type | None:
+        declared = self.variables.get(name)
+        return type_of(struct(name)) if declared is None and _is_object_type(name) else declared
+
+    def fields_of(self, message: str) -> Mapping[str, Type] | None:
+        if _is_object_type(message):
+            return _OBJECT_FIELDS
+        return _JSON_PATCH_FIELDS if message == "JSONPatch" else self.fields.get(message)
+
+
+def _is_object_type(name: str) -> bool:
+    """Report whether a name is that of a type of objects to be applied (`DynamicTypeResolver`)."""
+    return name == "Object" or name.startswith("Object.")
+
+
 def policy_environment(
-    release: Version, *, returns: tuple[str, ...] = (), params: bool, authorizer: bool, composed: Composed | None = None
+    release: Version,
+    *,
+    returns: tuple[str, ...] = (),
+    params: bool,
+    authorizer: bool,
+    composed: Composed | None = None,
+    patch_types: bool = False,
 ) -> Environment:
     """Return the environment of one expression of a policy or webhook.
 
-    returns   the names of the types that the result may have; none of them: any type
-    params    whether there is a variable `params`
-    composed  the policy's own variables so far, by name and type; None: the policy cannot have any
+    returns      the names of the types that the result may have; none of them: any type
+    params       whether there is a variable `params`
+    composed     the policy's own variables so far, by name and type; None: the policy cannot have any
+    patch_types  whether there are types for patches, as in mutations: `Object{…}` and `JSONPatch{…}`
     """
     return Environment(
         release,
         features=frozenset(),
         stored=False,
-        declarations=_declarations(release, params, authorizer, composed),
+        declarations=_declarations(release, params, authorizer, composed, patch_types),
         result_error=lambda result: _result_error(result, returns, release),
-        purpose=("policy", returns, params, authorizer, composed),
+        purpose=("policy", returns, params, authorizer, composed, patch_types),
     )
 
 
@@ -111,13 +157,21 @@ def _result_error(result: Type, returns: tuple[str, ...], release: Version) -> s
 
 
 @lru_cache(64)
-def _declarations(release: Version, params: bool, authorizer: bool, composed: Composed | None) -> Declarations:
+def _declarations(
+    release: Version, params: bool, authorizer: bool, composed: Composed | None, patch_types: bool
+) -> Declarations:
     """Return the declarations, cached because policies have many expressions with the same ones."""
+    libraries = base_libraries(release, False)
+    messages: dict[str, Mapping[str, str | Type]] = dict(_MESSAGES)
     variables = _ALWAYS | ({"params": "dyn"} if params else {}) | (_AUTHORIZER if authorizer else {})
-    if composed is None:
-        return build_declarations(release, base_libraries(release, False), variables, _MESSAGES)
-    messages: dict[str, Mapping[str, str | Type]] = {**_MESSAGES, _VARIABLES: dict(composed)}
-    return build_declarations(release, base_libraries(release, False), variables | {"variables": _VARIABLES}, messages)
+    if composed is not None:
+        messages[_VARIABLES] = dict(composed)
+        variables |= {"variables": _VARIABLES}
+    if not patch_types:
+        return build_declarations(release, libraries, variables, messages)
+    messages["JSONPatch"] = {}
+    declared = build_declarations(release, (*libraries, "jsonpatch"), variables, messages)
+    return _PatchDeclarations(declared.macros, declared.functions, declared.variables, declared.fields)
 
 
 def variable_type(type_: Type | None) -> Type:

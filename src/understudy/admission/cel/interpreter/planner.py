@@ -34,7 +34,7 @@ from understudy.machinery.golang import regexp
 
 _LIBRARIES = tuple(
     "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
-    "semver semver_normalization two_variable_comprehensions list_extensions device_includes".split()
+    "semver semver_normalization two_variable_comprehensions list_extensions device_includes jsonpatch".split()
 )
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
@@ -95,7 +95,7 @@ class _Planner:
     def _ident(self, name: str, node: Node) -> Program:
         """Return the program of a variable, or of a type used as a value."""
         name = name.removeprefix(".")
-        declared = self._declarations.variables.get(name)
+        declared = self._declarations.variable(name)
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
             if name in _UNDEFINED_TYPES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
@@ -109,7 +109,7 @@ class _Planner:
 
     def _select(self, node: Select) -> Program:
         name = qualified_name(node)
-        if name is not None and name.removeprefix(".") in self._declarations.variables:
+        if name is not None and self._declarations.variable(name.removeprefix(".")) is not None:
             return self._ident(name, node)
         operand, field = self.plan(node.operand), node.field
         if node.test_only:
@@ -215,7 +215,7 @@ class _Planner:
     def _struct(self, node: StructExpr) -> Program:
         parts = [(field.name, self.plan(field.value)) for field in node.fields]
         name = node.name
-        fields = self._declarations.fields.get(name, {})
+        fields = self._declarations.fields_of(name) or {}
 
         def build(scope: Scope) -> Value:
             values = {field: part(scope) for field, part in parts}
