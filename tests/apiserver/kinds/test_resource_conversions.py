@@ -153,3 +153,29 @@ def test_empty_fields_change_owners_across_versions(apiserver: Server, devices: 
         )
     owned = {entry["apiVersion"]: entry["fieldsV1"]["f:spec"] for entry in obj["metadata"]["managedFields"]}
     assert {name.partition("/")[2] for name, spec in owned.items() if "f:devices" in spec} == expected
+
+
+@pytest.mark.apiserver(emulated_version="1.34")
+@pytest.mark.parametrize(
+    ("device", "status", "beginning"),
+    [
+        ({"basic": {}}, 422, "spec.devices[0].name: Invalid value"),
+        (None, 422, "spec.devices[0].name: Invalid value"),
+        (
+            {"name": "d", "basic": {"capacity": {"m": {"value": ""}}}},
+            500,
+            "failed to convert new object: unable to convert unstructured object to resource.k8s.io/v1beta1",
+        ),
+    ],
+)
+def test_apply_of_wrong_devices_in_another_version(
+    apiserver: Server, device: Obj | None, status: int, beginning: str
+) -> None:
+    """An applied object is decoded before it is converted to the version of another manager."""
+    body = {"kind": "ResourceSlice", **SLICE}
+    exchange(apiserver, "POST", SLICES.format("v1"), {"apiVersion": "resource.k8s.io/v1", **body})
+    sent = {"apiVersion": "resource.k8s.io/v1beta1", **body, "spec": {**SLICE["spec"], "devices": [device]}}
+    path = SLICES.format("v1beta1") + "/s?fieldManager=m&force=true"
+    found, answer = exchange(apiserver, "PATCH", path, sent, "application/apply-patch+yaml")
+    assert found == status
+    assert beginning in answer["message"]

@@ -186,6 +186,7 @@ class ApplyRequest:
     def _update_others(self, live: Obj, new: Obj, others: ManagedFields, force: bool) -> ManagedFields:
         """Return what other managers own after the change. Raises Conflicts for fields that would be taken from
         them."""
+        self._check_conversions(new, {owned.api_version for owned in others.values()})
         changed, removed = self.updater.compare(live, new, self.updater.api_version) or ({}, {})
         if not force:
             conflicts = {
@@ -196,6 +197,21 @@ class ApplyRequest:
             if conflicts:
                 raise Conflicts(conflicts)
         return self.updater.remove_from_owners(others, live, new, changed, removed)
+
+    def _check_conversions(self, new: Obj, versions: set[str]) -> None:
+        """Raise StatusError 500 unless the new object can be compared in the versions of other managers.
+
+        Versions of another group, which events have, are passed over, as the real server does.
+        """
+        group = self.updater.api_version.rpartition("/")[0]
+        try:
+            for version in versions:
+                if version.rpartition("/")[0] == group:
+                    self.updater.convert(new, version)
+        except InvalidValue as error:
+            raise unknown_error(
+                f"failed to convert new object: unable to convert unstructured object to {self.type_text}: {error}"
+            ) from None
 
     def _conflicting_fields(self, live: Obj, new: Obj, owned: VersionedSet, changed: Set) -> Set:
         """Return the fields of another manager that the patch changes, compared in that manager's API version."""

@@ -147,19 +147,16 @@ class Updater:
         """Return `obj`, which has no managed fields, in the form of a version, or None if that is gone.
 
         In another version it is complete as if it had been decoded: nulls become empty, fields that are always written
-        come back.
+        come back. Raises InvalidValue for an object that cannot be decoded, as only one can be that apply has merged.
         """
         source = obj["apiVersion"]
         if version == source:
             return obj
-        struct, converted = self.struct_of(version), self._convert(obj, source, version)
-        if struct is None or converted is None:
+        struct, own_struct = self.struct_of(version), self.struct_of(source)
+        if struct is None or own_struct is None:
             return None
-        try:
-            decoded: Obj = decode_value({**converted, "apiVersion": version}, struct)[0]
-        except DecodeError as error:
-            raise InvalidValue(str(error)) from None
-        return _note_empty_fields(converted, decoded)
+        converted = self._convert(_decoded(obj, own_struct), source, version)
+        return None if converted is None else _decoded({**converted, "apiVersion": version}, struct)
 
     def struct_of(self, version: str) -> Struct | None:
         """Return the type of the kind in an API version, None if that is gone."""
@@ -190,6 +187,15 @@ class Updater:
     def without_reset_fields(self, fields: Set) -> Set:
         """Return the fields that the request can change."""
         return recursive_difference(fields, self.reset) if self.reset and fields else fields
+
+
+def _decoded(obj: Obj, struct: Struct) -> Obj:
+    """Return an object as if it had been decoded, with its notes of empty fields. Raises InvalidValue."""
+    try:
+        decoded: Obj = decode_value(obj, struct)[0]
+    except DecodeError as error:
+        raise InvalidValue(str(error)) from None
+    return _note_empty_fields(obj, decoded)
 
 
 def _note_empty_fields(source: Obj, decoded: Obj) -> Obj:
