@@ -95,8 +95,8 @@ class Unsigned(Worded):
     value: int
 
     def text(self, release: Version) -> str:
-        """Print the integer in Go syntax, which is hexadecimal."""
-        return f"{self.value:#x}"
+        """Print the integer as JSON; before 1.34 in Go syntax, which is hexadecimal."""
+        return str(self.value) if release >= V1_34 else f"{self.value:#x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def _json_struct(value: Any, struct: Struct) -> Obj:
             out |= _json(item, field.type)
             continue
         encoded = _json(item, field.type, pointer=field.pointer)
-        structured = not field.pointer and isinstance(field.type, (Struct, Custom))
+        structured = not field.pointer and not field.omitzero and isinstance(field.type, (Struct, Custom))
         kept = encoded is not None if field.pointer else bool(encoded)
         if structured or kept or not field.omitempty:
             out[field.json] = encoded
