@@ -112,7 +112,7 @@ def _type(spec: Obj, ports: Sequence[Obj], release: Version) -> Errors:
         errors.append(invalid(SPEC.child("clusterIPs").index(0), "None", text))
     if kind == "ExternalName":
         for name in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
-            if spec.get(name):
+            if spec.get(name) not in (None, []):
                 errors.append(forbidden(SPEC.child(name), "may not be set for ExternalName services"))
         name, path = spec.get("externalName", "").removesuffix("."), SPEC.child("externalName")
         errors += subdomain(name, path) if name else [required(path)]

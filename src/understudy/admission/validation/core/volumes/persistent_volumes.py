@@ -324,7 +324,7 @@ def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
     first = present[0]
     path = _SPEC.child(PATHS.get(first, first))
     errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else OF_VOLUMES[first](volume_spec[first], path)
-    if first == "local" and not (volume_spec.get("nodeAffinity") or {}).get("required"):
+    if first == "local" and volume_spec.get("nodeAffinity") is None:
         errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
     if "flexVolume" in present[1:]:  # which is checked, and not refused, beside others
         errors += OF_VOLUMES["flexVolume"](volume_spec["flexVolume"], _SPEC.child("flexVolume"))

@@ -205,12 +205,13 @@ def _http_get(handler: Obj | None) -> None:
 
 
 def volume_source(volume: Obj) -> None:
-    """Set the defaults of the source of a volume, in a pod or persistent, in place."""
+    """Set the defaults of the source of a volume, in a pod or persistent, in place; empty fields of `azureDisk` stay,
+    which are pointers in Go."""
     for source, defaults in VOLUME_SOURCES.items():
         values = volume.get(source)
         if values is not None:
             for key, value in defaults.items():
-                if values.get(key) is None or (values[key] == "" and value):
+                if values.get(key) is None or (values[key] == "" and value and source != "azureDisk"):
                     values[key] = value
 
 

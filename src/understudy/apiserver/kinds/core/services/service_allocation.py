@@ -58,7 +58,8 @@ def reallocate(service: Obj, old: Obj, ctx: Context) -> None:
     _sync_cluster_ips(spec, before)
     if spec.get("ipFamilyPolicy") is None and needs_cluster_ip(spec) and before.get("ipFamilyPolicy"):
         spec["ipFamilyPolicy"] = before["ipFamilyPolicy"]
-    if needs_cluster_ip(spec) and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
+    has_address = needs_cluster_ip(spec) and spec.get("clusterIP") != "None"
+    if has_address and not spec.get("ipFamilies") and spec.get("clusterIPs") == before.get("clusterIPs"):
         spec["ipFamilies"] = list(before.get("ipFamilies") or [])
     _families(service, ctx, before)
     if needs_cluster_ip(spec) and not needs_cluster_ip(before):

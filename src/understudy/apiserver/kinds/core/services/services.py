@@ -92,7 +92,11 @@ _GUARDS = (field_guard(features.SERVICE_TRAFFIC_DISTRIBUTION, "spec", "trafficDi
 
 
 def _drop(service: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields, and one that kube-apiserver stores but never shows for services without an address."""
     drop_disabled_fields(_GUARDS, service, old, ctx.gates)
+    spec = service["spec"]
+    if not service_allocation.needs_cluster_ip(spec) and spec.get("internalTrafficPolicy") in ("Cluster", "Local"):
+        del spec["internalTrafficPolicy"]
 
 
 def _create(service: Obj, ctx: Context) -> None:
