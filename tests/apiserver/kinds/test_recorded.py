@@ -2,10 +2,11 @@
 
 A line of `created.jsonl` is {"path", "object", "status", "answer" and "cells" or "causes", "warnings"}; what a server
 makes up is `<uid>`, `<time>`, `<ip>`, `<age>`. A line of `updated.jsonl` creates an object and takes steps: {"changes":
-[[path, value], …], "subresource", "status", "answer" or "causes", "warnings"}, where a path without a value is a field that goes
-away; steps are dry runs except for those with "write". Of a cause of several lines the first is compared: the rest is a
-difference of Go values, laid out at random. Errors and warnings are compared in sorted order, since maps have none.
-Files that end in a release hold what it answers differently from 1.32; "gates" are those that are not as by default.
+[[path, value], …], "subresource", "status", "answer" or "causes", "warnings"}, where a path without a value is a field
+that goes away; steps are dry runs except for those with "write". Of a cause of several lines the first is compared: the
+rest is a difference of Go values, laid out at random. Errors and warnings are compared in sorted order, since maps have
+none. Files that end in a release hold what it answers differently from 1.32; "gates" are those that are not as by
+default.
 """
 
 from __future__ import annotations
