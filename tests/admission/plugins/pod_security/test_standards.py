@@ -10,7 +10,7 @@ from tests.releases import NEWEST
 from understudy.admission.plugins.pod_security.levels import BASELINE, PRIVILEGED, RESTRICTED, Standard
 from understudy.admission.plugins.pod_security.pod import Pod
 from understudy.admission.plugins.pod_security.standards import violations
-from understudy.machinery.releases.version import V1_31
+from understudy.machinery.releases.version import V1_31, V1_36
 
 Obj = dict[str, Any]
 SECURE = {
@@ -206,6 +206,55 @@ def sysctl(name: str) -> Pod:
 def test_check_depends_on_version(pod: Pod, level: str, since: int, forbidden: bool) -> None:
     """A check applies from one minor version of the standard on, or up to one."""
     assert [bool(violations_of(pod, level, minor)) for minor in (since - 1, since)] == [not forbidden, forbidden]
+
+
+def handled(**handlers: Obj) -> Pod:
+    return Pod({}, {"containers": [{"name": "c", **handlers}, {"name": "d"}]})
+
+
+HOST = {"httpGet": {"host": "b.c", "port": 80}}
+
+
+@pytest.mark.parametrize(
+    ("pod", "detail"),
+    [
+        (handled(livenessProbe=HOST), 'container "c" uses probe or lifecycle host "b.c"'),
+        (
+            handled(readinessProbe=HOST, startupProbe={"tcpSocket": {"host": "a"}}),
+            'container "c" uses probe or lifecycle hosts "a", "b.c"',
+        ),
+        (handled(lifecycle={"preStop": HOST}), 'container "c" uses probe or lifecycle host "b.c"'),
+        (handled(lifecycle={"postStart": {"tcpSocket": {"host": ""}}}), ""),
+        (handled(lifecycle={"postStart": {"exec": {}}}), ""),
+    ],
+)
+def test_probes_and_hooks_ask_no_other_host(pod: Pod, detail: str) -> None:
+    """From 1.34 on probes and hooks must not name a host."""
+    found = [[tuple(v) for v in violations(Standard(BASELINE, minor), pod, V1_36)] for minor in (33, 34)]
+    assert found == [[], [("probe or lifecycle host", detail)] if detail else []]
+
+
+@pytest.mark.parametrize(
+    ("level", "security", "minors"),
+    [
+        (RESTRICTED, {"runAsNonRoot": False}, [34]),
+        (RESTRICTED, {"runAsUser": 0}, [34]),
+        (RESTRICTED, {"procMount": "Unmasked"}, [34, 35]),
+        (BASELINE, {"procMount": "Unmasked"}, [34]),
+    ],
+)
+def test_pod_with_own_users_may_run_as_root_from_1_35_on(level: str, security: Obj, minors: list[int]) -> None:
+    """From 1.35 on a pod whose users are its own may be root; only the restricted level wants proc masked."""
+    pod = make_pod({**SECURE, **security}, hostUsers=False)
+    assert [minor for minor in (34, 35) if violations(Standard(level, minor), pod, V1_36)] == minors
+
+
+def test_images_are_volumes_from_1_33_on() -> None:
+    """Volumes of images are allowed by releases from 1.33 on, whatever the version of the standard."""
+    pod = make_pod(SECURE, volumes=[{"name": "v", "image": {"reference": "a"}}])
+    assert violations(Standard(RESTRICTED, 31), pod, V1_36) == []
+    pod.allows_images = False
+    assert [v.reason for v in violations(Standard(RESTRICTED, 31), pod, V1_36)] == ["restricted volume types"]
 
 
 def test_later_versions_count_as_the_release() -> None:
