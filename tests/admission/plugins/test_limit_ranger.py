@@ -13,6 +13,7 @@ from understudy.admission.context import Context
 from understudy.admission.plugins import limit_ranger
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_34
 
 Obj = dict[str, Any]
 
@@ -142,7 +143,7 @@ def test_pod_level_resources_count_instead_of_containers(on: bool, total: str) -
     pod = make_pod(container("a", {"cpu": "1"}))
     pod["spec"]["resources"] = {"requests": {"cpu": "4"}}
     ctx = context({"type": "Pod", "min": {"cpu": "10"}})
-    ctx.gates = Gates.of(NEWEST, {"PodLevelResources": on})
+    ctx.gates = Gates.of(V1_34, {"PodLevelResources": on})
     assert refusal(pod, ctx) == f"minimum cpu usage per Pod is 10, but request is {total}"
 
 

@@ -1,5 +1,5 @@
 """Differences of Go values. A line of `diff.jsonl` is {"type", "x", "y", "text"}: two values of an internal type of
-core, made up at random, and what `cmp.Diff` of go-cmp 0.6.0 prints for them with plain spaces."""
+core in 1.32, made up at random, and what `cmp.Diff` of go-cmp 0.6.0 prints for them with plain spaces."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.releases import NEWEST
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.diff import diff
 
-SCHEMAS = Schemas.of(NEWEST)
+SCHEMAS = Schemas.of(V1_32)
 CORE = "k8s.io/kubernetes/pkg/apis/core."
 CASES = [json.loads(line) for line in (Path(__file__).parent / "diff.jsonl").read_text().splitlines()]
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from tests.releases import NEWEST
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.dump import dump, dump_json
 
-SCHEMAS = Schemas.of(NEWEST)
+SCHEMAS = Schemas.of(V1_32)
 RESOURCE = "k8s.io/kubernetes/pkg/apis/resource."
 META = "k8s.io/apimachinery/pkg/apis/meta/v1."
 EMPTY_META = (
