@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,8 +60,12 @@ class Untyped(Worded):
     value: Any
 
     def text(self, release: Version) -> str:
-        """Print the value in Go syntax."""
+        """Print the value in Go syntax or, from 1.34 on, as JSON."""
+        from understudy.machinery.golang.json_writer import encode_sorted  # here, since only errors need it
+
         match self.value:
+            case dict() | list() if release >= V1_34:
+                return encode_sorted(self.value).decode()
             case dict():
                 fields = (f"{go_quote(key)}:{_item(item, release)}" for key, item in sorted(self.value.items()))
                 return f"map[string]interface {{}}{{{', '.join(fields)}}}"
@@ -82,7 +87,9 @@ class Octets(Worded):
     value: bytes | None
 
     def text(self, release: Version) -> str:
-        """Print the bytes in Go syntax."""
+        """Print the bytes in Go syntax or, from 1.34 on, as JSON, which is base64."""
+        if release >= V1_34:
+            return "null" if self.value is None else f'"{b64encode(self.value).decode()}"'
         if self.value is None:
             return "[]byte(nil)"
         return f"[]byte{{{', '.join(f'0x{byte:x}' for byte in self.value)}}}"
