@@ -27,6 +27,8 @@ from understudy import Server
 pytestmark = pytest.mark.apiserver(clock=FixedClock.at("2026-11-21T12:00:00Z"))
 
 RECORDED = Path(__file__).parent / "recorded"
+# Servers of 1.33 and later were recorded serving what is off by default, too.
+_EVERYTHING: dict[str, Any] = {"runtime_config": {"api/all": True}}
 _MADE_UP = ("managedFields", "uid", "resourceVersion", "creationTimestamp", "namespace")
 _UNKNOWN = (
     (re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}"), "<uid>"),
@@ -45,7 +47,8 @@ def lines(name: str, needed: str = "object") -> list[Any]:
         for line in map(json.loads, file.read_text().splitlines()):
             kind = line["object"]["kind"]
             counts[kind] = number = counts.get(kind, 0) + 1
-            mark = pytest.mark.apiserver(emulated_version=release, feature_gates=line.get("gates", {}))
+            gates, served = line.get("gates", {}), _EVERYTHING if release > "1.32" else {}
+            mark = pytest.mark.apiserver(emulated_version=release, feature_gates=gates, **served)
             if needed in line:
                 cases.append(pytest.param(line, marks=mark, id=f"{release}-{kind}-{number}"))
     return cases

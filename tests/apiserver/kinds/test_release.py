@@ -87,6 +87,16 @@ def test_release_without_schemas_is_unknown() -> None:
         Release.named("1.7")
 
 
+# The alpha group-versions of 1.32 that need no feature gate.
+_ALPHA = {
+    "storage.k8s.io": ["v1alpha1"],
+    "admissionregistration.k8s.io": ["v1alpha1"],
+    "coordination.k8s.io": ["v1alpha2"],
+    "resource.k8s.io": ["v1alpha3"],
+    "internal.apiserver.k8s.io": ["v1alpha1"],
+}
+
+
 @pytest.mark.parametrize(
     ("config", "groups"),
     [
@@ -94,14 +104,14 @@ def test_release_without_schemas_is_unknown() -> None:
         ({"api/all": False, "api/v1": True}, {"": ["v1"]}),
         ({"api/ga": False}, {"resource.k8s.io": ["v1beta1", "v1alpha3"]}),
         ({"api/ga": False, "api/alpha": False}, {"resource.k8s.io": ["v1beta1"]}),
-        ({"api/all": False, "api/alpha": True}, {"resource.k8s.io": ["v1alpha3"]}),
+        ({"api/all": False, "api/alpha": True}, _ALPHA),
         ({"api/all": False, "resource.k8s.io/v1beta1": True}, {"resource.k8s.io": ["v1beta1"]}),
         ({"api/all": False, "apps/v1/deployments": True, "nosuch/v1": True}, {"apps": ["v1"]}),
     ],
 )
 def test_runtime_config_goes_from_general_to_specific(config: dict[str, bool], groups: dict[str, list[str]]) -> None:
     """Patterns apply first, then group-versions, then resources; unknown groups are ignored."""
-    left = served(NEWEST, config)
+    left = served(V1_32, config)
     assert {group.name: list(group.versions) for group in left.groups} == groups
 
 
@@ -125,14 +135,24 @@ def test_wrong_runtime_config_is_refused(key: str) -> None:
 
 def test_off_by_default_is_on_request() -> None:
     """A kind that is off by default needs its feature gate, and --runtime-config unless the gate was turned on."""
-    group, resource = "admissionregistration.k8s.io", "mutatingadmissionpolicies"
+    group, resource = "certificates.k8s.io", "clustertrustbundles"
     asked = {f"{group}/v1alpha1": True}
-    gate = {"MutatingAdmissionPolicy": True}
+    gate = {"ClusterTrustBundle": True}
     assert served(V1_32).of_resource(group, resource) is None
     assert served(V1_32, asked).of_resource(group, resource) is None
     assert served(V1_32, asked, gate).of_resource(group, resource) is not None
     assert served(V1_32, None, gate).of_resource(group, resource) is not None
     assert served(V1_32, {f"{group}/v1alpha1": False}, gate).of_resource(group, resource) is None
+
+
+def test_gate_without_storage_of_its_own_is_not_needed() -> None:
+    """Most kinds that are off by default are served if --runtime-config says so, whatever their feature gate."""
+    for group, version, resource in (
+        ("admissionregistration.k8s.io", "v1alpha1", "mutatingadmissionpolicies"),
+        ("coordination.k8s.io", "v1alpha2", "leasecandidates"),
+        ("internal.apiserver.k8s.io", "v1alpha1", "storageversions"),
+    ):
+        assert served(V1_32, {f"{group}/{version}": True}).of_resource(group, resource) is not None
 
 
 def test_subresource_follows_its_gate() -> None:

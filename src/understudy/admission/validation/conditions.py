@@ -13,11 +13,16 @@ from understudy.machinery.validation.names import condition_reason_texts, qualif
 STATUSES = ("False", "True", "Unknown")
 REASON_LENGTH = 1024
 MESSAGE_LENGTH = 32 * 1024
-_MUST_BE_SET = TextByRelease(ByRelease({V1_34: "", V1_31: "must be set"}))
 
 
-def validate(conditions: Sequence[Obj], path: Path) -> Errors:
-    """Check each condition, and that no two are of one type."""
+_MISSING = TextByRelease(ByRelease({V1_34: "", V1_31: "must be set"}))
+
+
+def validate(conditions: Sequence[Obj], path: Path, *, missing: str | TextByRelease = _MISSING) -> Errors:
+    """Check each condition, and that no two are of one type.
+
+    missing  the detail of an error about a time or reason that is missing
+    """
     errors: Errors = []
     seen: set[str] = set()
     for i, condition in enumerate(conditions):
@@ -25,11 +30,11 @@ def validate(conditions: Sequence[Obj], path: Path) -> Errors:
         if kind in seen:
             errors.append(duplicate(here.child("type"), kind))
         seen.add(kind)
-        errors += _condition(condition, here)
+        errors += _condition(condition, here, missing)
     return errors
 
 
-def _condition(condition: Obj, path: Path) -> Errors:
+def _condition(condition: Obj, path: Path, missing: str | TextByRelease) -> Errors:
     kind, status, generation = (condition.get(name) for name in ("type", "status", "observedGeneration"))
     errors = [invalid(path.child("type"), kind or "", text) for text in qualified_name_texts(kind or "")]
     if status not in STATUSES:
@@ -37,16 +42,16 @@ def _condition(condition: Obj, path: Path) -> Errors:
     if (generation or 0) < 0:
         errors.append(invalid(path.child("observedGeneration"), generation, "must be greater than or equal to zero"))
     if not condition.get("lastTransitionTime"):
-        errors.append(required(path.child("lastTransitionTime"), _MUST_BE_SET))
-    errors += _reason(condition.get("reason", ""), path.child("reason"))
+        errors.append(required(path.child("lastTransitionTime"), missing))
+    errors += _reason(condition.get("reason", ""), path.child("reason"), missing)
     if size(condition.get("message", "")) > MESSAGE_LENGTH:
         errors.append(too_long(path.child("message"), MESSAGE_LENGTH, in_bytes=True))
     return errors
 
 
-def _reason(reason: str, path: Path) -> Errors:
+def _reason(reason: str, path: Path, missing: str | TextByRelease) -> Errors:
     if not reason:
-        return [required(path, _MUST_BE_SET)]
+        return [required(path, missing)]
     errors = [invalid(path, reason, text) for text in condition_reason_texts(reason)]
     if size(reason) > REASON_LENGTH:
         errors.append(too_long(path, REASON_LENGTH, in_bytes=True))

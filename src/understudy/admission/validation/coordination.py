@@ -1,14 +1,20 @@
-"""Validation of leases."""
+"""Validation of leases and of the candidates for them."""
 
 from __future__ import annotations
 
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.library.semver import Semver
 from understudy.admission.context import Context
-from understudy.admission.validation.formats import invalid_texts, nonnegative
+from understudy.admission.validation.formats import config_key_texts, invalid_texts, nonnegative
+from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.releases.version import V1_31, V1_32, ByRelease
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported
+from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import qualified_name_texts
 
 _SPEC = Path("spec")
+_ZERO = Semver(0, 0, 0, (), ())
+_VERSION_NEEDED = "must be specified when `strategy` is 'OldestEmulationVersion'"
 _STRATEGIES = ("OldestEmulationVersion",)
 
 
@@ -26,6 +32,69 @@ def create(obj: Obj, ctx: Context) -> Errors:
         text = "may only be specified if `strategy` is defined"
         errors.append(forbidden(_SPEC.child("preferredHolder"), text))
     return errors
+
+
+def candidate_name(name: str, prefix: bool) -> list[str]:
+    """Check the name of a LeaseCandidate (upstream: `ValidLeaseCandidateName`)."""
+    return config_key_texts(name)
+
+
+def candidate(obj: Obj, ctx: Context) -> Errors:
+    """Check a LeaseCandidate (upstream: `ValidateLeaseCandidateSpec`)."""
+    spec = obj.get("spec") or {}
+    errors = [] if spec.get("leaseName") else [required(_SPEC.child("leaseName"))]
+    texts = {name: spec.get(name, "") for name in ("emulationVersion", "binaryVersion")}
+    versions = {name: _semver(text) for name, text in texts.items() if text}
+    for name, text in texts.items():
+        if text and versions[name] is None:
+            errors.append(invalid(_SPEC.child(name), text, "must be a valid semantic version"))
+        elif not text and name == "binaryVersion" and ctx.release >= V1_32:
+            errors.append(required(_SPEC.child(name)))
+    emulation, binary = (versions.get(name) or _ZERO for name in texts)
+    if len(versions) == len(texts) and binary.precedence_key() < emulation.precedence_key():
+        text = "must be greater than or equal to `emulationVersion`"
+        errors.append(invalid(_SPEC.child("binaryVersion"), texts["binaryVersion"], text))
+    return errors + _CANDIDATE_STRATEGY[ctx.release](spec, emulation, binary)
+
+
+def _one_strategy(spec: Obj, emulation: Semver, binary: Semver) -> Errors:
+    strategy, path = spec.get("strategy", ""), _SPEC.child("strategy")
+    if not strategy:
+        return [required(path)]
+    errors = [required(_SPEC.child("emulationVersion"), _VERSION_NEEDED)] if _lacks(strategy, emulation) else []
+    return errors + _strategy(strategy, path.child("strategy"))
+
+
+def _preferred_strategies(spec: Obj, emulation: Semver, binary: Semver) -> Errors:
+    errors: Errors = []
+    for i, strategy in enumerate(spec.get("preferredStrategies") or ()):
+        for name, version in (("binaryVersion", binary), ("emulationVersion", emulation)):
+            errors += [required(_SPEC.child(name), _VERSION_NEEDED)] if _lacks(strategy, version) else []
+        errors += _strategy(strategy, _SPEC.child("preferredStrategies").index(i).child("strategy"))
+    return errors
+
+
+_CANDIDATE_STRATEGY = ByRelease({V1_32: _one_strategy, V1_31: _preferred_strategies})
+
+
+def _lacks(strategy: str, version: Semver) -> bool:
+    """Report whether a strategy that compares versions has none to compare."""
+    return strategy in _STRATEGIES and version == _ZERO
+
+
+def _semver(text: str) -> Semver | None:
+    """Return a semantic version, None for any other text."""
+    try:
+        return Semver.parse(text)
+    except EvaluationError:
+        return None
+
+
+def same_lease(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a LeaseCandidate keeps its lease."""
+    lease = (obj.get("spec") or {}).get("leaseName", "")
+    same = lease == (old.get("spec") or {}).get("leaseName", "")
+    return [] if same else [invalid(_SPEC.child("leaseName"), lease, IMMUTABLE)]
 
 
 def _strategy(value: str, path: Path) -> Errors:

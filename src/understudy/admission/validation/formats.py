@@ -203,6 +203,18 @@ def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
+def has_leading_zeros(value: str) -> bool:
+    """Report whether a number of an IPv4 address, or of a prefix length, begins with a zero that says nothing."""
+    address, _, bits = value.partition("/")
+    octets = address.rpartition(":")[2].split(".")
+    return any(len(part) > 1 and part[0] == "0" for part in (*(octets if len(octets) > 1 else ()), bits))
+
+
+def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
+    """Report whether an address of IPv6 stands for one of IPv4 (`::ffff:1.2.3.4`)."""
+    return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+
+
 def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
     """Return one Invalid error for each text about a value."""
     return [invalid(path, value, text) for text in texts] if texts else []  # for speed: most have no text

@@ -29,13 +29,16 @@ _SPEC, _STATUS = Path("spec"), Path("status")
 
 def storage_class(obj: Obj, ctx: Context) -> Errors:
     """Check a storage class (upstream: `ValidateStorageClass`)."""
-    name, where = obj.get("provisioner", ""), Path("provisioner")
-    errors = qualified_lower(name, where) if name else [required(where)]
-    errors += _parameters(obj.get("parameters") or {}, Path("parameters"))
+    errors = _provisioner(obj.get("provisioner", ""), Path("provisioner"))
+    errors += _parameters(obj.get("parameters") or {})
     errors += choice(obj.get("reclaimPolicy") or "Delete", ("Delete", "Retain"), Path("reclaimPolicy"))
     modes = ("Immediate", "WaitForFirstConsumer")
     errors += choice(obj.get("volumeBindingMode", ""), modes, Path("volumeBindingMode"))
     return errors + _topologies(obj.get("allowedTopologies") or [], Path("allowedTopologies"))
+
+
+def _provisioner(name: str, path: Path) -> Errors:
+    return qualified_lower(name, path) if name else [required(path)]
 
 
 def qualified_lower(value: str, path: Path) -> Errors:
@@ -43,13 +46,36 @@ def qualified_lower(value: str, path: Path) -> Errors:
     return qualified(go_lower(value), path)
 
 
-def _parameters(parameters: dict[str, str], path: Path) -> Errors:
+def _parameters(parameters: dict[str, str]) -> Errors:
+    path = Path("parameters")
     if len(parameters) > MOST_PARAMETERS:
         return [too_long(path, MOST_PARAMETERS, in_bytes=True)]
     errors = [invalid(path, key, "field can not be empty.") for key in parameters if not key]
     if sum(size(key) + size(value) for key, value in parameters.items()) > PARAMETERS_SIZE:
         errors.append(too_long(path, PARAMETERS_SIZE, in_bytes=True))
     return errors
+
+
+def attributes_class(obj: Obj, ctx: Context) -> Errors:
+    """Check a VolumeAttributesClass (upstream: `ValidateVolumeAttributesClass`)."""
+    parameters = obj.get("parameters") or {}
+    errors = _provisioner(obj.get("driverName", ""), Path("driverName")) + _parameters(parameters)
+    if not parameters:
+        errors.append(required(Path("parameters"), "must contain at least one key/value pair"))
+    return errors
+
+
+def attributes_class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that a VolumeAttributesClass stays as it is."""
+    return _forbidden_updates(obj, old, "driverName", "parameters")
+
+
+def _forbidden_updates(obj: Obj, old: Obj, *names: str) -> Errors:
+    return [
+        forbidden(Path(name), f"updates to {name} are forbidden.")
+        for name in names
+        if (obj.get(name) or None) != (old.get(name) or None)
+    ]
 
 
 def _topologies(terms: list[Obj], path: Path) -> Errors:
@@ -78,11 +104,7 @@ def _expression(values: list[str], key: str, path: Path) -> Errors:
 
 def storage_class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that a storage class keeps its parameters."""
-    errors = [
-        forbidden(Path(name), f"updates to {name} are forbidden.")
-        for name in ("parameters", "provisioner", "reclaimPolicy")
-        if (obj.get(name) or None) != (old.get(name) or None)
-    ]
+    errors = _forbidden_updates(obj, old, "parameters", "provisioner", "reclaimPolicy")
     return errors + _same(obj, old, Path(), "volumeBindingMode")
 
 

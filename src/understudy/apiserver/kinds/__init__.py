@@ -16,6 +16,7 @@ from understudy.apiserver.kinds import (
     rbac,
     scheduling,
     storage,
+    storage_versions,
 )
 from understudy.apiserver.kinds.autoscaling import v2
 from understudy.apiserver.kinds.core import (
@@ -55,6 +56,7 @@ FAMILIES = (
     rbac,
     networking,
     storage,
+    storage_versions,
     scheduling,
     coordination,
     certificates,

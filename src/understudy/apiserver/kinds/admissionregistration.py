@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.admissionregistration import policies, webhooks
+from understudy.admission.validation.admissionregistration import matching, policies, webhooks
 from understudy.admission.validation.compose import Check, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
 from understudy.apiserver.kinds.common import (
@@ -20,6 +20,7 @@ from understudy.apiserver.kinds.printers import UNSET, count, field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
+from understudy.machinery.validation.field import Errors
 
 GROUP = "admissionregistration.k8s.io"
 WEBHOOK: dict[str, Any] = {
@@ -72,6 +73,9 @@ def _default_policy(policy: Obj, ctx: Context) -> None:
 
 def _default_binding(binding: Obj, ctx: Context) -> None:
     """Set the defaults of a policy binding, in place."""
+    param_ref = nested_field(binding, "spec", "paramRef")
+    if param_ref is not None and ctx.version == "v1alpha1":
+        default_if_nil(param_ref, "parameterNotFoundAction", "Deny")
     _default_matches(nested_field(binding, "spec", "matchResources"))
 
 
@@ -103,29 +107,29 @@ def _selector_string(selector: Obj) -> str:
     return f"&LabelSelector{{MatchLabels:map[string]string{{{chosen}}},{expressions},}}"
 
 
-def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
-    return Behavior(
-        defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
-        strategy=Strategy(
-            validate_metadata=PLAIN.created,
-            validate=webhooks.configuration,
-            validate_update=as_on_create(PLAIN.created, webhooks.configuration),
-            generation=True,
-            unconditional_update=False,
-        ),
-        table_row=row(count("webhooks")),
-    )
-
-
 def _shared(check: Check) -> dict[str, Any]:
-    """Return the fields that strategies of policies and bindings share."""
+    """Return the fields that strategies of these kinds share."""
+
+    def validate(obj: Obj, ctx: Context) -> Errors:
+        return check(obj, ctx) + matching.static_name(obj, ctx)
+
     return {
         "validate_metadata": PLAIN.created,
-        "validate": check,
+        "validate": validate,
         "validate_update": as_on_create(PLAIN.created, check),
+        "warn_create": matching.warn_of_static_name,
+        "warn_update": matching.warn_of_stored_static_name,
         "generation": True,
         "unconditional_update": False,
     }
+
+
+def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
+    return Behavior(
+        defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
+        strategy=Strategy(**_shared(webhooks.configuration)),
+        table_row=row(count("webhooks")),
+    )
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
@@ -147,6 +151,16 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         (GROUP, "ValidatingAdmissionPolicyBinding"): Behavior(
             defaults=_default_binding,
             strategy=Strategy(**_shared(policies.binding)),
+            table_row=row(field("spec", "policyName"), _param),
+        ),
+        (GROUP, "MutatingAdmissionPolicy"): Behavior(
+            defaults=_default_policy,
+            strategy=Strategy(**_shared(policies.mutating_policy)),
+            table_row=row(count("spec", "mutations"), _param_kind),
+        ),
+        (GROUP, "MutatingAdmissionPolicyBinding"): Behavior(
+            defaults=_default_binding,
+            strategy=Strategy(**_shared(policies.mutating_binding)),
             table_row=row(field("spec", "policyName"), _param),
         ),
     }

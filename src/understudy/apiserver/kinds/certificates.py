@@ -1,4 +1,4 @@
-"""Certificate signing requests: strategies of the resource, its status and its approval."""
+"""Certificate signing requests, trust bundles, certificates of pods: strategies, table cells."""
 
 from __future__ import annotations
 
@@ -6,13 +6,24 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation import certificates
-from understudy.admission.validation.certificates import APPROVED, DENIED, GROUP
-from understudy.apiserver.kinds.common import Update, copy_stored, keep_stored, update_steps
-from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, name
+from understudy.admission.validation.certificates import pod_certificates, signing_requests, trust_bundles
+from understudy.admission.validation.certificates.signing_requests import APPROVED, DENIED, GROUP
+from understudy.admission.validation.compose import all_of
+from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.kinds.common import (
+    RESET_FOR_STATUS,
+    Update,
+    copy_stored,
+    keep_metadata,
+    keep_stored,
+    resource_strategy,
+    status_strategy,
+    update_steps,
+)
+from understudy.apiserver.kinds.printers import NONE, age, field, human_duration, labels, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.releases.version import V1_35, Version
+from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 # Fields that the server sets to the user of the request.
 REQUESTER = ("username", "uid", "groups", "extra")
@@ -39,6 +50,21 @@ def _row(request: Obj, now: float) -> list[Any]:
         NONE if seconds is None else human_duration(seconds),
         _condition(request),
     ]
+
+
+def _pod_certificate_row(request: Obj, now: float) -> list[Any]:
+    """Return the cells of a request for a pod's certificate."""
+    spec = request.get("spec", {})
+    states = [c.get("type") for c in nested_field(request, "status", "conditions", default=[])]
+    decided = [state for state in states if state in ("Issued", "Denied", "Failed")]
+    texts = (spec.get(key, "") for key in ("podName", "serviceAccountName", "nodeName", "signerName"))
+    cells = [name(request), *texts, decided[-1] if decided else "Pending"]
+    return [*cells, labels(spec.get("unverifiedUserAnnotations"))]
+
+
+def _default_pod_certificate(request: Obj, ctx: Context) -> None:
+    """Set the defaults of a request for a pod's certificate, in place."""
+    default_if_nil(request.setdefault("spec", {}), "maxExpirationSeconds", 86400)
 
 
 def _set_requester(request: Obj, ctx: Context) -> None:
@@ -82,11 +108,14 @@ def _keep_all_but_conditions(request: Obj, old: Obj, ctx: Context) -> None:
 
 
 def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool) -> Strategy:
-    """Return the strategy of updates. `reset` are the fields that they cannot change, `may` what `certificates.update`
-    allows them."""
+    """Return the strategy of updates.
+
+    reset  the fields that they cannot change
+    may    what `signing_requests.update` allows them
+    """
     return Strategy(
         prepare_for_update=update_steps(*prepare),
-        validate_update=certificates.update(**may),
+        validate_update=signing_requests.update(**may),
         reset_fields={"": reset},
     )
 
@@ -99,8 +128,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             strategy=replace(
                 main,
                 prepare_for_create=_set_requester,
-                validate=certificates.create,
-                validate_metadata=certificates.METADATA.created,
+                validate=signing_requests.create,
+                validate_metadata=signing_requests.METADATA.created,
             ),
             status=_strategy(
                 keep_stored("spec"),
@@ -119,5 +148,34 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             },
             selectable={"spec.signerName": field("spec", "signerName")},
             table_row=_row,
-        )
+        ),
+        (GROUP, "ClusterTrustBundle"): Behavior(
+            strategy=Strategy(
+                validate_metadata=trust_bundles.metadata,
+                validate=trust_bundles.create,
+                validate_update=trust_bundles.update,
+                unconditional_update=False,
+            ),
+            selectable={"spec.signerName": field("spec", "signerName")},
+            table_row=lambda bundle, now: [name(bundle), field("spec", "signerName")(bundle) or NONE],
+        ),
+        (GROUP, "PodCertificateRequest"): Behavior(
+            defaults=_default_pod_certificate,
+            strategy=resource_strategy(
+                GROUP,
+                "v1beta1" if release >= V1_35 else "v1alpha1",
+                "PodCertificateRequest",
+                validate=pod_certificates.create,
+                validate_update=all_of(CORE.updated, pod_certificates.same_spec),
+                unconditional_update=False,
+                reset_fields={},
+            ),
+            status=status_strategy(
+                keep_metadata(*RESET_FOR_STATUS),
+                validate_update=pod_certificates.status_update,
+                unconditional_update=False,
+            ),
+            selectable={f"spec.{name}": field("spec", name) for name in ("signerName", "podName", "nodeName")},
+            table_row=_pod_certificate_row,
+        ),
     }

@@ -1,17 +1,19 @@
-"""Leases: strategy, table cells."""
+"""Leases and the candidates for them: strategies, table cells."""
 
 from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation import coordination
 from understudy.admission.validation.compose import all_of, as_on_create
-from understudy.admission.validation.objectmeta import PLAIN
+from understudy.admission.validation.objectmeta import PLAIN, Metadata
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import field, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+
+GROUP = "coordination.k8s.io"
 
 _GUARDS = (
     field_guard(features.COORDINATED_LEADER_ELECTION, "spec", "strategy"),
@@ -35,6 +37,20 @@ LEASE = Strategy(
 )
 
 
+_CANDIDATE_METADATA = Metadata(name=coordination.candidate_name, domains=False)
+_CANDIDATE = Strategy(
+    create_on_update=True,
+    validate_metadata=_CANDIDATE_METADATA.created,
+    validate=coordination.candidate,
+    validate_update=all_of(PLAIN.updated, as_on_create(coordination.candidate), coordination.same_lease),
+    unconditional_update=False,
+)
+
+
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    return {("coordination.k8s.io", "Lease"): Behavior(strategy=LEASE, table_row=row(field("spec", "holderIdentity")))}
+    versions = (field("spec", name) for name in ("leaseName", "binaryVersion", "emulationVersion"))
+    return {
+        (GROUP, "Lease"): Behavior(strategy=LEASE, table_row=row(field("spec", "holderIdentity"))),
+        (GROUP, "LeaseCandidate"): Behavior(strategy=_CANDIDATE, table_row=row(*versions)),
+    }

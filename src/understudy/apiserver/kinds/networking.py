@@ -5,14 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.core import endpoints
-from understudy.admission.validation.networking import ingresses, network_policies
-from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.kinds.common import resource_strategy, status_strategy
+from understudy.admission.validation.networking import ingresses, network_policies, service_networks
+from understudy.admission.validation.objectmeta import CORE, Metadata
+from understudy.apiserver.kinds.common import (
+    METADATA_RESET,
+    RESET_FOR_STATUS,
+    STATUS_RESET,
+    copy_stored,
+    keep_metadata,
+    resource_strategy,
+    status_strategy,
+)
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_33, V1_36, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
@@ -113,6 +122,61 @@ def _count_slice_generation(obj: Obj, old: Obj, ctx: Context) -> None:
         metadata["generation"] = before.get("generation", 0) + 1
 
 
+def _parent(ip_address: Obj) -> str:
+    """Return the parentRef cell of an IPAddress: `services/default/kubernetes`."""
+    parent = nested_field(ip_address, "spec", "parentRef")
+    if parent is None:
+        return NONE
+    resource = f"{parent.get('resource', '')}.{parent.get('group', '')}".removesuffix(".").lower()
+    return "/".join(part for part in (resource, parent.get("namespace"), parent.get("name", "")) if part is not None)
+
+
+def _wipe_status(service_cidr: Obj, ctx: Context) -> None:
+    """Empty the status of a new ServiceCIDR."""
+    if ctx.gates[features.SERVICE_CIDR_STATUS_FIELD_WIPING]:
+        service_cidr["status"] = {}
+
+
+def _keep_status(service_cidr: Obj, old: Obj, ctx: Context) -> None:
+    """Keep the stored status of an updated ServiceCIDR."""
+    if ctx.gates[features.SERVICE_CIDR_STATUS_FIELD_WIPING]:
+        copy_stored(service_cidr, old, "status")
+
+
+def _ip_addresses(release: Version) -> Behavior:
+    metadata = Metadata(name=service_networks.ADDRESS_NAME[release])
+    return Behavior(
+        strategy=Strategy(
+            validate_metadata=metadata.created,
+            validate=service_networks.ip_address,
+            validate_update=all_of(
+                as_on_create(metadata.created, service_networks.ip_address), CORE.updated, service_networks.same_parent
+            ),
+        ),
+        table_row=row(_parent),
+    )
+
+
+def _service_cidrs(release: Version) -> Behavior:
+    again = until(V1_33, as_on_create(CORE.created, service_networks.service_cidr))
+    resets = release >= V1_36  # before, upstream named another API group here
+    return Behavior(
+        strategy=Strategy(
+            prepare_for_create=_wipe_status,
+            prepare_for_update=_keep_status,
+            validate=service_networks.service_cidr,
+            validate_update=all_of(again, CORE.updated, service_networks.same_networks),
+            reset_fields=STATUS_RESET if resets else {},
+        ),
+        status=status_strategy(
+            keep_metadata(*RESET_FOR_STATUS),
+            validate_update=CORE.updated,
+            reset_fields=METADATA_RESET if resets else {},
+        ),
+        table_row=row(lambda service_cidr: ",".join(nested_field(service_cidr, "spec", "cidrs", default=[]))),
+    )
+
+
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
@@ -153,6 +217,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             ),
             table_row=row(lambda policy: selector(nested_field(policy, "spec", "podSelector"))),
         ),
+        (NETWORKING, "IPAddress"): _ip_addresses(release),
+        (NETWORKING, "ServiceCIDR"): _service_cidrs(release),
         (DISCOVERY, "EndpointSlice"): Behavior(
             defaults=_default_slice,
             strategy=Strategy(

@@ -39,7 +39,8 @@ MATCHERS = {
 # The API group that is served in every version unless --runtime-config says otherwise, whatever the release does.
 DYNAMIC_RESOURCE_ALLOCATION_GROUP = "resource.k8s.io"
 
-# The feature gates without which a resource, or a subresource, is not served, whatever --runtime-config says.
+# The feature gates of resources and subresources: without them they are not served, whatever --runtime-config says, and
+# turned on they also turn on what is off by default.
 _GATES: Mapping[tuple[str, str], Gate] = {
     ("", "pods/resize"): features.IN_PLACE_POD_VERTICAL_SCALING,
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): features.MUTATING_ADMISSION_POLICY,
@@ -55,6 +56,19 @@ _GATES: Mapping[tuple[str, str], Gate] = {
     ("storage.k8s.io", "volumeattributesclasses"): features.VOLUME_ATTRIBUTES_CLASS,
     ("storagemigration.k8s.io", "storageversionmigrations"): features.STORAGE_VERSION_MIGRATOR,
 }
+
+# Resources whose gate above only turns them on where they are off by default: --runtime-config does so as well.
+_SERVED_WITHOUT_GATE = frozenset(
+    {
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
+        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("internal.apiserver.k8s.io", "storageversions"),
+        ("networking.k8s.io", "ipaddresses"),
+        ("networking.k8s.io", "servicecidrs"),
+        ("storage.k8s.io", "volumeattributesclasses"),
+    }
+)
 
 
 class UnknownReleaseError(ValueError):
@@ -254,7 +268,7 @@ class _Switches:
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
         gate = _GATES.get((group, resource))
-        if gate and not self.gates[gate]:
+        if gate and not self.gates[gate] and (group, resource) not in _SERVED_WITHOUT_GATE:
             return False
         on = (
             (group, version, resource) not in self.release.off_by_default

@@ -6,7 +6,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import storage
-from understudy.admission.validation.compose import all_of, as_on_create
+from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import (
     METADATA_RESET,
@@ -19,7 +19,7 @@ from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, fie
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_36, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
@@ -94,6 +94,7 @@ def _driver_row(driver: Obj, now: float) -> list[Any]:
 
 
 _CLASS = as_on_create(CORE.created, storage.storage_class)
+_ATTRIBUTES_CLASS = as_on_create(CORE.created, storage.attributes_class)
 _NODE = as_on_create(CORE.created, storage.csi_node)
 _CAPACITY = as_on_create(CORE.created, storage.capacity)
 _ATTACHMENT = as_on_create(CORE.created, storage.stored_attachment)
@@ -110,6 +111,16 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate_update=all_of(_CLASS, CORE.updated, storage.storage_class_changes),
             ),
             table_row=_class_row,
+            delete_returns_object=True,
+        ),
+        (GROUP, "VolumeAttributesClass"): Behavior(
+            strategy=Strategy(
+                validate=storage.attributes_class,
+                validate_update=all_of(
+                    until(V1_36, _ATTRIBUTES_CLASS), CORE.updated, storage.attributes_class_changes, _ATTRIBUTES_CLASS
+                ),
+            ),
+            table_row=row(field("driverName")),
             delete_returns_object=True,
         ),
         (GROUP, "CSIDriver"): Behavior(

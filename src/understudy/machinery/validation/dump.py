@@ -175,7 +175,8 @@ def _go_quantity(value: Any) -> str:
 def _json(value: Any, shape: Shape, *, pointer: bool = False) -> Any:
     """Return what Go's encoder makes of the internal value, as JSON that `encode` writes."""
     if value is None and (pointer or not isinstance(shape, Struct)):
-        return None if pointer or isinstance(shape, (List, Map)) else zero_value_of(shape)()
+        nil = pointer or isinstance(shape, (List, Map)) or (isinstance(shape, Scalar) and shape.kind == "bytes")
+        return None if nil else zero_value_of(shape)()
     if isinstance(shape, Struct):
         return _json_struct(value, shape)
     if isinstance(shape, List):

@@ -124,6 +124,8 @@ _NULL = ByRelease({V1_34: "null", V1_31: '"null"'})
 def _text(value: Any, release: Version) -> str:
     if value is None:
         return _NULL[release]
+    if value is None and release >= V1_34:
+        return "null"
     return value.text(release) if isinstance(value, Worded) else go_value(value)
 
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, opaque
 from understudy.admission.cel.values import Value, parses
+from understudy.machinery.golang.netip import addr_error
 
 DECLARATIONS = """
 cidr
@@ -112,39 +113,10 @@ def _parse_address(text: str, message_prefix: str, mapped: str = "") -> IPv4Addr
     try:
         address = ip_address(text)
     except ValueError:
-        raise EvaluationError(f'{message_prefix}ParseAddr("{text}"): {_parse_error(text)}') from None
+        raise EvaluationError(f'{message_prefix}ParseAddr("{text}"): {addr_error(text)}') from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise EvaluationError(f'IPv4-mapped IPv6 address "{mapped or text}" is not allowed')
     return address
-
-
-def _parse_error(text: str) -> str:
-    """Return the reason that Go's `netip.ParseAddr` gives for refusing a text."""
-    first = next((char for char in text if char in ".:%"), "")
-    if first == "%":
-        return "missing IPv6 address"
-    return "unable to parse IP" if first != "." else _ipv4_parse_error(text)
-
-
-def _ipv4_parse_error(text: str) -> str:
-    """Return the reason that Go's `netip.ParseAddr` gives for refusing a text with a dot before any colon."""
-    value = fields = digits = 0
-    for index, char in enumerate(text):
-        if char in "0123456789":
-            if digits == 1 and value == 0:
-                return "IPv4 field has octet with leading zero"
-            value, digits = value * 10 + int(char), digits + 1
-            if value > 255:
-                return "IPv4 field has value >255"
-        elif char == ".":
-            if digits == 0 or index == len(text) - 1:
-                return f'IPv4 field must have at least one digit (at "{text[index:]}")'
-            if fields == 3:
-                return "IPv4 address too long"
-            fields, value, digits = fields + 1, 0, 0
-        else:
-            return f'unexpected character (at "{text[index:]}")'
-    return "IPv4 address too short"
 
 
 def _contains_cidr(outer: CIDR, inner: CIDR) -> bool:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, invalid_texts, qualified
+from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_36
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
@@ -14,6 +17,7 @@ from understudy.machinery.validation.names import path_segment_name
 
 MOST_CONDITIONS = 64
 POLICIES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
+REINVOCATIONS = ("IfNeeded", "Never")
 
 _OPERATIONS = ("*", "CONNECT", "CREATE", "DELETE", "UPDATE")
 _SCOPES = ("*", "Cluster", "Namespaced")
@@ -106,3 +110,31 @@ def conditions(items: Sequence[Obj], path: Path, expressions: Expressions) -> Er
         if name:
             names.add(name)
     return errors
+
+
+# --- names that are kept for policies and webhooks in files
+
+_STATIC_SUFFIX = ".static.k8s.io"
+_RESERVED = (
+    f'names ending with "{_STATIC_SUFFIX}" are reserved for static manifest-based configurations and cannot be managed '
+    "via the API"
+)
+
+
+def static_name(obj: Obj, ctx: Context) -> Errors:
+    """Refuse a reserved name where such files are read (upstream: `ValidateStaticSuffix`)."""
+    name = obj["metadata"].get("name", "")
+    reserved = ctx.gates[features.MANIFEST_BASED_ADMISSION_CONTROL_CONFIG] and name.endswith(_STATIC_SUFFIX)
+    return [invalid(Path("metadata", "name"), name, _RESERVED)] if reserved else []
+
+
+def warn_of_static_name(obj: Obj, ctx: Context) -> None:
+    """Warn of a new object with a reserved name that is accepted (upstream: `WarningsForStaticSuffix`)."""
+    if not ctx.gates[features.MANIFEST_BASED_ADMISSION_CONTROL_CONFIG]:
+        warn_of_stored_static_name(obj, obj, ctx)
+
+
+def warn_of_stored_static_name(obj: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of a changed object with a reserved name."""
+    if ctx.release >= V1_36 and obj["metadata"].get("name", "").endswith(_STATIC_SUFFIX):
+        ctx.warn(f"metadata.name: {_RESERVED}")

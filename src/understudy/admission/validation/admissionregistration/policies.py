@@ -1,4 +1,4 @@
-"""Validation of validating admission policies and their bindings."""
+"""Validation of admission policies, validating and mutating ones, and of their bindings."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from understudy.admission.validation import conditions, label_selectors
 from understudy.admission.validation.admissionregistration import matching
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.admission.validation.formats import choice, invalid_text, invalid_texts, kind, message, qualified
-from understudy.machinery.releases.version import V1_31, V1_32, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.bad_values import TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import (
     dns_1035_label_texts,
@@ -35,28 +35,83 @@ _RESERVED = re.compile(
     "while"
 )
 _MATCH_RESOURCES = ByRelease({V1_31: "matchResouces", V1_32: "matchResources"})  # misspelt at first, as upstream
+_MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
+_NO_IDENTIFIER = TextByRelease(
+    ByRelease({V1_34: "must be a valid CEL identifier", V1_31: "name is not a valid CEL identifier"})
+)
 _EXCLUSIVE = "name and selector are mutually exclusive"
 
 
 def policy(obj: Obj, ctx: Context) -> Errors:
     """Check a new or changed ValidatingAdmissionPolicy without its status."""
-    spec, release = obj["spec"], ctx.release
-    where = _SPEC.child("matchConstraints")
+    errors = _requests(obj["spec"])
+    expressions, wrong = _conditions_and_variables(obj["spec"], ctx)
+    return errors + wrong + _decisions(obj, expressions)
+
+
+def mutating_policy(obj: Obj, ctx: Context) -> Errors:
+    """Check a new or changed MutatingAdmissionPolicy (upstream: `validateMutatingAdmissionPolicySpec`)."""
+    spec = obj["spec"]
+    errors = _requests(spec)
+    errors += _mutable(spec.get("matchConstraints") or {}, _SPEC.child("matchConstraints"))
+    errors += _conditions_and_variables(spec, ctx)[1]
+    mutations, path = spec.get("mutations") or [], _SPEC.child("mutations")
+    if not mutations:
+        errors.append(required(path, "mutations must contain at least one item"))
+    errors += [error for i, mutation in enumerate(mutations) for error in _mutation(mutation, path.index(i))]
+    path = _SPEC.child("reinvocationPolicy")
+    return errors + choice(spec.get("reinvocationPolicy", ""), matching.REINVOCATIONS, path, needed=True)
+
+
+def _requests(spec: Obj) -> Errors:
+    """Check which requests a policy is about, and what becomes of them if it fails."""
     errors = choice(spec.get("failurePolicy", ""), matching.POLICIES["failurePolicy"], _SPEC.child("failurePolicy"))
     if spec.get("paramKind") is not None:
         errors += _param_kind(spec["paramKind"], _SPEC.child("paramKind"))
-    if spec.get("matchConstraints") is None:
-        errors.append(required(where))
-    else:
-        errors += matching.resources(spec["matchConstraints"], where)
-        if not spec["matchConstraints"].get("resourceRules"):
-            errors.append(required(where.child("resourceRules")))
-    expressions = Expressions(release, params=spec.get("paramKind") is not None)
-    errors += matching.conditions(spec.get("matchConditions") or [], _SPEC.child("matchConditions"), expressions)
+    match, where = spec.get("matchConstraints"), _SPEC.child("matchConstraints")
+    if match is None:
+        return [*errors, required(where)]
+    errors += matching.resources(match, where)
+    return errors if match.get("resourceRules") else [*errors, required(where.child("resourceRules"))]
+
+
+def _mutable(match: Obj, path: Path) -> Errors:
+    """Check that only requests are meant that can be changed."""
+    operations = [operation for rule in match.get("resourceRules") or () for operation in rule.get("operations") or ()]
+    where = path.child("resourceRules", "operations")
+    return [error for operation in operations for error in choice(operation, _MUTABLE, where)]
+
+
+def _conditions_and_variables(spec: Obj, ctx: Context) -> tuple[Expressions, Errors]:
+    """Return the environment of a policy's further expressions, and what is wrong with its conditions and variables."""
+    expressions = Expressions(ctx.release, params=spec.get("paramKind") is not None)
+    errors = matching.conditions(spec.get("matchConditions") or [], _SPEC.child("matchConditions"), expressions)
     for i, variable in enumerate(spec.get("variables") or ()):
         expressions, wrong = _variable(variable, _SPEC.child("variables").index(i), expressions)
         errors += wrong
-    return errors + _decisions(obj, expressions)
+    return expressions, errors
+
+
+# The field with the expression of a mutation, by its patch type.
+_PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+
+
+def _mutation(mutation: Obj, path: Path) -> Errors:
+    """Check one mutation (upstream: `validateMutation`). Its expression is not compiled."""
+    kind = mutation.get("patchType", "")
+    errors = choice(kind, tuple(_PATCHES), path.child("patchType"), needed=True)
+    if errors:
+        return errors
+    own, (other,) = _PATCHES[kind], [name for name in _PATCHES.values() if name != _PATCHES[kind]]
+    patch = mutation.get(own)
+    if patch is None:
+        errors.append(required(path.child(own), f"must be specified when patchType is {kind}"))
+    elif not patch.get("expression", "").strip():
+        errors.append(required(path.child(own, "expression")))
+    if mutation.get(other) is not None:
+        text = f"must not be specified when patchType is {kind}"
+        errors.append(invalid(path.child(other), f"{{{other}}}", text))
+    return errors
 
 
 def _param_kind(param_kind: Obj, path: Path) -> Errors:
@@ -84,7 +139,7 @@ def _variable(variable: Obj, path: Path, expressions: Expressions) -> tuple[Expr
     if not name.strip():
         errors.append(required(path.child("name"), "name is not specified"))
     elif not _IDENTIFIER.fullmatch(name) or _RESERVED.fullmatch(name):
-        errors.append(invalid(path.child("name"), name, "name is not a valid CEL identifier"))
+        errors.append(invalid(path.child("name"), name, _NO_IDENTIFIER))
     if not expression.strip():
         return expressions, [*errors, required(path.child("expression"), "expression is not specified")]
     errors += expressions.check(expression, path.child("expression"), ())
@@ -158,12 +213,23 @@ def status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 def binding(obj: Obj, ctx: Context) -> Errors:
     """Check a ValidatingAdmissionPolicyBinding."""
     spec = obj["spec"]
+    errors = _bound(spec, _SPEC.child(_MATCH_RESOURCES[ctx.release]))
+    return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"))
+
+
+def mutating_binding(obj: Obj, ctx: Context) -> Errors:
+    """Check a MutatingAdmissionPolicyBinding."""
+    spec, path = obj["spec"], _SPEC.child("matchResources")
+    return _bound(spec, path) + _mutable(spec.get("matchResources") or {}, path)
+
+
+def _bound(spec: Obj, match_resources: Path) -> Errors:
+    """Check the policy of a binding, its parameters and its resources."""
     name, path = spec.get("policyName", ""), _SPEC.child("policyName")
     errors = invalid_texts(subdomain_name(name, False), name, path) if name else [required(path)]
     if spec.get("paramRef") is not None:
         errors += _param_ref(spec["paramRef"], _SPEC.child("paramRef"))
-    errors += matching.resources(spec.get("matchResources"), _SPEC.child(_MATCH_RESOURCES[ctx.release]))
-    return errors + _actions(spec.get("validationActions") or [], _SPEC.child("validationActions"))
+    return errors + matching.resources(spec.get("matchResources"), match_resources)
 
 
 def _param_ref(ref: Obj, path: Path) -> Errors:

@@ -12,15 +12,15 @@ from understudy.admission.validation.admissionregistration.expressions import Ex
 from understudy.admission.validation.formats import choice, domain, invalid_texts, service_port
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.bad_values import TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
 from understudy.machinery.validation.names import dns_1035_label_texts, dns_subdomain_texts
 
 REVIEWS = ("v1", "v1beta1")
 
-_EFFECTS, _REINVOCATIONS = ("None", "NoneOnDryRun"), ("IfNeeded", "Never")
+_EFFECTS = ("None", "NoneOnDryRun")
 _FORM = "; desired format: https://host[/path]"
 
 
@@ -58,7 +58,7 @@ def _hook(hook: Obj, path: Path, release: Version) -> Errors:
     for name in ("namespaceSelector", "objectSelector"):
         errors += label_selectors.validate(hook.get(name), path.child(name))
     if hook.get("reinvocationPolicy") is not None:
-        errors += choice(hook["reinvocationPolicy"], _REINVOCATIONS, path.child("reinvocationPolicy"))
+        errors += choice(hook["reinvocationPolicy"], matching.REINVOCATIONS, path.child("reinvocationPolicy"))
     errors += client(hook.get("clientConfig") or {}, path.child("clientConfig"))
     where = path.child("matchConditions")
     return errors + matching.conditions(hook.get("matchConditions") or [], where, Expressions(release))
@@ -107,7 +107,8 @@ def _service(service: Obj, path: Path) -> Errors:
     errors: Errors = []
     for name, requirement in (("namespace", "name"), ("name", "namespace")):
         if not service.get(name):
-            errors.append(required(path.child(requirement), f"service {requirement} is required"))
+            text = TextByRelease(ByRelease({V1_34: "", V1_31: f"service {requirement} is required"}))
+            errors.append(required(path.child(requirement), text))
     errors += service_port(service, path)
     return errors + _service_path(service.get("path") or "/", path.child("path"))
 

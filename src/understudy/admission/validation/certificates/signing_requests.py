@@ -6,6 +6,7 @@ import base64
 from collections.abc import Sequence
 
 from understudy.admission.context import Context
+from understudy.admission.validation.certificates.signers import signer_name
 from understudy.admission.validation.compose import Update
 from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import Metadata

@@ -1,0 +1,1 @@
+"""Validation of certificates.k8s.io: signing requests, trust bundles, certificates of pods."""
