@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from understudy.admission.context import Context
@@ -11,8 +12,9 @@ from understudy.admission.validation.core.containers.resources import as_quantit
 from understudy.admission.validation.formats import choice, invalid_texts, label
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+from understudy.machinery.validation.field import Errors, FieldError, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import path_segment_name
 
 LONGEST_PERIOD, LONGEST_WINDOW = 1800, 3600  # seconds
@@ -31,13 +33,12 @@ _POLICIES = ("Percent", "Pods")
 
 def create(obj: Obj, ctx: Context) -> Errors:
     """Check an autoscaler (upstream: `ValidateHorizontalPodAutoscaler`)."""
-    return _spec(obj["spec"], 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] else 1)
+    return _spec(obj["spec"], None, ctx)
 
 
 def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
-    """Check a changed autoscaler, which may keep zero replicas."""
-    zero = ctx.gates[features.HPA_SCALE_TO_ZERO] or old["spec"].get("minReplicas") == 0
-    return _spec(obj["spec"], 0 if zero else 1)
+    """Check a changed autoscaler, which may keep zero replicas, and API versions that are wrong."""
+    return _spec(obj["spec"], old["spec"], ctx)
 
 
 def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -45,19 +46,21 @@ def status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return counters(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"))
 
 
-def _spec(spec: Obj, lowest: int) -> Errors:
+def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    lowest = 0 if ctx.gates[features.HPA_SCALE_TO_ZERO] or (old or {}).get("minReplicas") == 0 else 1
     low, high, where = spec.get("minReplicas"), spec.get("maxReplicas", 0), SPEC.child("maxReplicas")
     errors: Errors = []
     if low is not None and low < lowest:
         errors.append(invalid(SPEC.child("minReplicas"), low, f"must be greater than or equal to {lowest}"))
     if high < 1:
-        errors.append(invalid(where, high, "must be greater than 0"))
+        errors.append(_TOO_LOW[ctx.release](high, where))
     if low is not None and high < low:
         errors.append(invalid(where, high, "must be greater than or equal to `minReplicas`"))
-    errors += _reference(spec.get("scaleTargetRef") or {}, SPEC.child("scaleTargetRef"))
+    errors += _target_reference(spec, old, ctx.release)
     metrics = spec.get("metrics") or []
+    check_described = ctx.release >= V1_34 and not any(map(_describes_wrongly, (old or {}).get("metrics") or ()))
     for i, metric in enumerate(metrics):
-        errors += _metric(metric, SPEC.child("metrics").index(i))
+        errors += _metric(metric, SPEC.child("metrics").index(i), check_described)
     if low == 0 and not any(metric.get("type") in ("Object", "External") for metric in metrics):
         text = "must specify at least one Object or External metric to support scaling to zero replicas"
         errors.append(forbidden(SPEC.child("metrics"), text))
@@ -68,12 +71,52 @@ def _spec(spec: Obj, lowest: int) -> Errors:
     return errors
 
 
+def _missing_or_low(high: int, path: Path) -> FieldError:
+    if high == 0:
+        return required(path, "must be set and greater than 0")
+    return invalid(path, high, "must be greater than or equal to 1")
+
+
+def _low(high: int, path: Path) -> FieldError:
+    return invalid(path, high, "must be greater than 0")
+
+
+_TOO_LOW = ByRelease({V1_36: _missing_or_low, V1_31: _low})
+
+
 def _segment(value: str, path: Path, detail: str = "") -> Errors:
     return invalid_texts(path_segment_name(value, False), value, path) if value else [required(path, detail)]
 
 
 def _reference(ref: Obj, path: Path) -> Errors:
     return [e for name in ("kind", "name") for e in _segment(ref.get(name, ""), path.child(name))]
+
+
+def _target_reference(spec: Obj, old: Obj | None, release: Version) -> Errors:
+    """Check what is scaled. An API version that is wrong already may stay."""
+    path = SPEC.child("scaleTargetRef")
+    ref, before = spec.get("scaleTargetRef") or {}, (old or {}).get("scaleTargetRef")
+    errors = _reference(ref, path)
+    same = before is not None and all(ref.get(name, "") == before.get(name, "") for name in ("apiVersion", "kind"))
+    if release < V1_34 or same:
+        return errors
+    core = ref.get("kind") == "ReplicationController"  # the one kind of the core group that can be scaled
+    return errors + _api_version(ref, path, core=core)
+
+
+def _api_version(ref: Obj, path: Path, *, core: bool) -> Errors:
+    """Check the API version of a reference, which names a group unless it may be of the `core` group."""
+    text, where = ref.get("apiVersion", ""), path.child("apiVersion")
+    if text.count("/") > 1:
+        return [invalid(where, text, f"unexpected GroupVersion string: {text}")]
+    group = text.rpartition("/")[0]
+    return [] if core or group else [invalid(where, text, "apiVersion must specify API group")]
+
+
+def _describes_wrongly(metric: Obj) -> bool:
+    """Report whether the object that a metric describes has an API version that cannot be read."""
+    described = (metric.get("object") or {}).get("describedObject") or {}
+    return metric.get("type") == "Object" and bool(_api_version(described, SPEC, core=True))
 
 
 def _rules(rules: Obj, path: Path) -> Errors:
@@ -90,6 +133,10 @@ def _rules(rules: Obj, path: Path) -> Errors:
         errors.append(required(where, "must specify at least one Policy"))
     for i, policy in enumerate(policies):
         errors += _policy(policy, where.index(i))
+    tolerance = rules.get("tolerance")
+    if tolerance is not None and parse(tolerance) < parse("0"):
+        bad_value = as_quantity(tolerance)
+        errors.append(invalid(path.child("tolerance"), bad_value, "must be greater than or equal to 0"))
     return errors
 
 
@@ -104,7 +151,7 @@ def _policy(policy: Obj, path: Path) -> Errors:
     return errors
 
 
-def _metric(metric: Obj, path: Path) -> Errors:
+def _metric(metric: Obj, path: Path, check_described: bool) -> Errors:
     kind, where = metric.get("type", ""), path.child("type")
     listed = sorted(_TYPES)
     errors = [] if kind else [required(where, "must specify a metric source type")]
@@ -112,7 +159,8 @@ def _metric(metric: Obj, path: Path) -> Errors:
         errors.append(not_supported(where, kind, listed))
     present = [name for name in _TYPES.values() if metric.get(name) is not None]
     if present:
-        errors += _SOURCES[present[0]](metric[present[0]], path.child(present[0]))
+        check = partial(_object, check_described) if present[0] == "object" else _SOURCES[present[0]]
+        errors += check(metric[present[0]], path.child(present[0]))
     expected = _TYPES.get(kind, "")
     if not expected:
         errors.append(not_supported(where, kind, listed))
@@ -177,8 +225,10 @@ def _named(source: Obj, rule: Target, path: Path) -> Errors:
     return errors + _target(source.get("target") or {}, rule, path.child("target"))
 
 
-def _object(source: Obj, path: Path) -> Errors:
-    errors = _reference(source.get("describedObject") or {}, path.child("describedObject"))
+def _object(check_described: bool, source: Obj, path: Path) -> Errors:
+    described, where = source.get("describedObject") or {}, path.child("describedObject")
+    errors = _reference(described, where)
+    errors += _api_version(described, where, core=True) if check_described else []
     return errors + _named(source, _OBJECT, path)
 
 
@@ -199,7 +249,6 @@ def _of_container(source: Obj, path: Path) -> Errors:
 
 
 _SOURCES: dict[str, Callable[[Obj, Path], Errors]] = {
-    "object": _object,
     "external": lambda source, path: _named(source, _EXTERNAL, path),
     "pods": lambda source, path: _named(source, _PODS, path),
     "resource": _resource,

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Check
 from understudy.admission.validation.formats import invalid_texts
+from understudy.machinery.releases.version import V1_31, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Typed
+from understudy.machinery.validation.bad_values import TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import label_name, subdomain_name
 
@@ -25,6 +26,15 @@ _METHODS, _SUBJECTS = ("ByNamespace", "ByUser"), ("Group", "ServiceAccount", "Us
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
 _BRANCHES = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 _POSITIVE, _NOT_NEGATIVE = "must be positive", "must be a non-negative integer"
+_EMPTY = TextByRelease(ByRelease({V1_34: "", V1_31: "must not be empty"}))
+_ONLY_EXEMPT = TextByRelease(
+    ByRelease(
+        {
+            V1_34: "must be 'Exempt' if and only if `name` is 'exempt'",
+            V1_31: "type must be 'Exempt' if and only if name is 'exempt'",
+        }
+    )
+)
 
 
 def schema(mandatory: Mapping[str, Obj]) -> Check:
@@ -57,7 +67,7 @@ def conditions(obj: Obj, ctx: Context) -> Errors:
         if kind in types[:i]:
             errors.append(duplicate(path, kind))
         if not kind:
-            errors.append(required(path, "must not be empty"))
+            errors.append(required(path, _EMPTY))
     return errors
 
 
@@ -191,7 +201,7 @@ def level(mandatory: Mapping[str, Obj]) -> Check:
         if PRESERVE_ZERO in (obj["metadata"].get("annotations") or {}):
             text = f"annotation '{PRESERVE_ZERO}' is forbidden"
             errors.append(forbidden(Path("metadata", "annotations"), text))
-        errors += _level(name, spec)
+        errors += _level(name, spec, ctx.release)
         if name in mandatory and not _same_level(name, spec, mandatory[name]):
             but = " except the 'spec.exempt' field" if name == EXEMPT else ""
             bad_value = Typed(spec, f"{_GO}.PriorityLevelConfigurationSpec")
@@ -205,23 +215,22 @@ def _same_level(name: str, spec: Obj, fixed: Obj) -> bool:
     return spec | {"exempt": fixed["exempt"]} == fixed if name == EXEMPT else spec == fixed
 
 
-def _level(name: str, spec: Obj) -> Errors:
+def _level(name: str, spec: Obj, release: Version) -> Errors:
     kind, limited, exempt = spec.get("type", ""), spec.get("limited"), spec.get("exempt")
     errors: Errors = []
     if (name == EXEMPT) != (kind == "Exempt"):
-        text = "type must be 'Exempt' if and only if name is 'exempt'"
-        errors.append(invalid(_SPEC.child("type"), kind, text))
+        errors.append(invalid(_SPEC.child("type"), kind, _ONLY_EXEMPT))
     if kind == "Exempt":
         if limited is not None:
             errors.append(forbidden(_SPEC.child("limited"), "must be nil if the type is not Limited"))
         return errors + (_shares(exempt, _SPEC.child("exempt")) if exempt is not None else [])
     if kind != "Limited":
-        return [*errors, not_supported(_SPEC.child("type"), kind, ("Exempt", "Limited"))]
+        return errors + _unknown(kind, ("Exempt", "Limited"), _SPEC.child("type"), release)
     if exempt is not None:
         errors.append(forbidden(_SPEC.child("exempt"), "must be nil if the type is Limited"))
     if limited is None:
         return [*errors, required(_SPEC.child("limited"), "must not be empty when type is Limited")]
-    return errors + _limited(limited, _SPEC.child("limited"))
+    return errors + _limited(limited, _SPEC.child("limited"), release)
 
 
 def _shares(shares: Obj, path: Path) -> Errors:
@@ -241,14 +250,19 @@ def _lent(shares: Obj, path: Path) -> Errors:
     return [invalid(path.child("lendablePercent"), percent, "must be between 0 and 100, inclusive")]
 
 
-def _limited(limited: Obj, path: Path) -> Errors:
+def _unknown(kind: str, known: Sequence[str], path: Path, release: Version) -> Errors:
+    """Refuse a type that is not known. One that is empty is missing, since 1.36."""
+    return [not_supported(path, kind, known)] if kind or release < V1_36 else [required(path)]
+
+
+def _limited(limited: Obj, path: Path, release: Version) -> Errors:
     errors = _number(limited, "nominalConcurrencyShares", path)
-    errors += _response(limited.get("limitResponse") or {}, path.child("limitResponse"))
+    errors += _response(limited.get("limitResponse") or {}, path.child("limitResponse"), release)
     errors += _lent(limited, path)
     return errors + _number(limited, "borrowingLimitPercent", path, f"if specified, {_NOT_NEGATIVE}")
 
 
-def _response(response: Obj, path: Path) -> Errors:
+def _response(response: Obj, path: Path, release: Version) -> Errors:
     kind, queuing, where = response.get("type", ""), response.get("queuing"), path.child("queuing")
     about = "if limited.limitResponse.type is"
     match kind:
@@ -256,7 +270,7 @@ def _response(response: Obj, path: Path) -> Errors:
             return [] if queuing is None else [forbidden(where, f"must be nil {about} not Limited")]
         case "Queue":
             return _queuing(queuing, where) if queuing else [required(where, f"must not be empty {about} Limited")]
-    return [not_supported(path.child("type"), kind, ("Queue", "Reject"))]
+    return _unknown(kind, ("Queue", "Reject"), path.child("type"), release)
 
 
 def _queuing(queuing: Obj, path: Path) -> Errors:

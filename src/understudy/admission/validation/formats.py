@@ -10,8 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import TextByRelease
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required
 from understudy.machinery.validation.names import (
     SUBDOMAIN,
@@ -203,16 +205,13 @@ def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
 
 
-def has_leading_zeros(value: str) -> bool:
-    """Report whether a number of an IPv4 address, or of a prefix length, begins with a zero that says nothing."""
-    address, _, bits = value.partition("/")
-    octets = address.rpartition(":")[2].split(".")
-    return any(len(part) > 1 and part[0] == "0" for part in (*(octets if len(octets) > 1 else ()), bits))
-
-
-def is_mapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
-    """Report whether an address of IPv6 stands for one of IPv4 (`::ffff:1.2.3.4`)."""
-    return isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None
+def canonical_ip(value: str, path: Path) -> Errors:
+    """Check an IP address that has to be in canonical form (upstream: `IsValidIP`)."""
+    address = parse_ip(value)
+    if errors := ip(value, path, strict=True):
+        return errors
+    canonical = str(address)
+    return [] if value == canonical else [invalid(path, value, f"must be in canonical form ({go_quote(canonical)})")]
 
 
 def invalid_texts(texts: Iterable[str], value: Any, path: Path) -> Errors:
@@ -225,12 +224,17 @@ def invalid_text(texts: Sequence[str], value: Any, path: Path, about: str = "") 
     return [invalid(path, value, about + ",".join(texts))] if texts else []
 
 
+def of_field(name: str, requirement: str) -> TextByRelease:
+    """Return the detail "must …" about a field, which releases before 1.34 begin with the field's name."""
+    return TextByRelease(ByRelease({V1_34: requirement, V1_31: f"{name} {requirement}"}))
+
+
 def message(text: str, path: Path) -> Errors:
     """Check that a message for people stands on one line."""
     if text and not text.strip():
-        return [invalid(path, text, "message must be non-empty if specified")]
+        return [invalid(path, text, of_field("message", "must be non-empty if specified"))]
     broken = {"\n", "\r"} & set(text.strip())
-    return [invalid(path, text, "message must not contain line breaks")] if broken else []
+    return [invalid(path, text, of_field("message", "must not contain line breaks"))] if broken else []
 
 
 def service_port(service: dict[str, Any], path: Path) -> Errors:

@@ -7,15 +7,17 @@ from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods import scheduling
 from understudy.admission.validation.formats import label, labels
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_35, V1_36, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, duplicate, invalid
+from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
 
 
 def create(obj: Obj, ctx: Context) -> Errors:
     """Check a runtime class (upstream: `ValidateRuntimeClass`)."""
-    errors = label(obj.get("handler", ""), Path("handler"))
+    handler = obj.get("handler", "")
+    needed = not handler and ctx.release >= V1_36
+    errors = [required(Path("handler"))] if needed else label(handler, Path("handler"))
     overhead, placed = obj.get("overhead"), obj.get("scheduling")
     if overhead is not None:
         limits = {"limits": overhead.get("podFixed")}
@@ -28,7 +30,8 @@ def create(obj: Obj, ctx: Context) -> Errors:
 
 
 def _tolerations(items: list[Obj], path: Path, release: Version) -> Errors:
-    errors = scheduling.tolerations(items, path.child("tolerations"), release)  # upstream names the list twice
+    where = path if release >= V1_35 else path.child("tolerations")  # upstream named the list twice
+    errors = scheduling.tolerations(items, where, release)
     seen: list[list[str]] = []
     for i, toleration in enumerate(items):
         same = [toleration.get(name, "") for name in ("key", "operator", "value", "effect")]

@@ -7,10 +7,18 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
 from understudy.admission.validation.core.volumes.volume_sources import csi_driver
-from understudy.admission.validation.formats import choice, invalid_texts, nonnegative, qualified
+from understudy.admission.validation.formats import (
+    MAX_INT32,
+    choice,
+    invalid_texts,
+    nonnegative,
+    qualified,
+    range_text,
+)
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required, too_long
@@ -20,6 +28,8 @@ MOST_PARAMETERS = 512
 PARAMETERS_SIZE = ATTACHMENT_SIZE = 256 * 1024
 MESSAGE_SIZE = 1024
 NODE_ID_LENGTH = 256
+
+SHORTEST_UPDATE_PERIOD = 10  # seconds
 
 _STORAGE = "k8s.io/kubernetes/pkg/apis/storage"
 _MODES = ("Persistent", "Ephemeral")
@@ -104,6 +114,11 @@ def _expression(values: list[str], key: str, path: Path) -> Errors:
 
 def storage_class_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that a storage class keeps its parameters."""
+    if ctx.release >= V1_36:
+        changed = (obj.get("parameters") or None) != (old.get("parameters") or None)
+        bad_value = Typed.of_field(obj, "parameters", "map[string]string")
+        errors = [invalid(Path("parameters"), bad_value, IMMUTABLE)] if changed else []
+        return errors + _same(obj, old, Path(), "provisioner", "reclaimPolicy", "volumeBindingMode")
     errors = _forbidden_updates(obj, old, "parameters", "provisioner", "reclaimPolicy")
     return errors + _same(obj, old, Path(), "volumeBindingMode")
 
@@ -127,6 +142,15 @@ def driver(obj: Obj, ctx: Context) -> Errors:
         errors += choice(mode, _MODES, where)
     if spec.get("seLinuxMount") is None and ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD]:
         errors.append(required(_SPEC.child("seLinuxMount")))
+    seconds, where = spec.get("nodeAllocatableUpdatePeriodSeconds"), _SPEC.child("nodeAllocatableUpdatePeriodSeconds")
+    if seconds is not None and seconds < SHORTEST_UPDATE_PERIOD:
+        errors.append(invalid(where, seconds, f"must be greater than or equal to {SHORTEST_UPDATE_PERIOD} seconds"))
+    in_secrets, where = spec.get("serviceAccountTokenInSecrets"), _SPEC.child("serviceAccountTokenInSecrets")
+    if in_secrets is not None and not spec.get("tokenRequests"):
+        text = "serviceAccountTokenInSecrets is set but no tokenRequests are specified"
+        errors.append(invalid(where, in_secrets, text))
+    if spec.get("preventPodSchedulingIfMissing") is None and ctx.gates[features.VOLUME_LIMIT_SCALING]:
+        errors.append(required(_SPEC.child("preventPodSchedulingIfMissing")))
     return errors
 
 
@@ -191,13 +215,22 @@ def _topology_keys(keys: list[str], path: Path) -> Errors:
 
 def csi_node_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check that the drivers of a CSINode keep their data."""
-    before = {entry.get("name"): entry for entry in old["spec"].get("drivers") or ()}
-    errors: Errors = []
-    for entry in obj["spec"].get("drivers") or ():
-        if before.get(entry.get("name"), entry) != entry:
-            bad_value = Typed(entry, f"{_STORAGE}.CSINodeDriver")
-            errors.append(invalid(Path("CSINodeDriver"), bad_value, IMMUTABLE))
-    return errors
+    fixed = _without_allocatable if ctx.gates[features.MUTABLE_CSI_NODE_ALLOCATABLE_COUNT] else dict
+    before = {entry.get("name"): fixed(entry) for entry in old["spec"].get("drivers") or ()}
+    drivers = [fixed(entry) for entry in obj["spec"].get("drivers") or ()]
+    return [
+        invalid(_DRIVERS[ctx.release], Typed(driver, f"{_STORAGE}.CSINodeDriver"), IMMUTABLE)
+        for name, entry in before.items()
+        for driver in drivers
+        if driver.get("name") == name and driver != entry
+    ]
+
+
+_DRIVERS = ByRelease({V1_33: _SPEC.child("drivers"), V1_31: Path("CSINodeDriver")})
+
+
+def _without_allocatable(entry: Obj) -> Obj:
+    return {key: value for key, value in entry.items() if key != "allocatable"}
 
 
 def capacity(obj: Obj, ctx: Context) -> Errors:
@@ -221,19 +254,25 @@ def capacity_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def attachment(obj: Obj, ctx: Context) -> Errors:
-    """Check a new attachment, whose names obey stricter rules than stored ones."""
-    spec = obj["spec"]
-    errors = stored_attachment(obj, ctx) + csi_driver(spec.get("attacher", ""), Path("spec.attacher"), ctx.release)
-    volume = (spec.get("source") or {}).get("persistentVolumeName")
-    if volume is not None:
-        errors += invalid_texts(dns_subdomain_texts(volume), volume, Path("spec.source.persistentVolumeName"))
-    return errors
+    """Check a new attachment, whose names obeyed stricter rules than stored ones before 1.36."""
+    if ctx.release >= V1_36:
+        return stored_attachment(obj, ctx)
+    driver_name = csi_driver(obj["spec"].get("attacher", ""), Path("spec.attacher"), ctx.release)
+    return stored_attachment(obj, ctx) + driver_name + _volume_name(obj["spec"])
+
+
+def _volume_name(spec: Obj) -> Errors:
+    volume, path = (spec.get("source") or {}).get("persistentVolumeName"), Path("spec.source.persistentVolumeName")
+    return [] if volume is None else invalid_texts(dns_subdomain_texts(volume), volume, path)
 
 
 def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     """Check an attachment (upstream: `ValidateVolumeAttachment`)."""
-    spec, status = obj["spec"], obj.get("status") or {}
-    errors = [] if spec.get("attacher") else [required(_SPEC.child("attacher"))]
+    spec, status, where = obj["spec"], obj.get("status") or {}, _SPEC.child("attacher")
+    if ctx.release >= V1_36:
+        errors = csi_driver(spec.get("attacher", ""), where, ctx.release)
+    else:
+        errors = [] if spec.get("attacher") else [required(where)]
     errors += _source(spec.get("source") or {}, _SPEC.child("source"))
     node = spec.get("nodeName", "")
     errors += invalid_texts(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
@@ -241,9 +280,12 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     if sum(size(key) + size(value) for key, value in metadata.items()) > ATTACHMENT_SIZE:
         errors.append(too_long(_STATUS.child("attachmentMetadata"), ATTACHMENT_SIZE, in_bytes=True))
     for name in ("attachError", "detachError"):
-        if size((status.get(name) or {}).get("message", "")) > MESSAGE_SIZE:
-            errors.append(too_long(_STATUS.child(name, "message"), ATTACHMENT_SIZE, in_bytes=True))
-    return errors
+        error, path = status.get(name) or {}, _STATUS.child(name)
+        if size(error.get("message", "")) > MESSAGE_SIZE:
+            errors.append(too_long(path.child("message"), ATTACHMENT_SIZE, in_bytes=True))
+        if (error.get("errorCode") or 0) < 0:
+            errors.append(invalid(path.child("errorCode"), error["errorCode"], range_text(0, MAX_INT32)))
+    return errors + (_volume_name(spec) if ctx.release >= V1_36 else [])
 
 
 def _source(source: Obj, path: Path) -> Errors:

@@ -29,7 +29,7 @@ from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_33, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field, split_api_version
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
@@ -254,12 +254,21 @@ def _warn_stateful(stateful_set: Obj, ctx: Context) -> None:
     """Warn of doubtful fields of a new stateful set."""
     common.warn_create(stateful_set, ctx)
     _warn_of_claims(stateful_set, ctx)
+    _warn_of_history(stateful_set, ctx)
 
 
 def _warn_stateful_update(stateful_set: Obj, old: Obj, ctx: Context) -> None:
     """Warn of doubtful fields of an updated stateful set."""
     common.warn_update(stateful_set, old, ctx)
     _warn_of_claims(stateful_set, ctx, "Spec")
+    _warn_of_history(stateful_set, ctx)
+
+
+def _warn_of_history(stateful_set: Obj, ctx: Context) -> None:
+    """Warn of a stateful set that keeps all of its revisions."""
+    if (stateful_set["spec"].get("revisionHistoryLimit") or 0) < 0 and ctx.release >= V1_33:
+        text = "a negative value retains all historical revisions; a value >= 0 is recommended"
+        ctx.warn(f"spec.revisionHistoryLimit: {text}")
 
 
 def _warn_daemons(daemon_set: Obj, old: Obj, ctx: Context) -> None:
@@ -311,7 +320,9 @@ def _deployments() -> Behavior:
             validate_update=workloads.deployment_update,
             **_WARNED,
         ),
-        status=replace(_status(statuses.DEPLOYMENT, keep_metadata("labels")), reset_fields=_LABELS_RESET),
+        status=replace(
+            _status(statuses.DEPLOYMENT, keep_metadata("labels"), _drop_terminating), reset_fields=_LABELS_RESET
+        ),
         table_row=_deployment_row,
     )
 
@@ -330,7 +341,7 @@ def _replica_sets() -> Behavior:
             generation=True,
             **_WARNED,
         ),
-        status=_status(statuses.REPLICA_SET),
+        status=_status(statuses.REPLICA_SET, _drop_terminating),
         table_row=_replica_set_row,
     )
 
@@ -399,6 +410,15 @@ def _controllers() -> Behavior:
 def _status(counts: statuses.Counts, *prepare: Any) -> Strategy:
     """Return the strategy of a workload's status, whose numbers are checked by `counts`."""
     return status_strategy(*prepare, validate_update=statuses.checked(counts))
+
+
+_TERMINATING_GUARDS = (
+    field_guard(features.DEPLOYMENT_REPLICA_SET_TERMINATING_REPLICAS, "status", "terminatingReplicas"),
+)
+
+
+def _drop_terminating(workload: Obj, old: Obj, ctx: Context) -> None:
+    drop_disabled_fields(_TERMINATING_GUARDS, workload, old, ctx.gates)
 
 
 _STATEFUL_SET_GUARDS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.context import Context
+from understudy.admission.validation.address_warnings import warn_of_ip
 from understudy.admission.validation.compose import all_of, as_on_create, until
 from understudy.admission.validation.core import endpoints
 from understudy.admission.validation.networking import ingresses, network_policies, service_networks
@@ -14,15 +15,19 @@ from understudy.apiserver.kinds.common import (
     RESET_FOR_STATUS,
     STATUS_RESET,
     copy_stored,
+    create_steps,
     keep_metadata,
     resource_strategy,
     status_strategy,
 )
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields
 from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33, V1_36, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
+from understudy.machinery.validation.field import Path
+from understudy.machinery.validation.names import dns_subdomain_texts
 
 NETWORKING, DISCOVERY = "networking.k8s.io", "discovery.k8s.io"
 
@@ -107,16 +112,69 @@ def _warn_slice(obj: Obj, ctx: Context) -> None:
         ctx.warn("spec.addressType: FQDN endpoints are deprecated")
 
 
+# Controllers that write canonical addresses, so that what they write is not looked at.
+_CONTROLLERS = ("endpointslice-controller.k8s.io", "endpointslicemirroring-controller.k8s.io")
+
+
+def _warn_of_addresses(obj: Obj, ctx: Context) -> None:
+    """Warn of addresses that are not in canonical form (upstream: `warnOnBadIPs`)."""
+    if (obj["metadata"].get("labels") or {}).get("endpointslice.kubernetes.io/managed-by") in _CONTROLLERS:
+        return
+    for i, endpoint in enumerate(obj.get("endpoints") or ()):
+        for j, address in enumerate(endpoint.get("addresses") or ()):
+            warn_of_ip(address, Path("endpoints").index(i).child("addresses").index(j), ctx)
+
+
+def _hints(obj: Obj) -> list[Obj]:
+    return [endpoint["hints"] for endpoint in obj.get("endpoints") or () if endpoint.get("hints")]
+
+
+def _take_hints(obj: Obj) -> None:
+    for endpoint in obj.get("endpoints") or ():
+        endpoint.pop("hints", None)
+
+
+def _take_nodes(obj: Obj) -> None:
+    for hints in _hints(obj):
+        hints.pop("forNodes", None)
+
+
+_SLICE_GUARDS = (
+    Guard(features.TOPOLOGY_AWARE_HINTS, lambda obj: bool(_hints(obj)), _take_hints),
+    Guard(
+        features.PREFER_SAME_TRAFFIC_DISTRIBUTION,
+        lambda obj: any(hints.get("forNodes") is not None for hints in _hints(obj)),
+        _take_nodes,
+    ),
+)
+
+
+def _drop_topology(obj: Obj, old: Obj) -> None:
+    """Drop the deprecated topology of endpoints that change; a node that is stored there becomes the node's name.
+
+    Upstream: `dropTopologyOnV1`.
+    """
+    if obj.get("endpoints") == old.get("endpoints"):
+        return
+    nodes = {(e.get("deprecatedTopology") or {}).get("kubernetes.io/hostname") for e in old.get("endpoints") or ()}
+    for endpoint in obj.get("endpoints") or []:
+        node = (endpoint.pop("deprecatedTopology", None) or {}).get("kubernetes.io/hostname")
+        if node in nodes and endpoint.get("nodeName") is None and node and not dns_subdomain_texts(node):
+            endpoint["nodeName"] = node
+
+
 def _first_generation(obj: Obj, ctx: Context) -> None:
     """Prepare a new endpoint slice: its generation starts at 1, and the deprecated topology is dropped."""
     obj["metadata"]["generation"] = 1
-    for endpoint in obj.get("endpoints") or []:
-        endpoint.pop("deprecatedTopology", None)
+    drop_disabled_fields(_SLICE_GUARDS, obj, None, ctx.gates)
+    _drop_topology(obj, {})
 
 
 def _count_slice_generation(obj: Obj, old: Obj, ctx: Context) -> None:
     """Count the generation of an endpoint slice, also if labels change: consumers watch them."""
     metadata, before = obj["metadata"], old["metadata"]
+    drop_disabled_fields(_SLICE_GUARDS, obj, old, ctx.gates)
+    _drop_topology(obj, old)
     same = {k: v for k, v in obj.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
     if not same or (metadata.get("labels") or {}) != (before.get("labels") or {}):
         metadata["generation"] = before.get("generation", 0) + 1
@@ -186,11 +244,13 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 "v1",
                 "Ingress",
                 validate=ingresses.create,
-                validate_update=all_of(CORE.updated, as_on_create(CORE.created, ingresses.validate)),
+                validate_update=all_of(CORE.updated, as_on_create(CORE.created), ingresses.update),
                 warn_create=ingresses.warn,
                 generation=True,
             ),
-            status=status_strategy(validate_update=all_of(CORE.updated, ingresses.status_update)),
+            status=status_strategy(
+                validate_update=all_of(CORE.updated, ingresses.status_update), warn_update=ingresses.warn_of_status
+            ),
             table_row=_ingress_row,
         ),
         (NETWORKING, "IngressClass"): Behavior(
@@ -209,10 +269,12 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             strategy=Strategy(
                 validate=network_policies.create,
                 validate_update=all_of(
-                    as_on_create(CORE.created, network_policies.create),
+                    until(V1_36, as_on_create(CORE.created, network_policies.create)),
                     CORE.updated,
-                    as_on_create(network_policies.create),
+                    network_policies.update,
                 ),
+                warn_create=network_policies.warn,
+                warn_update=lambda policy, old, ctx: network_policies.warn(policy, ctx),
                 generation=True,
             ),
             table_row=row(lambda policy: selector(nested_field(policy, "spec", "podSelector"))),
@@ -225,8 +287,9 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 prepare_for_create=_first_generation,
                 prepare_for_update=_count_slice_generation,
                 validate=endpoints.slice_create,
-                validate_update=all_of(as_on_create(CORE.created, endpoints.slice_create), endpoints.slice_changes),
-                warn_create=_warn_slice,
+                validate_update=all_of(as_on_create(CORE.created), endpoints.slice_update, endpoints.slice_changes),
+                warn_create=create_steps(_warn_slice, _warn_of_addresses),
+                warn_update=lambda obj, old, ctx: _warn_of_addresses(obj, ctx),
             ),
             table_row=row(field("addressType"), _slice_ports, _slice_addresses),
         ),

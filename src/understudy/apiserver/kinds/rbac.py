@@ -6,12 +6,12 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import rbac
-from understudy.admission.validation.compose import Check, Update, all_of, as_on_create
+from understudy.admission.validation.compose import Check, Update, all_of, as_on_create, until
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.admission.validation.rbac import GROUP
 from understudy.apiserver.kinds.printers import age, created_at, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.names import path_segment_name
 
@@ -49,7 +49,7 @@ def _strategy(validate: Check, *changes: Update) -> Strategy:
     return Strategy(
         validate_metadata=_NAMED.created,
         validate=validate,
-        validate_update=all_of(whole, whole, _NAMED.updated, *changes),
+        validate_update=all_of(until(V1_35, whole), whole, _NAMED.updated, *changes),
         create_on_update=True,
     )
 

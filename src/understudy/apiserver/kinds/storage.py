@@ -19,7 +19,7 @@ from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, fie
 from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_36, Version
+from understudy.machinery.releases.version import V1_35, V1_36, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
@@ -47,9 +47,38 @@ def _default_driver(driver: Obj, ctx: Context) -> None:
     spec["volumeLifecycleModes"] = spec.get("volumeLifecycleModes") or ["Persistent"]
     if ctx.gates[features.SELINUX_MOUNT_READ_WRITE_ONCE_POD]:
         default_if_nil(spec, "seLinuxMount", False)
+    if ctx.gates[features.VOLUME_LIMIT_SCALING]:
+        default_if_nil(spec, "preventPodSchedulingIfMissing", False)
 
 
-_DRIVER_GUARDS = (field_guard(features.SELINUX_MOUNT_READ_WRITE_ONCE_POD, "spec", "seLinuxMount"),)
+_DRIVER_GUARDS = (
+    field_guard(features.SELINUX_MOUNT_READ_WRITE_ONCE_POD, "spec", "seLinuxMount"),
+    field_guard(features.MUTABLE_CSI_NODE_ALLOCATABLE_COUNT, "spec", "nodeAllocatableUpdatePeriodSeconds"),
+    field_guard(features.CSI_SERVICE_ACCOUNT_TOKEN_SECRETS, "spec", "serviceAccountTokenInSecrets"),
+    field_guard(features.VOLUME_LIMIT_SCALING, "spec", "preventPodSchedulingIfMissing"),
+)
+_ATTACHMENT_GUARDS = tuple(
+    field_guard(features.MUTABLE_CSI_NODE_ALLOCATABLE_COUNT, "status", name, "errorCode")
+    for name in ("attachError", "detachError")
+)
+_TOKENS_IN_ATTRIBUTES = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
+
+
+def _warn_of_tokens(driver: Obj, ctx: Context) -> None:
+    """Warn of a CSI driver that gets tokens in volume attributes."""
+    spec = driver["spec"]
+    unset = spec.get("tokenRequests") and spec.get("serviceAccountTokenInSecrets") is None
+    if unset and ctx.gates[features.CSI_SERVICE_ACCOUNT_TOKEN_SECRETS]:
+        ctx.warn(_TOKENS_IN_ATTRIBUTES)
+
+
+def _warn_of_changed_tokens(driver: Obj, old: Obj, ctx: Context) -> None:
+    """Warn of an updated CSI driver that gets other tokens than before in volume attributes."""
+    if driver["spec"].get("tokenRequests") != old["spec"].get("tokenRequests"):
+        _warn_of_tokens(driver, ctx)
 
 
 def _drop_driver(driver: Obj, old: Obj | None, ctx: Context) -> None:
@@ -98,7 +127,7 @@ _ATTRIBUTES_CLASS = as_on_create(CORE.created, storage.attributes_class)
 _NODE = as_on_create(CORE.created, storage.csi_node)
 _CAPACITY = as_on_create(CORE.created, storage.capacity)
 _ATTACHMENT = as_on_create(CORE.created, storage.stored_attachment)
-_ATTACHMENT_UPDATE = all_of(_ATTACHMENT, _ATTACHMENT, storage.attachment_changes)
+_ATTACHMENT_UPDATE = all_of(until(V1_35, _ATTACHMENT), _ATTACHMENT, storage.attachment_changes)
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
@@ -130,6 +159,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 prepare_for_update=_count_driver_generation,
                 validate=storage.driver,
                 validate_update=all_of(CORE.updated, as_on_create(storage.driver), storage.driver_changes),
+                warn_create=_warn_of_tokens,
+                warn_update=_warn_of_changed_tokens,
                 unconditional_update=False,
             ),
             table_row=_driver_row,
@@ -138,7 +169,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         (GROUP, "CSINode"): Behavior(
             strategy=Strategy(
                 validate=storage.csi_node,
-                validate_update=all_of(_NODE, _NODE, storage.csi_node_changes),
+                validate_update=all_of(until(V1_35, _NODE), _NODE, storage.csi_node_changes),
                 unconditional_update=False,
             ),
             table_row=row(count("spec", "drivers")),
@@ -163,6 +194,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             ),
             status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS),
+                lambda new, old, ctx: drop_disabled_fields(_ATTACHMENT_GUARDS, new, old, ctx.gates),
                 validate_update=_ATTACHMENT_UPDATE,
                 unconditional_update=False,
                 reset_fields=METADATA_RESET,

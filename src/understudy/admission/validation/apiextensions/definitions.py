@@ -21,8 +21,9 @@ from understudy.admission.validation.objectmeta import IMMUTABLE, PLAIN, Metadat
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.golang.x509 import x509
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Octets, Typed
+from understudy.machinery.validation.bad_values import Octets, TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required
 from understudy.machinery.validation.names import subdomain_name
 
@@ -31,6 +32,7 @@ APPROVAL = "api-approved.kubernetes.io"
 
 _SPEC, _STORED = Path("spec"), Path("status", "storedVersions")
 _GO = "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+_NO_SCHEMAS = TextByRelease(ByRelease({V1_34: "", V1_31: "schemas are required"}))
 _NAMES = ("plural", "singular", "kind", "listKind")
 # Fields that all versions share: {field of a version: field of the spec}.
 _SHARED = {
@@ -107,7 +109,7 @@ def _spec(spec: Obj, old: Obj | None) -> Errors:
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
     if schema_of(spec, "validation") is None:
         without = [i for i, version in enumerate(versions) if schema_of(version, "schema") is None]
-        errors += [required(where.index(i).child("schema", "openAPIV3Schema"), "schemas are required") for i in without]
+        errors += [required(where.index(i).child("schema", "openAPIV3Schema"), _NO_SCHEMAS) for i in without]
     preserve = bool(spec.get("preserveUnknownFields"))
     if preserve and any(schemas.has_defaults(schema) for schema in _schemas(spec)):
         text = "must be false in order to use defaults in the schema"
@@ -231,7 +233,16 @@ def _stored(obj: Obj) -> Errors:
         name = version.get("name", "")
         if left.pop(name, None) is None and version.get("storage"):
             errors.append(invalid(_STORED, bad_value, f"must have the storage version {name}"))
-    return errors + [invalid(_STORED.index(i), name, "must appear in spec.versions") for name, i in left.items()]
+    return errors + [invalid(_STORED.index(i), name, _removed(name)) for name, i in left.items()]
+
+
+def _removed(version: str) -> TextByRelease:
+    text = (
+        f"missing from spec.versions; {version} was previously a storage version, and must remain in spec.versions "
+        f"until a storage migration ensures no data remains persisted in {version} and removes {version} from "
+        "status.storedVersions"
+    )
+    return TextByRelease(ByRelease({V1_33: text, V1_31: "must appear in spec.versions"}))
 
 
 def _approval(obj: Obj, old: Obj | None) -> Errors:

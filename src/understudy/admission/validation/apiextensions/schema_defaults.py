@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from understudy.admission.validation.apiextensions import schema_values
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import Untyped
+from understudy.machinery.validation.bad_values import TextByRelease, Untyped
 from understudy.machinery.validation.field import Errors, Path, invalid, required
 
+_EMPTY = TextByRelease(ByRelease({V1_34: "", V1_31: "must not be empty"}))
 _META = ("apiVersion", "kind", "metadata")
 
 
@@ -31,7 +33,7 @@ def _embedded(default: Any, schema: Obj, path: Path, root: bool) -> Errors:
     """Check the type and metadata of a default that is a whole object."""
     if not (root or schema.get("x-kubernetes-embedded-resource")) or not isinstance(default, dict):
         return []
-    return [required(path.child(name), "must not be empty") for name in ("apiVersion", "kind") if not default.get(name)]
+    return [required(path.child(name), _EMPTY) for name in ("apiVersion", "kind") if not default.get(name)]
 
 
 def _pruned(value: Any, schema: Obj | None) -> Any:

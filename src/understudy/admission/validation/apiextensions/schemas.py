@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from understudy.admission.validation.apiextensions import schema_defaults, schema_lists, structural_schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
-from understudy.admission.validation.formats import choice, message
+from understudy.admission.validation.formats import choice, message, of_field
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -219,12 +219,12 @@ def _broken(text: str) -> bool:
 def _field_path(field: str, schema: Obj, path: Path) -> Errors:
     if not field:
         return []
-    errors = [] if field.strip() else [invalid(path, field, "fieldPath must be non-empty if specified")]
+    errors = [] if field.strip() else [invalid(path, field, of_field("fieldPath", "must be non-empty if specified"))]
     if _broken(field):
-        errors.append(invalid(path, field, "fieldPath must not contain line breaks"))
+        errors.append(invalid(path, field, of_field("fieldPath", "must not contain line breaks")))
     try:
         at_path(schema, field, brackets=True)
     except SchemaPathError:
         if not structural_schemas.unfit(schema):
-            errors.append(invalid(path, field, "fieldPath must be a valid path"))
+            errors.append(invalid(path, field, of_field("fieldPath", "must be a valid path")))
     return errors

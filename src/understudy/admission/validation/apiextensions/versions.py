@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
-from understudy.admission.validation.formats import invalid_texts, label_1035
+from understudy.admission.validation.formats import invalid_texts, label_1035, of_field
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.bad_values import TextByRelease
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import size
 
@@ -21,8 +23,15 @@ MOST_SELECTABLE = 8
 
 # Why fields of a schema that is not there cannot be selected by; the second is meant the other way round.
 _NO_SCHEMA = {
-    "validation": "validations.schema is included",
-    "schema": "version.schema.openAPIV3Schema is not included",
+    "validation": of_field("selectableFields", "may only be set when validations.schema is included"),
+    "schema": TextByRelease(
+        ByRelease(
+            {
+                V1_34: "may only be set when `version.schema.openAPIV3Schema` is not included",
+                V1_31: "selectableFields may only be set when version.schema.openAPIV3Schema is not included",
+            }
+        )
+    ),
 }
 
 
@@ -72,9 +81,8 @@ def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
         errors += _column(column, path.child("additionalPrinterColumns").index(i))
     if part.get("selectableFields"):
         where = path.child("selectableFields")
-        text = f"selectableFields may only be set when {_NO_SCHEMA[schema]}"
         errors += (
-            [invalid(where, "", text)]
+            [invalid(where, "", _NO_SCHEMA[schema])]
             if whole_schema is None
             else _selectable(part["selectableFields"], whole_schema, where)
         )

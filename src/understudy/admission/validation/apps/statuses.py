@@ -33,13 +33,21 @@ DEPLOYMENT = Counts(
         "readyReplicas",
         "availableReplicas",
         "unavailableReplicas",
+        "terminatingReplicas",
         "collisionCount",
     ),
     ("updatedReplicas", "readyReplicas", "availableReplicas"),
     collides=True,
 )
 REPLICA_SET = Counts(
-    ("replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas", "observedGeneration"),
+    (
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ),
     ("fullyLabeledReplicas", "readyReplicas", "availableReplicas"),
 )
 DAEMON_SET = Counts(

@@ -1,7 +1,7 @@
 """Validation of deployments, replica sets, replication controllers, daemon sets, stateful sets, controller revisions.
 
-Updates of replica sets, daemon sets and replication controllers report what is wrong with them twice, as upstream does:
-it validates the new object and then, as an update, the same object again.
+Updates of replica sets and daemon sets before 1.34, and of replication controllers before 1.35, report what is wrong
+with them twice, as upstream did: it validated the new object and then, as an update, the same object again.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from understudy.admission.validation import label_selectors, objectmeta
 from understudy.admission.validation.apps import common
 from understudy.admission.validation.apps.common import SPEC, TEMPLATE, amount, count_or_percent, not_more_than_all
 from understudy.admission.validation.core.pods import annotations as pod_annotations
-from understudy.admission.validation.formats import choice, nonnegative
+from understudy.admission.validation.core.volumes import persistent_volumes
+from understudy.admission.validation.formats import choice, label, nonnegative
 from understudy.admission.validation.objectmeta import CORE
-from understudy.machinery.releases.version import V1_35
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
@@ -32,10 +33,8 @@ _STATEFUL_UPDATES = (
     "persistentVolumeClaimRetentionPolicy",
     "minReadySeconds",
 )
-_STATEFUL_FORBIDDEN = (
-    "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
-    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
-)
+_STATEFUL_FORBIDDEN = "updates to statefulset spec for fields other than {} and 'minReadySeconds' are forbidden"
+_STATEFUL_OTHERS = "'replicas', 'ordinals', 'template', 'updateStrategy', {}'persistentVolumeClaimRetentionPolicy'"
 
 
 def deployment(obj: Obj, ctx: Context) -> Errors:
@@ -57,7 +56,8 @@ def replica_set(obj: Obj, ctx: Context) -> Errors:
 def replica_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed ReplicaSet (upstream: `ValidateReplicaSetUpdate`)."""
     errors = _replica_set(obj["spec"], old["spec"], ctx)
-    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
+    errors = [*CORE.updated(obj, old, ctx), *errors] if ctx.release >= V1_34 else _twice(errors, obj, old, ctx)
+    return errors + common.same_selector(obj, old, ctx)
 
 
 def controller(obj: Obj, ctx: Context) -> Errors:
@@ -78,23 +78,28 @@ def daemon_set(obj: Obj, ctx: Context) -> Errors:
 
 def daemon_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed DaemonSet (upstream: `ValidateDaemonSetUpdate`)."""
-    errors = _daemon_set(obj, old["spec"], ctx)
-    return _twice(errors, obj, old, ctx) + common.same_selector(obj, old, ctx)
+    errors, selector = _daemon_set(obj, old["spec"], ctx), common.same_selector(obj, old, ctx)
+    if ctx.release >= V1_34:
+        return [*CORE.updated(obj, old, ctx), *selector, *errors]
+    return _twice(errors, obj, old, ctx) + selector
 
 
 def stateful_set(obj: Obj, ctx: Context) -> Errors:
     """Check a new StatefulSet (upstream: `ValidateStatefulSet`)."""
-    return _stateful_set(obj["spec"], ctx)
+    return _stateful_set(obj["spec"], None, ctx)
 
 
 def stateful_set_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     """Check a changed StatefulSet (upstream: `ValidateStatefulSetUpdate`)."""
-    errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], ctx)
+    errors = CORE.updated(obj, old, ctx) + _stateful_set(obj["spec"], old["spec"], ctx)
+    history = ("revisionHistoryLimit",) if ctx.release >= V1_33 else ()
+    mutable, others = {*_STATEFUL_UPDATES, *history}, "".join(f"'{name}', " for name in history)
     kept, before = (
-        {k: v for k, v in workload["spec"].items() if k not in _STATEFUL_UPDATES and v not in (None, [])}
+        {k: v for k, v in workload["spec"].items() if k not in mutable and v not in (None, [])}
         for workload in (obj, old)
     )
-    return errors if kept == before else [*errors, forbidden(SPEC, _STATEFUL_FORBIDDEN)]
+    text = _STATEFUL_FORBIDDEN.format(_STATEFUL_OTHERS.format(others))
+    return errors if kept == before else [*errors, forbidden(SPEC, text)]
 
 
 def _twice(errors: Errors, obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -217,7 +222,7 @@ def _rolling_daemons(rolling: Obj, path: Path) -> Errors:
     return errors
 
 
-def _stateful_set(spec: Obj, ctx: Context) -> Errors:
+def _stateful_set(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     policy = spec.get("podManagementPolicy", "")
     errors: Errors = []
     if policy not in ("OrderedReady", "Parallel"):
@@ -229,12 +234,18 @@ def _stateful_set(spec: Obj, ctx: Context) -> Errors:
         for name in ("whenDeleted", "whenScaled"):
             where = SPEC.child("persistentVolumeClaimRetentionPolicy", name)
             errors += choice(retention.get(name, ""), _RETENTION, where)
+    if old is None and ctx.release >= V1_34:
+        for i, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
+            where = SPEC.child("volumeClaimTemplates").index(i).child("spec")
+            errors += persistent_volumes.spec(claim.get("spec") or {}, where)
     for name in ("replicas", "minReadySeconds"):
         errors += nonnegative(spec.get(name), SPEC.child(name))
     if spec.get("ordinals") is not None:
         errors += nonnegative(spec["ordinals"].get("start"), SPEC.child("ordinals.start"))
+    if old is None and ctx.release >= V1_33 and spec.get("serviceName"):
+        errors += label(spec["serviceName"], SPEC.child("serviceName"))
     errors += common.selector(spec.get("selector"), "statefulset")
-    errors += _stateful_template(spec)
+    errors += _stateful_template(spec, old, ctx)
     return errors + common.always_restarts(spec.get("template"), TEMPLATE.child("spec"), "StatefulSet")
 
 
@@ -263,8 +274,8 @@ def _rolling_stateful(rolling: Obj, path: Path) -> Errors:
     return errors + not_more_than_all(most, where)
 
 
-def _stateful_template(spec: Obj) -> Errors:
-    """Check the template of a stateful set, whose volumes also come from claim templates."""
+def _stateful_template(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    """Check the template of a stateful set. Since 1.34 its pods are checked, too, unless they were wrong before."""
     chosen, template = spec.get("selector"), spec.get("template") or {}
     if common.unreadable(chosen):
         return [invalid(SPEC.child("selector"), common.selector_value(chosen), "")]
@@ -272,10 +283,27 @@ def _stateful_template(spec: Obj) -> Errors:
     errors: Errors = []
     if not label_selectors.matches(chosen, metadata.get("labels") or {}):
         errors += common.mismatch(template, TEMPLATE)
+    if ctx.release >= V1_34 and (old is None or not _stateful_pods(old, old, ctx)):
+        errors += _stateful_pods(spec, old, ctx)
     errors += objectmeta.label_errors(metadata.get("labels"), TEMPLATE.child("labels"))
     annotations, where = metadata.get("annotations") or {}, TEMPLATE.child("annotations")
     errors += objectmeta.annotation_errors(annotations, where)
     return errors + pod_annotations.validate(annotations, template.get("spec") or {}, where)
+
+
+def _stateful_pods(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+    """Check the pod template of a stateful set as its controller completes it.
+
+    Claim templates become volumes, and the controller sets the host name and the subdomain.
+    """
+    template = dict(spec.get("template") or {})
+    pod_spec = {k: v for k, v in (template.get("spec") or {}).items() if k not in ("hostname", "subdomain")}
+    names = [claim["metadata"].get("name", "") for claim in spec.get("volumeClaimTemplates") or ()]
+    if names:
+        claims = [{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in dict.fromkeys(names)]
+        others = [volume for volume in pod_spec.get("volumes") or () if volume.get("name") not in names]
+        pod_spec["volumes"] = claims + others
+    return common.template({**template, "spec": pod_spec}, (old or {}).get("template"), ctx)
 
 
 def revision(obj: Obj, ctx: Context) -> Errors:

@@ -91,7 +91,7 @@ def _exit_codes(codes: Obj, path: Path, names: set[str]) -> Errors:
         text = "must be one of the container or initContainer names in the pod template"
         errors.append(invalid(path.child("containerName"), container, text))
     values, where = codes.get("values") or [], path.child("values")
-    bad_value = Typed(values, "[]int32")
+    bad_value = Typed.of_field(codes, "values", "[]int32")
     if not values:
         errors.append(invalid(where, bad_value, "at least one value is required"))
     elif len(values) > MOST_EXIT_CODES:

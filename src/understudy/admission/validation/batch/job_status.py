@@ -13,11 +13,22 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps.common import STATUS
 from understudy.admission.validation.batch.job_policies import IndexesError, count_indexes, overlap, without_value
 from understudy.admission.validation.formats import nonnegative
+from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.releases import features
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
-from understudy.machinery.validation.bad_values import Stringer, Typed
+from understudy.machinery.validation.bad_values import Stringer, TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, FieldError, Path, duplicate, invalid, required
 
+_TOO_EARLY = TextByRelease(
+    ByRelease({V1_34: "must be equal to or after `startTime`", V1_31: "completionTime cannot be set before startTime"})
+)
+_UNCOUNTED = TextByRelease(
+    ByRelease(
+        {V1_34: "must be empty for finished job", V1_31: "uncountedTerminatedPods needs to be empty for finished job"}
+    )
+)
+_COMPLETED = TextByRelease(ByRelease({V1_34: IMMUTABLE, V1_31: "completionTime cannot be mutated"}))
 _CONDITIONS = STATUS.child("conditions")
 
 
@@ -27,10 +38,14 @@ class _Status:
 
     spec: Obj
     status: Obj
+    release: Version
 
     def true(self, kind: str) -> bool:
+        return self.has(kind, "True")
+
+    def has(self, kind: str, value: str) -> bool:
         conditions = self.status.get("conditions") or ()
-        return any(c.get("type") == kind and c.get("status") == "True" for c in conditions)
+        return any(c.get("type") == kind and c.get("status") == value for c in conditions)
 
     @property
     def finished(self) -> bool:
@@ -40,13 +55,13 @@ class _Status:
         return self.finished if name == "finished" else self.true(name) if name[0].isupper() else self.status.get(name)
 
 
-def _of(job: Obj) -> _Status:
-    return _Status(job["spec"], job.get("status") or {})
+def _of(job: Obj, release: Version) -> _Status:
+    return _Status(job["spec"], job.get("status") or {}, release)
 
 
 def validate(job: Obj, old: Obj, ctx: Context) -> Errors:
     """Check an update of the status (upstream: `ValidateJobUpdateStatus`)."""
-    new, before = _of(job), _of(old)
+    new, before = _of(job, ctx.release), _of(old, ctx.release)
     errors = [
         error
         for name in ("active", "succeeded", "failed", "ready", "terminating")
@@ -112,8 +127,7 @@ def _order(new: _Status) -> Errors:
     start, end = new.status.get("startTime"), new.status.get("completionTime")
     if not start or not end or end >= start:
         return []
-    text = "completionTime cannot be set before startTime"
-    return [invalid(STATUS.child("completionTime"), _time(end), text)]
+    return [invalid(STATUS.child("completionTime"), _time(end), _TOO_EARLY)]
 
 
 def _finished(name: str) -> Callable[[_Status], Errors]:
@@ -127,7 +141,8 @@ def _finished(name: str) -> Callable[[_Status], Errors]:
 
 
 def _start(new: _Status) -> Errors:
-    if new.status.get("startTime") or not new.finished:
+    never_ran = new.release >= V1_33 and new.spec.get("suspend") and new.spec.get("completions") == 0
+    if new.status.get("startTime") or not new.finished or never_ran:
         return []
     return [required(STATUS.child("startTime"), "startTime is required for finished job")]
 
@@ -136,9 +151,8 @@ def _all_counted(new: _Status) -> Errors:
     pods = new.status.get("uncountedTerminatedPods") or {}
     if not new.finished or not (pods.get("failed") or pods.get("succeeded")):
         return []
-    text = "uncountedTerminatedPods needs to be empty for finished job"
     value = Typed(pods, "k8s.io/kubernetes/pkg/apis/batch.UncountedTerminatedPods")
-    return [invalid(STATUS.child("uncountedTerminatedPods"), value, text)]
+    return [invalid(STATUS.child("uncountedTerminatedPods"), value, _UNCOUNTED)]
 
 
 def _indexes(name: str, *needed: str) -> Callable[[_Status], Errors]:
@@ -250,12 +264,24 @@ def _transitions(new: _Status, old: _Status) -> Errors:
     errors += [] if scaled else _decreased(new, old, "succeeded")
     end, before = new.status.get("completionTime"), old.status.get("completionTime")
     if end and before and end != before:
-        errors.append(invalid(STATUS.child("completionTime"), _time(end), "completionTime cannot be mutated"))
+        errors.append(invalid(STATUS.child("completionTime"), _time(end), _COMPLETED))
     started = old.status.get("startTime")
-    if started and started != new.status.get("startTime") and not new.spec.get("suspend"):
-        text = "startTime cannot be removed for unsuspended job"
-        errors.append(required(STATUS.child("startTime"), text))
+    resumes = new.release >= V1_34 and old.has("Suspended", "True") and new.has("Suspended", "False")
+    if started and started != new.status.get("startTime") and not new.spec.get("suspend") and not resumes:
+        errors.append(_STARTED[new.release](new.status.get("startTime")))
     return errors
+
+
+def _start_is_kept(time: str | None) -> FieldError:
+    text = "field is immutable for unsuspended job once set"
+    return invalid(STATUS.child("startTime"), _time(time) if time else None, text)
+
+
+def _start_is_needed(time: str | None) -> FieldError:
+    return required(STATUS.child("startTime"), "startTime cannot be removed for unsuspended job")
+
+
+_STARTED = ByRelease({V1_36: _start_is_kept, V1_31: _start_is_needed})
 
 
 def _decreased(new: _Status, old: _Status, name: str) -> list[FieldError]:

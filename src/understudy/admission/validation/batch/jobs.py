@@ -13,6 +13,7 @@ from understudy.admission.validation.batch import job_policies
 from understudy.admission.validation.core.pods import pod_warnings
 from understudy.admission.validation.formats import choice, domain_path, nonnegative
 from understudy.admission.validation.objectmeta import CORE
+from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, invalid, not_supported, required, too_long
@@ -59,7 +60,7 @@ def update(job: Obj, old: Obj, ctx: Context) -> Errors:
             text = "can only be modified in tandem with spec.parallelism"
             errors.append(invalid(SPEC.child("completions"), completions, text))
     errors += _immutable(spec, before, "selector", "")
-    errors += _same_template(job, old)
+    errors += _same_template(job, old, ctx)
     kinds = {"podFailurePolicy": "PodFailurePolicy", "successPolicy": "SuccessPolicy"}
     for name in ("completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy"):
         errors += _immutable(spec, before, name, kinds.get(name, ""))
@@ -77,15 +78,44 @@ def _immutable(spec: Obj, old: Obj, name: str, kind: str) -> Errors:
     return [invalid(SPEC.child(name), value, objectmeta.IMMUTABLE)]
 
 
-def _same_template(job: Obj, old: Obj) -> Errors:
-    """Check that the template stays, apart from where the pods of a suspended job will run once it starts."""
+def _same_template(job: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check that the template stays (upstream: `validatePodTemplateUpdate`).
+
+    While a job is suspended and has no pods, the place where they will run and their resources can change.
+    """
     template, before = job["spec"].get("template") or {}, deepcopy(old["spec"].get("template") or {})
-    if old["spec"].get("suspend") and not nested_field(old, "status", "startTime"):
+    suspended, started = old["spec"].get("suspend"), nested_field(old, "status", "startTime")
+    stopped = suspended and (not started or _has_stopped(old)) and not nested_field(old, "status", "active")
+    movable = stopped if ctx.gates[features.MUTABLE_SCHEDULING_DIRECTIVES_FOR_SUSPENDED_JOBS] else not started
+    if suspended and movable:
         _take_scheduling(before, template)
-    if _cleaned(template) == _cleaned(before):
+    if stopped and ctx.gates[features.MUTABLE_POD_RESOURCES_FOR_SUSPENDED_JOBS]:
+        spec, stored = template.get("spec") or {}, before.setdefault("spec", {})
+        _take_resources(stored, spec)
+        return _unchanged(spec, stored, "PodSpec", SPEC.child("template.spec"))
+    return _unchanged(template, before, "PodTemplateSpec", SPEC.child("template"))
+
+
+def _unchanged(value: Obj, before: Obj, kind: str, path: Path) -> Errors:
+    if _cleaned(value) == _cleaned(before):
         return []
-    bad_value = Typed(template, "k8s.io/kubernetes/pkg/apis/core.PodTemplateSpec")
-    return [invalid(SPEC.child("template"), bad_value, objectmeta.IMMUTABLE)]
+    return [invalid(path, Typed(value, f"k8s.io/kubernetes/pkg/apis/core.{kind}"), objectmeta.IMMUTABLE)]
+
+
+def _has_stopped(job: Obj) -> bool:
+    """Report whether the controller has seen that a job is suspended."""
+    conditions = nested_field(job, "status", "conditions", default=[])
+    return any(c.get("type") == "Suspended" and c.get("status") == "True" for c in conditions)
+
+
+def _take_resources(before: Obj, spec: Obj) -> None:
+    """Give the stored containers the resources of the new ones, in place, where their names agree."""
+    for kind in ("containers", "initContainers"):
+        containers, stored = spec.get(kind) or [], before.get(kind) or []
+        if len(containers) == len(stored):
+            for container, old in zip(containers, stored, strict=True):
+                if container.get("name") == old.get("name"):
+                    old["resources"] = container.get("resources")
 
 
 def _cleaned(value: Any) -> Any:

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 
 from understudy.admission.context import Context
 from understudy.admission.validation import conditions
-from understudy.admission.validation.certificates.signers import is_of_kubernetes, signer_name
 from understudy.admission.validation.formats import subdomain
 from understudy.admission.validation.objectmeta import ANNOTATIONS_SIZE, CORE, IMMUTABLE
+from understudy.admission.validation.signer_names import is_of_kubernetes, signer_name
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.golang.x509.x509 import check_signature, parse_request

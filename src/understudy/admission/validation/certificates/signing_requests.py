@@ -6,13 +6,13 @@ import base64
 from collections.abc import Sequence
 
 from understudy.admission.context import Context
-from understudy.admission.validation.certificates.signers import signer_name
 from understudy.admission.validation.compose import Update
 from understudy.admission.validation.formats import choice
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.admission.validation.signer_names import signer_name
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.x509 import pem, x509
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Octets
 from understudy.machinery.validation.field import (
@@ -68,7 +68,7 @@ _DECIDED = (APPROVED, DENIED)
 
 def create(obj: Obj, ctx: Context) -> Errors:
     """Check a request (upstream: `ValidateCertificateSigningRequestCreate`)."""
-    return _whole(obj, None)
+    return _whole(obj, None, ctx.release)
 
 
 def update(*, approves: bool = False, signs: bool = False) -> Update:
@@ -76,7 +76,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
 
     def validate(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors = METADATA.created(obj, ctx)
-        errors += _whole(obj, old) + _removed(obj, old)
+        errors += _whole(obj, old, ctx.release) + _removed(obj, old)
         if not approves:
             errors += _decided(obj, old)
         return errors + _certificate_changed(obj, old, signs) + METADATA.updated(obj, old, ctx)
@@ -84,7 +84,7 @@ def update(*, approves: bool = False, signs: bool = False) -> Update:
     return validate
 
 
-def _whole(obj: Obj, old: Obj | None) -> Errors:
+def _whole(obj: Obj, old: Obj | None, release: Version) -> Errors:
     """Check `obj` as a whole. Much of what is wrong in `old` already may stay."""
     spec, before = obj["spec"], old["spec"] if old else {}
     errors = _request(spec.get("request"))
@@ -98,7 +98,7 @@ def _whole(obj: Obj, old: Obj | None) -> Errors:
     if seconds is not None and seconds < SHORTEST:
         text = f"may not specify a duration less than {SHORTEST} seconds (10 minutes)"
         errors.append(invalid(_SPEC.child("expirationSeconds"), seconds, text))
-    errors += _conditions(_conditions_of(obj), _conditions_of(old))
+    errors += _conditions(_conditions_of(obj), _conditions_of(old), release)
     wrong = _wrong_certificate(obj, old)
     return [*errors, invalid(_CERTIFICATE, "<certificate data>", wrong)] if wrong else errors
 
@@ -150,7 +150,7 @@ def _types(conditions: Sequence[Obj]) -> list[str]:
     return [condition.get("type", "") for condition in conditions]
 
 
-def _conditions(conditions: Sequence[Obj], before: Sequence[Obj]) -> Errors:
+def _conditions(conditions: Sequence[Obj], before: Sequence[Obj], release: Version) -> Errors:
     errors: Errors = []
     types, had = _types(conditions), _types(before)
     for i, condition in enumerate(conditions):
@@ -162,7 +162,7 @@ def _conditions(conditions: Sequence[Obj], before: Sequence[Obj]) -> Errors:
         other = {APPROVED: DENIED, DENIED: APPROVED}.get(kind)
         if other in types[:i] and not set(_DECIDED) <= set(had):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid(path.child("type"), kind, text))
+            errors.append(invalid(_CONDITIONS if release >= V1_34 else path.child("type"), kind, text))
         if kind in types[:i] and len(set(had)) == len(had):
             errors.append(duplicate(path.child("type"), kind))
     return errors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cryptography import x509
 
 from understudy.admission.context import Context
-from understudy.admission.validation.certificates.signers import signer_name
 from understudy.admission.validation.objectmeta import CORE, IMMUTABLE, Metadata
+from understudy.admission.validation.signer_names import signer_name
 from understudy.machinery.golang.x509 import pem
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, FieldError, Path, invalid, too_long

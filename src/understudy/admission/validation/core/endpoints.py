@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.address_rules import AddressRule, AddressRules
 from understudy.admission.validation.address_warnings import warn_of_ip
 from understudy.admission.validation.core.containers.containers import PROTOCOLS
 from understudy.admission.validation.formats import (
+    canonical_ip,
     choice,
     invalid_texts,
+    ip,
+    is_mapped,
     label,
     labels,
     parse_ip,
@@ -19,13 +22,14 @@ from understudy.admission.validation.formats import (
     subdomain,
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
-from understudy.machinery.validation.names import label_value_texts, subdomain_name
+from understudy.machinery.validation.names import dns_subdomain_texts, label_value_texts, subdomain_name
 
 ADDRESS_TYPES = ("FQDN", "IPv4", "IPv6")
-_MAX_ADDRESSES, _MAX_PORTS, _MAX_ENDPOINTS = 100, 20000, 1000
+_MAX_ADDRESSES, _MAX_PORTS, _MAX_ENDPOINTS, _MAX_HINTS = 100, 20000, 1000, 8
 
 
 def special(value: str, path: Path) -> Errors:
@@ -111,13 +115,21 @@ def _port(port: Obj, named: bool, path: Path) -> Errors:
 
 
 def slice_create(obj: Obj, ctx: Context) -> Errors:
-    """Check an EndpointSlice (upstream: `ValidateEndpointSlice`)."""
-    kind = obj.get("addressType", "")
+    """Check a new EndpointSlice (upstream: `ValidateEndpointSlice`)."""
+    return slice_update(obj, {}, ctx)
+
+
+def slice_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    """Check an EndpointSlice. Since 1.33 endpoints that are wrong already may stay."""
+    kind, items = obj.get("addressType", ""), obj.get("endpoints") or []
     errors = [] if kind else [required(Path("addressType"))]
     if kind:
         errors += choice(kind, ADDRESS_TYPES, Path("addressType"))
-    errors += _endpoints(obj.get("endpoints") or (), kind, Path("endpoints"))
-    return errors + _slice_ports(obj.get("ports") or (), Path("ports"))
+    endpoints = _endpoints(items, kind, Path("endpoints"), ctx)
+    ports = _slice_ports(obj.get("ports") or (), Path("ports"))
+    if ctx.release < V1_33:
+        return errors + endpoints + ports
+    return errors + ports + ([] if items == old.get("endpoints") else endpoints)
 
 
 def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -126,13 +138,13 @@ def slice_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     return [] if kind == old.get("addressType", "") else [invalid(Path("addressType"), kind, IMMUTABLE)]
 
 
-def _endpoints(items: Sequence[Obj], kind: str, path: Path) -> Errors:
+def _endpoints(items: Sequence[Obj], kind: str, path: Path, ctx: Context) -> Errors:
     if len(items) > _MAX_ENDPOINTS:
         return [too_many(path, len(items), _MAX_ENDPOINTS)]
-    return [error for i, endpoint in enumerate(items) for error in _endpoint(endpoint, kind, path.index(i))]
+    return [error for i, endpoint in enumerate(items) for error in _endpoint(endpoint, kind, path.index(i), ctx)]
 
 
-def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
+def _endpoint(endpoint: Obj, kind: str, path: Path, ctx: Context) -> Errors:
     addresses, here = endpoint.get("addresses") or [], path.child("addresses")
     errors: Errors = []
     if not addresses:
@@ -140,7 +152,7 @@ def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
     elif len(addresses) > _MAX_ADDRESSES:
         errors.append(too_many(here, len(addresses), _MAX_ADDRESSES))
     for i, address in enumerate(addresses):
-        errors += _slice_address(address, kind, here.index(i))
+        errors += _slice_address(address, kind, here, i, ctx)
     if endpoint.get("nodeName") is not None:
         name = endpoint["nodeName"]
         errors += invalid_texts(subdomain_name(name, False), name, path.child("nodeName"))
@@ -150,34 +162,49 @@ def _endpoint(endpoint: Obj, kind: str, path: Path) -> Errors:
     errors += labels(topology, path.child("deprecatedTopology"))
     if endpoint.get("hostname") is not None:
         errors += label(endpoint["hostname"], path.child("hostname"))
-    zones = ((endpoint.get("hints") or {}).get("forZones")) or ()
-    return errors + _zones(zones, path.child("hints", "forZones"))
+    hints, where = endpoint.get("hints") or {}, path.child("hints")
+    errors += _hinted(hints.get("forZones") or (), label_value_texts, where.child("forZones"))
+    return errors + _hinted(hints.get("forNodes") or (), dns_subdomain_texts, where.child("forNodes"))
 
 
-def _slice_address(address: str, kind: str, path: Path) -> Errors:
+def _slice_address(address: str, kind: str, addresses: Path, index: int, ctx: Context) -> Errors:
+    path = addresses.index(index)
     if kind == "FQDN":
         errors = subdomain(address.removesuffix("."), path) if address else [required(path)]
         if not errors and address.removesuffix(".").count(".") < 1:
             errors.append(invalid(path, address, "should be a domain with at least two segments separated by dots"))
         return errors
-    version = {"IPv4": 4, "IPv6": 6}.get(kind)
-    if version is None:
+    if kind not in ("IPv4", "IPv6"):
         return []
-    ip, errors = parse_ip(address), []
-    if ip is None or ip.version != version:
+    if ctx.release < V1_33:
+        return _of_family(address, kind, path)
+    strict = ctx.gates[features.STRICT_IP_CIDR_VALIDATION]
+    if errors := ip(address, path, strict=strict) if kind == "IPv4" else canonical_ip(address, path):
+        return errors
+    parsed = parse_ip(address)
+    family = "IPv4" if parsed is None or parsed.version == 4 or is_mapped(parsed) else "IPv6"
+    if family != kind:
+        errors.append(invalid(addresses, address, f"must be an {kind} address"))
+    return errors + special(address, path)
+
+
+def _of_family(address: str, kind: str, path: Path) -> Errors:
+    parsed, errors = parse_ip(address), Errors()
+    if parsed is None or f"IPv{parsed.version}" != kind:
         errors.append(invalid(path, address, f"must be a valid {kind} address"))
     return errors + special(address, path)
 
 
-def _zones(zones: Sequence[Obj], path: Path) -> Errors:
-    if len(zones) > 8:
-        return [too_many(path, len(zones), 8)]
+def _hinted(items: Sequence[Obj], texts: Callable[[str], list[str]], path: Path) -> Errors:
+    """Check the zones or nodes that an endpoint is meant for."""
+    if len(items) > _MAX_HINTS:
+        return [too_many(path, len(items), _MAX_HINTS)]
     errors: Errors = []
-    for i, zone in enumerate(zones):
-        name = zone.get("name", "")
-        if any(z.get("name") == name for z in zones[:i]):
+    for i, item in enumerate(items):
+        name = item.get("name", "")
+        if any(other.get("name") == name for other in items[:i]):
             errors.append(duplicate(path.index(i).child("name"), name))
-        errors += invalid_texts(label_value_texts(name), name, path.index(i).child("name"))
+        errors += invalid_texts(texts(name), name, path.index(i).child("name"))
     return errors
 
 

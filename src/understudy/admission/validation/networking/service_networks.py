@@ -7,7 +7,7 @@ from collections.abc import Callable
 from understudy.admission.context import Context
 from understudy.admission.validation.formats import (
     CIDR_TEXT,
-    IP_TEXT,
+    canonical_ip,
     has_leading_zeros,
     invalid_texts,
     is_mapped,
@@ -57,14 +57,7 @@ def same_parent(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _canonical_address(name: str, prefix: bool) -> list[str]:
-    address = parse_ip(name)
-    if address is None:
-        return [IP_TEXT]
-    if has_leading_zeros(name):
-        return ["must not have leading 0s"]
-    if is_mapped(address):
-        return ["must not be an IPv4-mapped IPv6 address"]
-    return [] if name == str(address) else [f"must be in canonical form ({go_quote(str(address))})"]
+    return [str(error.detail) for error in canonical_ip(name, _CIDRS)]
 
 
 def _address_of_netip(name: str, prefix: bool) -> list[str]:

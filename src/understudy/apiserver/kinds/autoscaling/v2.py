@@ -10,8 +10,10 @@ from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.autoscaling import v1
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
+from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
 from understudy.apiserver.registry.kind import Behavior, Conversion
+from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
@@ -103,6 +105,31 @@ def _defaults(autoscaler: Obj, ctx: Context) -> None:
             behavior[direction] = {k: v for k, v in (defaults | sent).items() if k in sent or k not in empty}
 
 
+def _rules(autoscaler: Obj) -> list[Obj]:
+    """Return the scaling rules of an autoscaler, for up and down."""
+    behavior = nested_field(autoscaler, "spec", "behavior", default={})
+    return [rules for rules in (behavior.get("scaleDown"), behavior.get("scaleUp")) if rules is not None]
+
+
+def _take_tolerances(autoscaler: Obj) -> None:
+    for rules in _rules(autoscaler):
+        rules.pop("tolerance", None)
+
+
+_GUARDS = (
+    Guard(
+        features.HPA_CONFIGURABLE_TOLERANCE,
+        lambda autoscaler: any(rules.get("tolerance") is not None for rules in _rules(autoscaler)),
+        _take_tolerances,
+    ),
+)
+
+
+def _drop_tolerances(autoscaler: Obj, old: Obj | None, ctx: Context) -> None:
+    """Drop disabled fields of an autoscaler that the stored one does not have."""
+    drop_disabled_fields(_GUARDS, autoscaler, old, ctx.gates)
+
+
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     conversion = Conversion(v1.to_internal, v1.from_internal)
@@ -114,6 +141,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 "autoscaling",
                 "v2",
                 "HorizontalPodAutoscaler",
+                lambda autoscaler, ctx: _drop_tolerances(autoscaler, None, ctx),
+                prepare_update=_drop_tolerances,
                 validate=autoscaling.create,
                 validate_update=all_of(CORE.updated, autoscaling.update),
             ),

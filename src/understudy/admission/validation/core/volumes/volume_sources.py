@@ -43,6 +43,8 @@ def csi_driver(name: str, path: Path, release: Version) -> Errors:
     if not name and release >= V1_35:
         return [required(path)]
     errors = [] if name else [required(path)]
+    if errors and release >= V1_35:
+        return errors
     if size(name) > 63:
         errors.append(too_long(path, 63, in_bytes=True))
     return errors + [invalid(path, name, text) for text in dns_subdomain_texts(name.lower())]
