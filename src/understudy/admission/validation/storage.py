@@ -84,8 +84,13 @@ def _forbidden_updates(obj: Obj, old: Obj, *names: str) -> Errors:
     return [
         forbidden(Path(name), f"updates to {name} are forbidden.")
         for name in names
-        if (obj.get(name) or None) != (old.get(name) or None)
+        if _sent(obj, name) != _sent(old, name)
     ]
+
+
+def _sent(obj: Obj, name: str) -> Any:
+    """Return a field's value, where an empty map is not the same as none."""
+    return {} if name in getattr(obj, "empty", ()) else obj.get(name) or None
 
 
 def _topologies(terms: list[Obj], path: Path) -> Errors:

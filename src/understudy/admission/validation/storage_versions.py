@@ -9,7 +9,7 @@ from understudy.admission.validation import conditions
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.formats import invalid_text, invalid_texts, label_1035, qualified
 from understudy.admission.validation.objectmeta import CORE, IMMUTABLE
-from understudy.machinery.releases.version import V1_31, V1_34, V1_35, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import TextByRelease, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required
@@ -61,7 +61,7 @@ def _server(server: Obj, path: Path) -> Errors:
         errors += invalid_text(_api_version_texts(version), version, where.index(i))
     if encoding not in (decodable or ()):
         text = f"decodableVersions must include encodingVersion {encoding}"
-        errors.append(invalid(where, Typed(decodable, "[]string"), text))
+        errors.append(invalid(where, Typed.of_field(server, "decodableVersions", "[]string"), text))
     for i, version in enumerate(served):
         where = path.child("servedVersions").index(i)
         errors += invalid_text(_api_version_texts(version), version, where)
@@ -173,7 +173,7 @@ def _status(obj: Obj, old: Obj, ctx: Context) -> Errors:
     version, stored = status.get("resourceVersion", ""), before.get("resourceVersion", "")
     items = status.get("conditions") or []
     newest = ctx.release >= V1_35
-    errors = _resource_version(version) if newest else _number_of_version(version)
+    errors = _VERSION_RULE[ctx.release](version)
     errors += conditions.validate(items, _CONDITIONS) if newest else _migration_conditions(items)
     if stored and stored != version:
         errors.append(invalid(_VERSION, version, _VERSION_STAYS))
@@ -208,8 +208,12 @@ def _was(status: Obj, kind: str) -> bool:
     return _is_true(status.get("conditions") or [], kind)
 
 
+def _resource_version_if_any(version: str) -> Errors:
+    return _resource_version(version) if version else []
+
+
 def _resource_version(version: str) -> Errors:
-    if not version or (version.isdecimal() and version.isascii() and version[0] != "0"):
+    if version.isdecimal() and version.isascii() and version[0] != "0":
         return []
     return [invalid(_VERSION, version, f"resource version is not well formed: {version}")]
 
@@ -223,6 +227,9 @@ def _number_of_version(version: str) -> Errors:
         return [invalid(_VERSION, version, text)]
     number = int(version)
     return [invalid(_VERSION, number, "must be greater than or equal to 0")] if number < 0 else []
+
+
+_VERSION_RULE = ByRelease({V1_36: _resource_version_if_any, V1_35: _resource_version, V1_31: _number_of_version})
 
 
 def _migration_conditions(items: Sequence[Obj]) -> Errors:

@@ -146,7 +146,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             strategy=Strategy(
                 validate=storage.attributes_class,
                 validate_update=all_of(
-                    until(V1_36, _ATTRIBUTES_CLASS), CORE.updated, storage.attributes_class_changes, _ATTRIBUTES_CLASS
+                    until(V1_35, _ATTRIBUTES_CLASS), CORE.updated, storage.attributes_class_changes, _ATTRIBUTES_CLASS
                 ),
             ),
             table_row=row(field("driverName")),
@@ -169,7 +169,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
         (GROUP, "CSINode"): Behavior(
             strategy=Strategy(
                 validate=storage.csi_node,
-                validate_update=all_of(until(V1_35, _NODE), _NODE, storage.csi_node_changes),
+                validate_update=all_of(until(V1_36, _NODE), _NODE, storage.csi_node_changes),
                 unconditional_update=False,
             ),
             table_row=row(count("spec", "drivers")),

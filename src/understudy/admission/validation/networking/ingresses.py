@@ -60,7 +60,7 @@ def update(obj: Obj, old: Obj, ctx: Context) -> Errors:
     rules, backend = spec.get("rules") or [], spec.get("defaultBackend")
     errors: Errors = []
     if not rules and backend is None:
-        bad_value = Typed(rules or None, "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule")
+        bad_value = Typed.of_field(spec, "rules", "[]k8s.io/kubernetes/pkg/apis/networking.IngressRule")
         errors.append(invalid(_SPEC, bad_value, "either `defaultBackend` or `rules` must be specified"))
     if backend is not None:
         errors += _backend(backend, _SPEC.child("defaultBackend"), name_rule)
