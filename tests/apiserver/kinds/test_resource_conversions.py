@@ -38,6 +38,16 @@ def test_conversion_is_lossless(kind: str, version: str) -> None:
     assert conversion.from_internal(internal) == sent == objects(version)[kind]
 
 
+@pytest.mark.parametrize("kind", ["ResourceClaim", "ResourceClaimTemplate"])
+def test_conversion_of_claims_adds_nothing(kind: str) -> None:
+    """A conversion that is said to be lossless adds nothing even to the emptiest object."""
+    conversion: Conversion = OF_KIND[kind]["v1beta1"]
+    assert conversion.lossless
+    sent = {"metadata": {"name": "x"}, "spec": {"devices": {"requests": [{"name": "r", "deviceClassName": ""}]}}}
+    sent = sent if kind == "ResourceClaim" else {"spec": {"spec": sent["spec"]}}
+    assert conversion.from_internal(conversion.to_internal(sent)) == sent
+
+
 SUBREQUESTS = [{"name": "s", "deviceClassName": "gpu"}]
 
 

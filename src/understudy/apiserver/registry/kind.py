@@ -69,10 +69,14 @@ class Strategy:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Conversion between a version and the internal form. Both return a new object, which may share parts."""
+    """Conversion between a version and the internal form. Both return a new object, which may share parts.
+
+    lossless  whether any object of the version is the same after conversion there and back; else fields may be added
+    """
 
     to_internal: Callable[[Obj], Obj]
     from_internal: Callable[[Obj], Obj]
+    lossless: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,9 @@ class WriteRequest:
     def update_managed_fields(self, live: Obj | None, obj: Obj) -> None:
         """Set the managed fields of `obj`, in place. It replaces `live` (None: it is created); both are in the version
         of the request, with kind and apiVersion."""
-        converts = self.scope.version in self.scope.kind.behavior.conversions
-        new = self.live(self.internal(obj)) if converts else obj  # with what a conversion adds
+        conversion = self.scope.kind.behavior.conversions.get(self.scope.version)
+        adds = conversion is not None and not conversion.lossless
+        new = self.live(self.internal(obj)) if adds else obj  # with what a conversion adds
         manager = manager_name(self.options.field_manager, self.agent)
         owners = self.field_manager.update(live, new, manager, self.ctx.now)
         metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}

@@ -17,9 +17,9 @@ from understudy.machinery.types import Obj
 ConvertSpec = Callable[[Obj], Obj]
 
 
-def _of_spec(to_internal: ConvertSpec, from_internal: ConvertSpec) -> Conversion:
+def _of_spec(to_internal: ConvertSpec, from_internal: ConvertSpec, *, lossless: bool = False) -> Conversion:
     """Return a conversion of objects of whose fields only the spec differs."""
-    return Conversion(_in_spec(to_internal), _in_spec(from_internal))
+    return Conversion(_in_spec(to_internal), _in_spec(from_internal), lossless)
 
 
 def _in_spec(convert: ConvertSpec) -> ConvertSpec:
@@ -49,6 +49,6 @@ def _of_slices(*, as_internal: bool) -> Mapping[str, Conversion]:
 
 
 FLAT_VERSIONS = ("v1beta1", "v1alpha3")
-CLAIM = dict.fromkeys(FLAT_VERSIONS, _of_spec(nested_claim, flat_claim))
-TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_spec(nested_claim), _in_spec(flat_claim)))
+CLAIM = dict.fromkeys(FLAT_VERSIONS, _of_spec(nested_claim, flat_claim, lossless=True))
+TEMPLATE = dict.fromkeys(FLAT_VERSIONS, _of_spec(_in_spec(nested_claim), _in_spec(flat_claim), lossless=True))
 SLICE = ByRelease({V1_33: _of_slices(as_internal=False), V1_31: _of_slices(as_internal=True)})
