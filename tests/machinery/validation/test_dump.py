@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_32, V1_34
 from understudy.machinery.serializer.json import decode_json
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.validation.dump import dump, dump_json
@@ -105,3 +105,10 @@ def test_later_releases_print_json() -> None:
         '"DeviceClassName":"","Selectors":null,"AllocationMode":"","Count":1,"AdminAccess":null}],'
         '"Constraints":null,"Config":null}}}'
     )
+
+
+def test_zero_time_is_left_out_since_1_34() -> None:
+    """Since 1.34 the metadata of a template has no creationTimestamp, unless it is set."""
+    name = f"{RESOURCE}ResourceClaimTemplateSpec"
+    spec = {"metadata": {"labels": {"a": "b"}}, "spec": {"devices": {}}}
+    assert dump(spec, name, Schemas.of(V1_34)).startswith('{"labels":{"a":"b"},"Spec":{')

@@ -195,6 +195,6 @@ def _json_struct(value: Any, struct: Struct) -> Obj:
         encoded = _json(item, field.type, pointer=field.pointer)
         structured = not field.pointer and not field.omitzero and isinstance(field.type, (Struct, Custom))
         kept = encoded is not None if field.pointer else bool(encoded)
-        if structured or kept or not field.omitempty:
+        if kept or (structured and not field.omitzero) or not (field.omitempty or field.omitzero):
             out[field.json] = encoded
     return out
