@@ -14,7 +14,7 @@ from tests.http import send
 from understudy import Server
 
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/default/resourceclaims"
-SLICES = "/apis/resource.k8s.io/v1alpha3/resourceslices"
+SLICES = "/apis/resource.k8s.io/v1beta1/resourceslices"
 CLASSES = "/apis/resource.k8s.io/v1beta1/deviceclasses"
 
 
@@ -116,7 +116,7 @@ def test_claims_round_trip(url: str, obj: Any) -> None:
 @given(obj=slices)
 def test_slices_round_trip(url: str, obj: Any) -> None:
     """Random slices round-trip in a version that is not the stored one."""
-    check(url, SLICES, {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlice", **obj})
+    check(url, SLICES, {"apiVersion": "resource.k8s.io/v1beta1", "kind": "ResourceSlice", **obj})
 
 
 @examples

@@ -117,7 +117,7 @@ def test_runtime_config_goes_from_general_to_specific(config: dict[str, bool], g
 
 def test_switched_off_version_is_still_stored() -> None:
     """A kind lists its served versions only, but keeps its storage version and its types."""
-    left = served(NEWEST, {"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
+    left = served(V1_32, {"resource.k8s.io/v1beta1": False, "apps/v1/daemonsets": False})
     claim = left.kind("resource.k8s.io", "ResourceClaim")
     assert claim is not None
     assert (claim.versions, claim.storage_version) == (("v1alpha3",), "v1beta1")

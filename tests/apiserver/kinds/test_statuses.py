@@ -107,7 +107,6 @@ KINDS: list[tuple[str, str, bool, dict[str, Any], dict[str, Any]]] = [
         {"observedGeneration": 1, **CONDITIONS},
     ),
     ("resource.k8s.io/v1beta1", "resourceclaims", True, CLAIM, {"allocation": {}}),
-    ("resource.k8s.io/v1alpha3", "resourceclaims", True, CLAIM, {"allocation": {}}),
     (
         "flowcontrol.apiserver.k8s.io/v1",
         "prioritylevelconfigurations",

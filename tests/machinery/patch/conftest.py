@@ -11,16 +11,16 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.releases import NEWEST
 from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
+from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj, split_api_version
 
-SCHEMAS = Schemas.of(NEWEST)
+SCHEMAS = Schemas.of(V1_32)
 
 
 def renamed(obj: Obj, source: str, target: str) -> Obj | None:

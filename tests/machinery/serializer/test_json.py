@@ -7,10 +7,9 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.releases import NEWEST
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.golang.json_writer import RawObject
-from understudy.machinery.releases.version import V1_34, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_34, V1_36, Version
 from understudy.machinery.serializer.json import (
     DecodeError,
     decode_json,
@@ -21,7 +20,7 @@ from understudy.machinery.serializer.json import (
 )
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 
-SCHEMAS = Schemas.of(NEWEST)
+SCHEMAS = Schemas.of(V1_32)
 CLAIM = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceClaim")
 SLICE = SCHEMAS.kind("resource.k8s.io", "v1beta1", "ResourceSlice")
 POD = SCHEMAS.kind("", "v1", "Pod")

@@ -122,7 +122,7 @@ def releases() -> tuple[Version, ...]:
     return tuple(sorted(Version.parse(name) for name in names if re.match(r"\d+\.\d+$", name)))
 
 
-DEFAULT = "1.32"
+DEFAULT = str(releases()[-1])
 _NAME = re.compile(r"v?(\d+\.\d+)(?:\.\d+)?", re.ASCII)
 
 

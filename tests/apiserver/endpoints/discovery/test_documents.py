@@ -90,17 +90,17 @@ def test_subresources_follow_their_resource() -> None:
 
 def test_aggregated_discovery_has_an_etag() -> None:
     """Both versions of aggregated discovery share one ETag, and a client that has it gets an empty 304."""
-    first, beta = ask("/apis", Accept=AGGREGATED), ask("/apis", Accept=f"{BETA},application/json")
+    first, beta = ask("/apis", V1_32, Accept=AGGREGATED), ask("/apis", V1_32, Accept=f"{BETA},application/json")
     assert first is not None
     assert beta is not None
     assert first.headers == beta.headers
     headers = dict(first.headers)
     assert (headers["Vary"], headers["Cache-Control"]) == ("Accept", "public")
     assert beta.content_type == BETA
-    again = ask("/apis", Accept=AGGREGATED, If_None_Match=headers["ETag"])
+    again = ask("/apis", V1_32, Accept=AGGREGATED, If_None_Match=headers["ETag"])
     assert again is not None
     assert (again.status, again.body, dict(again.headers)["ETag"]) == (304, b"", headers["ETag"])
-    stale = ask("/apis", Accept=AGGREGATED, If_None_Match="W/" + headers["ETag"])
+    stale = ask("/apis", V1_32, Accept=AGGREGATED, If_None_Match="W/" + headers["ETag"])
     assert stale is not None
     assert stale.status == 200
 
@@ -124,7 +124,7 @@ def test_only_get_reads_group_lists(path: str) -> None:
 
 def test_version_is_indented_json() -> None:
     """/version is always indented JSON and ignores the Accept header."""
-    reply = ask("/version/", Accept="application/json;as=Table")
+    reply = ask("/version/", V1_32, Accept="application/json;as=Table")
     assert reply is not None
     assert reply.body.startswith(b'{\n  "major": "1",\n  "minor": "32",\n  "gitVersion": "v1.32.')
     with pytest.raises(StatusError, match=r"Available representations: application/json$"):
@@ -165,11 +165,11 @@ def test_unknown_group_is_plain_text(path: str) -> None:
 
 def test_discovery_follows_runtime_config() -> None:
     """Resources that --runtime-config switches off are not listed."""
-    release = served(NEWEST, {"resource.k8s.io/v1beta1": False, "batch/v1": False})
+    release = served(V1_32, {"resource.k8s.io/v1beta1": False, "batch/v1": False})
     pages = Discovery(release, Gates.of(release.version, {}), "")
-    call = Request("GET", "/apis", {}, b"", Query(""), NEWEST)
+    call = Request("GET", "/apis", {}, b"", Query(""), V1_32)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups
     assert groups["resource.k8s.io"]["preferredVersion"]["version"] == "v1alpha3"
-    assert pages.answer(Request("GET", "/apis/batch/v1", {}, b"", Query(""), NEWEST)) is None
+    assert pages.answer(Request("GET", "/apis/batch/v1", {}, b"", Query(""), V1_32)) is None
     assert pages.missing("/apis/batch/v1").status == 404

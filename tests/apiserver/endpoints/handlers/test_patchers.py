@@ -84,12 +84,15 @@ def test_patched_object_without_version_is_internal(server: Server, sent: str | 
         ("merge", THERE, {"apiVersion": "/v1"}),
         ("strategic", THERE, {"apiVersion": "other/v1", "kind": "Wrong"}),
         ("apply", THERE, {"apiVersion": "/v1", "kind": "ConfigMap"}),
-        ("merge", CLAIM, {"apiVersion": "resource.k8s.io/v1alpha3"}),
+        ("merge", CLAIM, {"apiVersion": "resource.k8s.io/{another}"}),
         ("merge", AUTOSCALER, {"apiVersion": "autoscaling/v1"}),
     ],
 )
 def test_patch_may_name_another_version(server: Server, form: str, path: str, patch: Any) -> None:
     """A patch that names another version of the kind is converted; a strategic merge patch ignores the type."""
+    claims = server.state.release.of_resource("resource.k8s.io", "resourceclaims")
+    assert claims is not None
+    patch = {name: value and value.format(another=claims.versions[-1]) for name, value in patch.items()}
     code, _, body = patched(server, form, path, patch)
     assert code == 200, body["message"]
     assert body["apiVersion"] != "other/v1"

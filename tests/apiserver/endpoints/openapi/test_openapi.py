@@ -168,7 +168,7 @@ def test_dra_fields_have_descriptions(release: Version, version: str) -> None:
     """Every type and field of resource.k8s.io has a description for kubectl explain."""
     schemas = DOCUMENTS[release].document(f"apis/resource.k8s.io/{version}")["components"]["schemas"]
     ours = {name: shape for name, shape in schemas.items() if ".api.resource.v" in name}
-    assert len(ours) > 20
+    assert ours
     for name, shape in ours.items():
         assert shape["description"].endswith("."), name
         for field, inner in shape["properties"].items():
