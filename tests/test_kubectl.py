@@ -90,10 +90,10 @@ def test_apply_creates_and_changes(k: Kubectl) -> None:
         ("jsonpath={.items[*].metadata.name}", "shared-gpu"),
         ("go-template={{range .items}}{{.kind}} {{end}}", "ResourceClaim "),
         (
-            "custom-columns=N:.metadata.name,C:.spec.devices.requests[0].deviceClassName",
+            "custom-columns=N:.metadata.name,C:.spec.devices.requests[0].exactly.deviceClassName",
             "N            C\nshared-gpu   gpu",
         ),
-        ("yaml", "apiVersion: v1\nitems:\n- apiVersion: resource.k8s.io/v1beta1\n"),
+        ("yaml", "apiVersion: v1\nitems:\n- apiVersion: resource.k8s.io/v1\n"),
         ("json", '{\n    "apiVersion": "v1",\n    "items": ['),
         ("wide", "NAME         STATE     AGE\nshared-gpu   pending   "),
     ],
@@ -131,9 +131,9 @@ def test_describe_objects(apiserver: Server, k: Kubectl) -> None:
 
 def test_explain_fields(k: Kubectl) -> None:
     """`explain` prints every field from the server's own schemas."""
-    text = k.run("explain", "resourceclaim.spec.devices.requests")
+    text = k.run("explain", "resourceclaim.spec.devices.requests.exactly")
     assert "deviceClassName\t<string> -required-" in text
-    assert "VERSION:    v1beta1" in text
+    assert "VERSION:    v1\n" in text
     assert "adminAccess" in k.run("explain", "resourceclaim", "--recursive")
 
 
@@ -247,10 +247,12 @@ def test_api_resources_and_versions(k: Kubectl) -> None:
     """`api-resources` and `api-versions` list what the release serves."""
     lines = k.run("api-resources", "--api-group=resource.k8s.io", "--no-headers").splitlines()
     assert [line.split() for line in lines] == [
-        ["deviceclasses", "resource.k8s.io/v1beta1", "false", "DeviceClass"],
-        ["resourceclaims", "resource.k8s.io/v1beta1", "true", "ResourceClaim"],
-        ["resourceclaimtemplates", "resource.k8s.io/v1beta1", "true", "ResourceClaimTemplate"],
-        ["resourceslices", "resource.k8s.io/v1beta1", "false", "ResourceSlice"],
+        ["deviceclasses", "resource.k8s.io/v1", "false", "DeviceClass"],
+        ["devicetaintrules", "resource.k8s.io/v1beta2", "false", "DeviceTaintRule"],
+        ["resourceclaims", "resource.k8s.io/v1", "true", "ResourceClaim"],
+        ["resourceclaimtemplates", "resource.k8s.io/v1", "true", "ResourceClaimTemplate"],
+        ["resourcepoolstatusrequests", "resource.k8s.io/v1alpha3", "false", "ResourcePoolStatusRequest"],
+        ["resourceslices", "resource.k8s.io/v1", "false", "ResourceSlice"],
     ]
     assert "resource.k8s.io/v1alpha3" in k.run("api-versions").split()
 

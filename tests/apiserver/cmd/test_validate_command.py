@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from understudy.apiserver.cmd import validate_command
-from understudy.apiserver.kinds.release import DEFAULT
 
 GOOD = """\
 apiVersion: resource.k8s.io/v1beta1
@@ -55,7 +54,7 @@ items:
 def run(*args: str) -> int:
     parser = argparse.ArgumentParser()
     validate_command.add_arguments(parser)
-    return validate_command.run(parser.parse_args(args))
+    return validate_command.run(parser.parse_args(["--emulated-version", "1.32", *args]))
 
 
 def places(capsys: pytest.CaptureFixture[str], file: Path) -> list[str]:
@@ -173,7 +172,7 @@ def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "reason": "FieldValueInvalid",
         "field": "spec.devices.requests[0].count",
         "message": "Invalid value: -1: must be greater than zero",
-        "releases": [DEFAULT],
+        "releases": ["1.32"],
     }
 
 
