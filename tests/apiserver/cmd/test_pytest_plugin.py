@@ -35,12 +35,12 @@ def test_sync_and_async_tests(project: pytest.Pytester) -> None:
 
         def test_sync(apiserver):
             with urllib.request.urlopen(apiserver.url + "/version") as answer:
-                assert json.load(answer)["minor"] == "32"
+                assert json.load(answer)["minor"] == "36"
             assert apiserver.url in Path(apiserver.kubeconfig).read_text()
 
         async def test_async(apiserver):
             async with aiohttp.ClientSession(apiserver.url) as session, session.get("/version") as answer:
-                assert (await answer.json())["minor"] == "32"
+                assert (await answer.json())["minor"] == "36"
     """)
     project.runpytest_subprocess().assert_outcomes(passed=2)
 
@@ -50,6 +50,9 @@ def test_each_test_sees_an_empty_server(project: pytest.Pytester) -> None:
     project.makepyfile(
         CLAIM
         + """
+    import pytest
+
+    pytestmark = pytest.mark.apiserver(emulated_version="1.32")
     ports = []
 
     def check(apiserver):
