@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import TIMEOUT, exchange, send
-from tests.releases import RELEASES
 from understudy import Server
 from understudy.apiserver.registry import continue_token, resource_version
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import V1_31, V1_32
 
 FUTURE = 99999999
 NOT_THERE = f"Timeout: Too large resource version: {FUTURE}, current: "
@@ -50,7 +50,7 @@ async def test_current_version_needs_no_wait() -> None:
             resource_version.wait_for(store, version, wait_seconds=TIMEOUT).send(None)
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=str)
+@pytest.fixture(scope="module", params=[V1_31, V1_32], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
         running.state.registry.wait_seconds = 0

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.admission.validation.resource.objects import STATUS, objects
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.cmd.validator import Validator
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.serializer.json import DecodeError, decode_json, encode
-
-from .objects import STATUS, objects
 
 GATES = {"1.31": {"DRAControlPlaneController": True}, "1.32": {"DRAAdminAccess": True}}
 RELEASES = [("1.31", "v1alpha3"), ("1.32", "v1alpha3"), ("1.32", "v1beta1")]

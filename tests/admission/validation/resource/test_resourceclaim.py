@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.validation.resource.objects import ALLOCATION, DEVICES, STATUS, metadata
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.resource import resource
 from understudy.apiserver.registry.conversion import to_internal
@@ -21,8 +22,6 @@ from understudy.machinery.options import DeleteOptions
 from understudy.machinery.releases.version import V1_31, V1_32, Version
 from understudy.machinery.serializer.json import decode_json, encode
 from understudy.machinery.typeinfo.go_types import Schemas
-
-from .objects import ALLOCATION, DEVICES, STATUS, metadata
 
 VERSIONS = {V1_31: "v1alpha3", V1_32: "v1beta1"}
 ALL_ON = {

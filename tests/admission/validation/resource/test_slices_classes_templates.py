@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.admission.validation.resource.objects import TERM, objects
 from understudy.admission.context import Context
 from understudy.apiserver.cmd.validator import Validator
 from understudy.apiserver.kinds.release import Release
@@ -14,8 +15,6 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_json, encode
-
-from .objects import TERM, objects
 
 Obj = dict[str, Any]
 

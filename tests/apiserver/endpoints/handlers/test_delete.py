@@ -16,7 +16,7 @@ SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:2
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server() as running:
+    with Server(emulated_version="1.32") as running:
         yield running
 
 

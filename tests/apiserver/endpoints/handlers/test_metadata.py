@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
-from tests.releases import RELEASES
 from understudy import Server
+from understudy.machinery.releases.version import V1_31, V1_32
 
 CORE, GOING = "/api/v1/namespaces/default", "/api/v1/namespaces/going"
 PODS, LEASES = f"{CORE}/pods", "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -18,7 +18,7 @@ TERMINATING = "is forbidden: unable to create new content in namespace going bec
 UNNAMED = "metadata.name: Required value: name or generateName is required"
 
 
-@pytest.fixture(scope="module", params=RELEASES, ids=str)
+@pytest.fixture(scope="module", params=[V1_31, V1_32], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
         running.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "there"}, "spec": CONTAINERS})

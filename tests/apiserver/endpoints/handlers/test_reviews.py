@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
-from tests.releases import since
 from understudy import Server
 from understudy.machinery.releases.version import V1_32
 
@@ -19,7 +18,7 @@ KNOWN, UNKNOWN = "system:authenticated", "system:unauthenticated"
 GET, READ = {"verb": "get"}, {"path": "/x"}
 
 
-@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+@pytest.fixture(scope="module", params=[V1_32], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
         yield running

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 
 from tests.http import send
-from tests.releases import since
 from understudy import Server
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.protobuf_wire import BYTES, open_envelope, read_fields
@@ -16,7 +15,7 @@ FLOWS = "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas"
 META = "g=meta.k8s.io"
 
 
-@pytest.fixture(scope="module", params=since(V1_32), ids=str)
+@pytest.fixture(scope="module", params=[V1_32], ids=str)
 def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with Server(emulated_version=str(request.param)) as running:
         yield running

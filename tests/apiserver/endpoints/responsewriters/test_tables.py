@@ -95,11 +95,15 @@ def test_empty_rows_and_later_columns() -> None:
 
 @pytest.mark.parametrize("kind", list(Release.of(NEWEST).kinds), ids=lambda kind: f"{kind.group}/{kind.name}")
 def test_every_kind_has_a_cell_for_each_column(kind: Kind) -> None:
-    """An object with no more than a name is printed with one cell for each column."""
+    """An object with no more than a name is printed with one cell for each column.
+
+    Upstream prints the age of an IPAddress, for which it has no column.
+    """
+    without_column = 1 if kind.name == "IPAddress" else 0
     for version, columns in kind.columns.items():
         obj = {"metadata": {"name": "a", **OLD}, "spec": {"driver": "", "pool": {"name": ""}}, "status": {}}
         result = table(kind, version, [obj], versioned=[obj], request=get(), form=TABLE)
-        assert len(result["rows"][0]["cells"]) == len(columns)
+        assert len(result["rows"][0]["cells"]) == len(columns) + without_column
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.core import namespaces
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.printers import count, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
@@ -18,6 +20,7 @@ def _only_names_of_secrets(account: Obj, ctx: Context) -> None:
         account["secrets"] = [{"name": ref["name"]} if ref.get("name") else {} for ref in account["secrets"]]
 
 
+_ROWS = ByRelease({V1_31: row(count("secrets")), V1_35: row()})  # secrets are no longer counted
 SERVICE_ACCOUNTS = Behavior(
     strategy=Strategy(
         prepare_for_create=_only_names_of_secrets,
@@ -26,11 +29,10 @@ SERVICE_ACCOUNTS = Behavior(
         warn_create=lambda account, ctx: namespaces.warn_account(account, None, ctx),
         warn_update=namespaces.warn_account,
     ),
-    table_row=row(count("secrets")),
     delete_returns_object=True,
 )
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of the kind by (group, kind)."""
-    return {("", "ServiceAccount"): SERVICE_ACCOUNTS}
+    return {("", "ServiceAccount"): replace(SERVICE_ACCOUNTS, table_row=_ROWS[release])}
