@@ -19,7 +19,7 @@ from understudy.apiserver.kinds.autoscaling import v1
 def test_target_of_a_metric_in_an_annotation(apiserver: Server, pods: dict[str, str], status: int) -> None:
     """A metric in an annotation that has no target has the target zero, which is not positive."""
     annotation = {"autoscaling.alpha.kubernetes.io/metrics": json.dumps([{"type": "Pods", "pods": pods}])}
-    spec = {"maxReplicas": 5, "scaleTargetRef": {"kind": "Deployment", "name": "d"}}
+    spec = {"maxReplicas": 5, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"}}
     body = {"metadata": {"name": "a", "annotations": annotation}, "spec": spec}
     response = send(apiserver, "POST", "/apis/autoscaling/v1/namespaces/default/horizontalpodautoscalers", body)
     assert response.status == status
