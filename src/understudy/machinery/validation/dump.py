@@ -193,8 +193,8 @@ def _json_struct(value: Any, struct: Struct) -> Obj:
             out |= _json(item, field.type)
             continue
         encoded = _json(item, field.type, pointer=field.pointer)
-        structured = not field.pointer and not field.omitzero and isinstance(field.type, (Struct, Custom))
+        structured = not field.pointer and isinstance(field.type, (Struct, Custom))
         kept = encoded is not None if field.pointer else bool(encoded)
-        if kept or (structured and not field.omitzero) or not (field.omitempty or field.omitzero):
+        if kept or not (field.omitzero or (field.omitempty and not structured)):
             out[field.json] = encoded
     return out
