@@ -20,6 +20,8 @@ kr8s_asyncio = pytest.importorskip("kr8s.asyncio")
 async_objects = pytest.importorskip("kr8s.asyncio.objects")
 httpx = pytest.importorskip("httpx")
 
+pytestmark = pytest.mark.apiserver(emulated_version="1.35")  # kr8s 0.20.15 warns of any later one
+
 Connect = Callable[[object], Awaitable[Any]]
 
 
