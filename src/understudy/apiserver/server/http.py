@@ -33,6 +33,8 @@ Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
 # The real server's limits: bodies shorter than this many bytes are not compressed; the level is the fastest.
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
+# Phrases of Go's `http.StatusText` that Python words anew from 3.13 on.
+_REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
 def handler(
@@ -128,7 +130,8 @@ def _response(request: web.BaseRequest, answer: Response) -> web.Response:
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
         headers.add("Vary", "Accept-Encoding")
-    return Whole(body=body if request.method != "HEAD" else b"", status=answer.status, headers=headers)
+    reason = _REASONS.get(answer.status)
+    return Whole(body=body if request.method != "HEAD" else b"", status=answer.status, reason=reason, headers=headers)
 
 
 def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:
