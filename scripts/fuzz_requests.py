@@ -42,7 +42,7 @@ class Resource:
 
 @dataclass(frozen=True)
 class Corpus:
-    """What requests are made from: resources, the schemas of their fields, and the paths of pages."""
+    """Material for requests: resources, the schemas of their fields, and the paths of pages."""
 
     resources: tuple[Resource, ...]
     definitions: dict[str, Obj]

@@ -58,7 +58,7 @@ def event_of(kind: str, obj: Obj) -> Event:
 
 @dataclass
 class Segment:
-    """What a watcher received since it listed: the version and the objects of the list, then events.
+    """A list, and the events that a watcher received after it: the version and the objects of the list, then events.
 
     `until` is the last version up to which the watcher has been told everything.
     """
@@ -70,7 +70,7 @@ class Segment:
 
 
 class Stream:
-    """What one watcher has received."""
+    """All that one watcher has received, list by list."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -55,7 +55,7 @@ def test_stored_expression_uses_libraries_of_its_release() -> None:
     ],
 )
 def test_gates_decide_what_new_expressions_may_use(release: Version, gate: Gate, expression: str) -> None:
-    """What a gate guards is there for new expressions if the gate is on, and always for stored ones."""
+    """A gate decides what new expressions may use; stored ones may always use it."""
     assert compile_selector(expression, device_environment(release)).error is not None
     assert compile_selector(expression, device_environment(release, features=frozenset([gate]))).error is None
     assert compile_selector(expression, device_environment(release, stored=True)).error is None

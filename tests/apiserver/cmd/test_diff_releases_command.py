@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_releases_that_agree_share_a_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What every release accepts as it is has one line, and the command succeeds."""
+    """An object that every release accepts as it is has one line, and the command succeeds."""
     file.write_text(CONFIG_MAP)
     assert run(str(file)) == 0
     assert capsys.readouterr().out == f"{file}:1: ConfigMap/a-\n  1.31 to 1.36 accepted\n"

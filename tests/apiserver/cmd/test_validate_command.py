@@ -176,6 +176,13 @@ def test_json_output(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
 
 
+def test_finding_that_stands_twice_names_a_release_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two equal objects on one line have one finding, with each release once."""
+    file.write_text("{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: X}, {apiVersion: v1, kind: X}]}")
+    assert run("--emulated-version", "1.31,1.32", str(file)) == 1
+    assert capsys.readouterr().out == f'{file}:1: X/: no matches for kind "X" in version "v1" [1.31, 1.32]\n'
+
+
 def test_several_releases_at_once(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A finding is printed once, with the releases that have it; a gate is set in the releases that know it."""
     file.write_text(BAD)

@@ -31,7 +31,7 @@ def test_entered_again_it_is_as_new() -> None:
 
 
 async def test_entered_again_in_async_code() -> None:
-    """The same holds for `async with`."""
+    """A server that was left can be entered again with `async with`, too."""
     server = Server()
     for _ in range(2):
         async with server:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from understudy.apiserver.cmd.flags import add_release_flags
+from understudy.apiserver.cmd import validate_command
 from understudy.apiserver.cmd.release_differences import ACCEPTED, Outcome, outcomes
 from understudy.apiserver.cmd.validate_command import (
     INVALID,
@@ -52,9 +52,7 @@ class Compared:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy diff-releases` to a parser."""
-    parser.add_argument("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
-    add_release_flags(parser, "all")
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
+    validate_command.add_arguments(parser, default_release="all")
 
 
 def run(args: argparse.Namespace) -> int:

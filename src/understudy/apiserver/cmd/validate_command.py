@@ -53,11 +53,11 @@ class UnreadableError(ValueError):
     """A file that is missing or holds no YAML; str(error) begins with its name."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `understudy validate` to a parser."""
+def add_arguments(parser: argparse.ArgumentParser, default_release: str = DEFAULT) -> None:
+    """Add the arguments of commands that read manifests for some releases, as `understudy validate` does."""
     add = parser.add_argument
     add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
-    add_release_flags(parser, DEFAULT)
+    add_release_flags(parser, default_release)
     add("-o", "--output", choices=("text", "json"), default="text", help="json: a list of objects")
 
 
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as why:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
-    releases: dict[Located, list[str]] = {}  # that find it
+    releases: dict[Located, dict[str, None]] = {}  # the releases that have a finding, in order
     unreadable = False
     for file in files(args.paths):
         try:
@@ -79,9 +79,11 @@ def run(args: argparse.Namespace) -> int:
             print(why, file=sys.stderr)
             continue
         for located, name in sorted(findings, key=lambda found_by: found_by[0].line):
-            releases.setdefault(located, []).append(name)
+            releases.setdefault(located, {})[name] = None
     if args.output == "json":
-        print(json.dumps([located.as_json() | {"releases": names} for located, names in releases.items()], indent=2))
+        print(
+            json.dumps([located.as_json() | {"releases": list(names)} for located, names in releases.items()], indent=2)
+        )
     else:
         for located, names in releases.items():
             print(f"{located} [{', '.join(names)}]" if len(validators) > 1 else located)

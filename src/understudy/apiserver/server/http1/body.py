@@ -46,7 +46,7 @@ class SizedReader:
 
 
 class _MalformedChunkError(Exception):
-    """What comes is no chunk; the text is Go's."""
+    """A part of a chunked body that is no chunk; the text is Go's."""
 
 
 class ChunkedReader:
