@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.certificates import pod_certificates, signing_requests, trust_bundles
+from understudy.admission.validation.certificates import signing_requests, trust_bundles
 from understudy.admission.validation.certificates.signing_requests import APPROVED, DENIED, GROUP
 from understudy.admission.validation.compose import all_of
 from understudy.admission.validation.objectmeta import CORE
@@ -24,6 +24,7 @@ from understudy.apiserver.kinds.printers import NONE, age, field, human_duration
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
+from understudy.machinery.validation.field import Errors
 
 # Fields that the server sets to the user of the request.
 REQUESTER = ("username", "uid", "groups", "extra")
@@ -120,6 +121,27 @@ def _strategy(*prepare: Update, reset: tuple[tuple[str, ...], ...], **may: bool)
     )
 
 
+# The validation of PodCertificateRequests is imported when it is first needed: it imports cryptography, and slowly.
+
+
+def _pod_certificate_errors(obj: Obj, ctx: Context) -> Errors:
+    from understudy.admission.validation.certificates import pod_certificates
+
+    return pod_certificates.create(obj, ctx)
+
+
+def _pod_certificate_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    from understudy.admission.validation.certificates import pod_certificates
+
+    return pod_certificates.same_spec(obj, old, ctx)
+
+
+def _pod_certificate_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
+    from understudy.admission.validation.certificates import pod_certificates
+
+    return pod_certificates.status_update(obj, old, ctx)
+
+
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     main = _strategy(keep_stored("spec", "status"), reset=(("spec",), ("status",)))
@@ -165,14 +187,14 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 GROUP,
                 "v1beta1" if release >= V1_35 else "v1alpha1",
                 "PodCertificateRequest",
-                validate=pod_certificates.create,
-                validate_update=all_of(CORE.updated, pod_certificates.same_spec),
+                validate=_pod_certificate_errors,
+                validate_update=all_of(CORE.updated, _pod_certificate_changes),
                 unconditional_update=False,
                 reset_fields={},
             ),
             status=status_strategy(
                 keep_metadata(*RESET_FOR_STATUS),
-                validate_update=pod_certificates.status_update,
+                validate_update=_pod_certificate_status,
                 unconditional_update=False,
             ),
             selectable={f"spec.{name}": field("spec", name) for name in ("signerName", "podName", "nodeName")},

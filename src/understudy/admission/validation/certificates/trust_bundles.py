@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cryptography import x509
-
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE, IMMUTABLE, Metadata
 from understudy.admission.validation.signer_names import signer_name
@@ -79,6 +77,8 @@ def _wrong(block: pem.Block) -> str:
         return f"has bad block type: {block.type}"
     if block.headers:
         return "has PEM block headers"
+    from cryptography import x509
+
     try:
         certificate = x509.load_der_x509_certificate(block.data)
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
