@@ -39,36 +39,27 @@ MATCHERS = {
 # The API group that is served in every version unless --runtime-config says otherwise, whatever the release does.
 DYNAMIC_RESOURCE_ALLOCATION_GROUP = "resource.k8s.io"
 
-# The feature gates of resources and subresources: without them they are not served, whatever --runtime-config says, and
-# turned on they also turn on what is off by default.
-_GATES: Mapping[tuple[str, str], Gate] = {
+# The feature gates without which a resource or subresource is not served, whatever --runtime-config says.
+_NEEDED_GATES: Mapping[tuple[str, str], Gate] = {
     ("", "pods/resize"): features.IN_PLACE_POD_VERTICAL_SCALING,
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): features.MUTATING_ADMISSION_POLICY,
-    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): features.MUTATING_ADMISSION_POLICY,
     ("certificates.k8s.io", "clustertrustbundles"): features.CLUSTER_TRUST_BUNDLE,
     ("certificates.k8s.io", "podcertificaterequests"): features.POD_CERTIFICATE_REQUEST,
+    ("scheduling.k8s.io", "podgroups"): features.GENERIC_WORKLOAD,
+    ("scheduling.k8s.io", "workloads"): features.GENERIC_WORKLOAD,
+    ("storagemigration.k8s.io", "storageversionmigrations"): features.STORAGE_VERSION_MIGRATOR,
+}
+
+# The feature gates that serve what is off by default if they are turned on, so that --runtime-config need not say so.
+_SUFFICIENT_GATES: Mapping[tuple[str, str], Gate] = {
+    **_NEEDED_GATES,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): features.MUTATING_ADMISSION_POLICY,
+    ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): features.MUTATING_ADMISSION_POLICY,
     ("coordination.k8s.io", "leasecandidates"): features.COORDINATED_LEADER_ELECTION,
     ("internal.apiserver.k8s.io", "storageversions"): features.STORAGE_VERSION_API,
     ("networking.k8s.io", "ipaddresses"): features.MULTI_CIDR_SERVICE_ALLOCATOR,
     ("networking.k8s.io", "servicecidrs"): features.MULTI_CIDR_SERVICE_ALLOCATOR,
-    ("scheduling.k8s.io", "podgroups"): features.GENERIC_WORKLOAD,
-    ("scheduling.k8s.io", "workloads"): features.GENERIC_WORKLOAD,
     ("storage.k8s.io", "volumeattributesclasses"): features.VOLUME_ATTRIBUTES_CLASS,
-    ("storagemigration.k8s.io", "storageversionmigrations"): features.STORAGE_VERSION_MIGRATOR,
 }
-
-# Resources whose gate above only turns them on where they are off by default: --runtime-config does so as well.
-_SERVED_WITHOUT_GATE = frozenset(
-    {
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicies"),
-        ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"),
-        ("coordination.k8s.io", "leasecandidates"),
-        ("internal.apiserver.k8s.io", "storageversions"),
-        ("networking.k8s.io", "ipaddresses"),
-        ("networking.k8s.io", "servicecidrs"),
-        ("storage.k8s.io", "volumeattributesclasses"),
-    }
-)
 
 
 class UnknownReleaseError(ValueError):
@@ -267,13 +258,13 @@ class _Switches:
             (self.versions if len(parts) == 2 else self.resources)[parts] = enabled
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
-        gate = _GATES.get((group, resource))
-        if gate and not self.gates[gate] and (group, resource) not in _SERVED_WITHOUT_GATE:
+        needed, sufficient = _NEEDED_GATES.get((group, resource)), _SUFFICIENT_GATES.get((group, resource))
+        if needed is not None and not self.gates[needed]:
             return False
         on = (
             (group, version, resource) not in self.release.off_by_default
             or group == DYNAMIC_RESOURCE_ALLOCATION_GROUP
-            or (gate is not None and self.gates.turned_on(gate))
+            or (sufficient is not None and self.gates.turned_on(sufficient))
         )
         for pattern, enabled in self.matchers:
             if pattern.match(version):
@@ -300,7 +291,7 @@ def _narrowed(group: Group, gates: Gates) -> Group:
 
 def _enabled(subresources: Mapping[str, Subresource], kind: Kind, gates: Gates) -> Mapping[str, Subresource]:
     """Return the subresources of a kind whose feature gates are on."""
-    needed = {name: _GATES.get((kind.group, f"{kind.resource}/{name}")) for name in subresources}
+    needed = {name: _NEEDED_GATES.get((kind.group, f"{kind.resource}/{name}")) for name in subresources}
     return {name: sub for name, sub in subresources.items() if (gate := needed[name]) is None or gates[gate]}
 
 
