@@ -9,15 +9,18 @@ import pytest
 from understudy.apiserver.kinds.release import Release, releases
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.apiserver.server.config import ServerConfig
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 
 NOW = "2026-01-02T03:04:05Z"
+NEWEST = releases()[-1]
 
 
-def names(release: Release) -> dict[str, set[str]]:
+def names(release: Release, **gates_on: bool) -> dict[str, set[str]]:
     """Return {kind: names} of the initial objects."""
+    gates = Gates.of(release.version, gates_on)
     found: dict[str, set[str]] = {}
-    for obj in initial_objects(release, NOW, 6443):
+    for obj in initial_objects(release, gates, NOW, 6443):
         found.setdefault(obj["kind"], set()).add(obj["metadata"]["name"])
     return found
 
@@ -28,7 +31,13 @@ def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
     full = Release.of(release)
     versions = {f"{version}.{group.name}" for group in full.groups for version in group.versions}
     assert names(full)["APIService"] == versions - {"v1.apiregistration.k8s.io"}
-    assert names(full).keys() >= {"ServiceCIDR", "IPAddress", "FlowSchema", "PriorityLevelConfiguration", "Service"}
+    assert names(full, MultiCIDRServiceAllocator=True).keys() >= {
+        "ServiceCIDR",
+        "IPAddress",
+        "FlowSchema",
+        "PriorityLevelConfiguration",
+        "Service",
+    }
     config = {"api/all": False, "apps/v1": True, "apiregistration.k8s.io/v1": True, "v1": True}
     few = names(ServerConfig(emulated_version=str(release), runtime_config=config).release)
     assert few.keys() == {"APIService", "ConfigMap", "Namespace", "Service"}
@@ -37,7 +46,7 @@ def test_initial_objects_are_those_of_what_is_served(release: Version) -> None:
 
 def test_initial_objects_are_of_this_server() -> None:
     """They have the times of the server's start, and the service its port."""
-    objects = list(initial_objects(Release.of(releases()[-1]), NOW, 6443))
+    objects = list(initial_objects(Release.of(NEWEST), Gates.of(NEWEST, {}), NOW, 6443))
 
     def times(node: Any) -> set[Any]:
         if isinstance(node, dict):

@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from understudy.admission.context import Context
 from understudy.admission.validation.formats import has_leading_zeros, is_mapped, parse_cidr, parse_ip
+from understudy.machinery.golang.netip import addr_error, prefix_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33, V1_36, ByRelease
 from understudy.machinery.validation.field import Path
 
 _INVALID = ByRelease({V1_36: "is invalid", V1_33: "will be considered invalid in a future Kubernetes release"})
+_REFUSED = "will be invalid in a future Kubernetes release"
+_NOT_CANONICAL = "is not in RFC 5952 canonical format ({}), which may cause controller apply-loops"
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -35,6 +38,31 @@ def warn_of_cidr(value: str, path: Path, ctx: Context) -> None:
             ctx.warn(f"{path}: {text}")
 
 
+def warn_of_refused_ip(value: str, path: Path, ctx: Context) -> None:
+    """Warn of an address of a service that Go's `netip` refuses, or prints differently, as releases before 1.33 do."""
+    if parse_ip(value) is None or has_leading_zeros(value):
+        ctx.warn(f"{path}: IP address was accepted, but {_REFUSED}: ParseAddr({go_quote(value)}): {addr_error(value)}")
+    elif ":" in value and (canonical := _netip_text(ipaddress.IPv6Address(value))) != value:
+        ctx.warn(f"{path}: IPv6 address {go_quote(value)} {_NOT_CANONICAL.format(go_quote(canonical))}")
+
+
+def warn_of_refused_cidr(value: str, path: Path, ctx: Context) -> None:
+    """Warn of a network of a service that Go's `netip` refuses, or prints differently, as releases before 1.33 do."""
+    if reason := prefix_error(value):
+        text = f"IP prefix was accepted, but {_REFUSED}: netip.ParsePrefix({go_quote(value)}): {reason}"
+        ctx.warn(f"{path}: {text}")
+    elif ":" in value:
+        address, _, bits = value.partition("/")
+        canonical = f"{_netip_text(ipaddress.IPv6Address(address))}/{bits}"
+        if canonical != value:
+            ctx.warn(f"{path}: IPv6 prefix {go_quote(value)} {_NOT_CANONICAL.format(go_quote(canonical))}")
+
+
+def _netip_text(address: ipaddress.IPv6Address) -> str:
+    """Return an address as Go's `netip` prints it."""
+    return f"::ffff:{address.ipv4_mapped}" if address.ipv4_mapped else str(address)
+
+
 def _network_texts(value: str, is_invalid: str) -> Iterator[str]:
     network, address = parse_cidr(value), parse_ip(value.partition("/")[0])
     if network is None or address is None:
@@ -42,8 +70,7 @@ def _network_texts(value: str, is_invalid: str) -> Iterator[str]:
     quoted, canonical = go_quote(value), _unmapped_network(network)
     beyond = address != network.network_address
     if beyond:
-        bits = 32 if is_mapped(address) else address.max_prefixlen
-        one = go_quote(f"{_unmapped(address)}/{bits}")
+        one = go_quote(f"{_unmapped(address)}/{address.max_prefixlen}")
         yield f"CIDR value {quoted} is ambiguous in this context (should be {go_quote(canonical)} or {one}?)"
     if has_leading_zeros(value) or is_mapped(address):
         yield f"non-standard CIDR value {quoted} {is_invalid}: use {go_quote(canonical)}"

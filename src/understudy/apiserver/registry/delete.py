@@ -78,7 +78,7 @@ class Deletion:
             entry = await self._store(entry, obj, options)
         if options.dry_run:
             return entry, True
-        return await self.store.delete(entry.key, entry.revision), True
+        return await self.registry.remove(self.kind, entry, self.ctx), True
 
     async def _terminate(self, entry: Entry, obj: Obj, options: DeleteOptions) -> tuple[Entry, bool]:
         """Mark an object whose content has to be removed before it can be deleted itself (namespaces, definitions)."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
@@ -67,6 +67,15 @@ class Strategy:
     # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
 
 
+class ObjectName(NamedTuple):
+    """The group, kind, namespace ("" for kinds without) and name of an object."""
+
+    group: str
+    kind: str
+    namespace: str
+    name: str
+
+
 @dataclass(frozen=True, slots=True)
 class Conversion:
     """Conversion between a version and the internal form. Both return a new object, which may share parts.
@@ -99,6 +108,8 @@ class Behavior:
                              (`DefaultGarbageCollectionPolicy`); `orphan_warning` warns of that, "" for no warning
     begin_termination        edits an object in place when it is deleted first, which does not remove it (namespaces)
     held_by_spec_finalizers  whether an object that is being deleted waits for more than `metadata.finalizers`
+    allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
+                 created before it is stored, and deleted after it is gone (the IPAddresses of services)
     protected    names of objects that cannot be deleted by name, with the reason
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     """
@@ -115,6 +126,7 @@ class Behavior:
     default_gc_policy: str = "Background"
     orphan_warning: str = ""
     begin_termination: Callable[[Obj, Context], None] | None = None
+    allocations: Callable[[Obj, Context], Mapping[ObjectName, Obj]] | None = None
     protected: Mapping[str, str] = field(default_factory=dict)
     held_by_spec_finalizers: Callable[[Obj], bool] = lambda obj: False
     unknown_field: str = "field label not supported: {label}"

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from understudy.admission.context import Context
 from understudy.apiserver.registry import resource_version
+from understudy.apiserver.registry.allocations import Allocations
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.list import Listing, Page
@@ -57,6 +59,7 @@ class Registry:
     def __init__(self, store: Store, resources: Resources) -> None:
         self.store = store
         self.resources = resources
+        self.allocations = Allocations(store, resources)
         self.wait_seconds = resource_version.WAIT_SECONDS
 
     # --- reading ----------------------------------------------------------------------------------------------
@@ -124,8 +127,16 @@ class Registry:
 
     async def _create_once(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
         """Complete, validate and store a new object under one name."""
-        kind = target.kind
         before_create(target, obj)
+        behavior = target.kind.behavior
+        if behavior.allocations is None or target.dry_run:
+            return await self._store_new(target, obj, validate)
+        async with self.allocations.changed(behavior, None, obj, target.ctx):
+            return await self._store_new(target, obj, validate)
+
+    async def _store_new(self, target: WriteTarget, obj: Obj, validate: Validate) -> Entry:
+        """Ask validating admission about a complete new object, and store it."""
+        kind = target.kind
         await validate(obj, None)
         name = obj["metadata"]["name"]
         key = key_of(kind, target.namespace, name)
@@ -200,10 +211,18 @@ class Registry:
             return current
         check_version(target, obj, current)
         before_update(target, obj, old)
+        if kind.behavior.allocations is None or target.dry_run:
+            return await self._store_changed(target, current, obj, validate)
+        async with self.allocations.changed(kind.behavior, old, obj, target.ctx):
+            return await self._store_changed(target, current, obj, validate)
+
+    async def _store_changed(self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate) -> Entry:
+        """Ask validating admission about a complete update, and store it, or remove the object."""
+        kind, old = target.kind, current.object
         await validate(obj, old)
         if should_delete_during_update(kind, obj, old):
             if not target.dry_run:
-                await self.store.delete(current.key, current.revision)
+                await self.remove(kind, current, target.ctx)
             return Entry(current.key, obj, current.revision)
         obj["metadata"].pop("resourceVersion", None)
         if not target.dry_run:
@@ -213,6 +232,12 @@ class Registry:
         if target.dry_run:
             return Entry(current.key, obj, current.revision)
         return await self.store.update(current.key, obj, current.revision)
+
+    async def remove(self, kind: Kind, entry: Entry, ctx: Context) -> Entry:
+        """Remove an object, and what it holds; return it as it was last. Raises RevisionConflictError."""
+        removed = await self.store.delete(entry.key, entry.revision)
+        await self.allocations.release(kind.behavior, entry.value, ctx)
+        return removed
 
     async def modify(self, target: WriteTarget, change: Change) -> Entry:
         """Store a change that the server itself makes, without strategy and admission (a binding). Raises 404."""

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from understudy.admission.context import Context
 from understudy.admission.validation.address_rules import AddressRule, AddressRules
-from understudy.admission.validation.address_warnings import warn_of_cidr, warn_of_ip
+from understudy.admission.validation.address_warnings import (
+    warn_of_cidr,
+    warn_of_ip,
+    warn_of_refused_cidr,
+    warn_of_refused_ip,
+)
 from understudy.admission.validation.core import cluster_ips
 from understudy.admission.validation.core.cluster_ips import SPEC, headless
 from understudy.admission.validation.core.containers.containers import PROTOCOLS
@@ -24,7 +29,7 @@ from understudy.admission.validation.formats import (
 )
 from understudy.admission.validation.objectmeta import Metadata
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, not_supported, required
@@ -305,8 +310,14 @@ def load_balancer_host(host: str, path: Path) -> Errors:
     return errors
 
 
+# The warnings of the addresses and networks of a service.
+_WARN_OF_IP = ByRelease({V1_33: warn_of_ip, V1_31: warn_of_refused_ip})
+_WARN_OF_CIDR = ByRelease({V1_33: warn_of_cidr, V1_31: warn_of_refused_cidr})
+
+
 def warn(service: Obj, ctx: Context) -> None:
     """Warn of what is deprecated or likely a mistake in a service."""
+    warn_ip, warn_cidr = _WARN_OF_IP[ctx.release], _WARN_OF_CIDR[ctx.release]
     spec, annotations = service["spec"], service["metadata"].get("annotations") or {}
     if _HINTS in annotations:
         ctx.warn(f"annotation {_HINTS} is deprecated, please use {_MODE} instead")
@@ -315,13 +326,13 @@ def warn(service: Obj, ctx: Context) -> None:
         if name == "externalIPs":
             _warn_headless(spec, ctx)
         for i, address in enumerate(values):
-            warn_of_ip(address, SPEC.child(name).index(i), ctx)
+            warn_ip(address, SPEC.child(name).index(i), ctx)
     if ctx.release >= V1_36 and spec.get("externalIPs") and not _is_headless(spec) and spec["type"] != "ExternalName":
         ctx.warn("spec.externalIPs is deprecated and may no longer be implemented in some clusters")
     if spec.get("loadBalancerIP"):
-        warn_of_ip(spec["loadBalancerIP"], SPEC.child("loadBalancerIP"), ctx)
+        warn_ip(spec["loadBalancerIP"], SPEC.child("loadBalancerIP"), ctx)
     for i, value in enumerate(spec.get("loadBalancerSourceRanges") or ()):
-        warn_of_cidr(value, SPEC.child("loadBalancerSourceRanges").index(i), ctx)
+        warn_cidr(value, SPEC.child("loadBalancerSourceRanges").index(i), ctx)
     if spec.get("type") == "ExternalName" and spec.get("externalIPs"):
         ctx.warn('spec.externalIPs is ignored when spec.type is "ExternalName"')
     if spec.get("type") != "ExternalName" and spec.get("externalName"):

@@ -13,7 +13,7 @@ from understudy.machinery.types import split_api_version
 async def fill(state: ServerState, port: int) -> None:
     """Create the initial objects that are not stored yet; the server listens at `port`."""
     store = state.registry.store
-    for obj in initial_objects(state.release, state.timestamp(), port):
+    for obj in initial_objects(state.release, state.gates, state.timestamp(), port):
         group, version = split_api_version(obj["apiVersion"])
         kind = state.release.kind(group, obj["kind"])
         assert kind is not None

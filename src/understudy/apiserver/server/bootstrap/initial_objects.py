@@ -9,15 +9,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from understudy.apiserver.kinds.release import Release
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import Obj, split_api_version
 
 # Notes when the server began to track which legacy tokens are used; the controller manager reads it.
 TOKEN_TRACKING = "kube-apiserver-legacy-service-account-token-tracking"
+# The kinds whose objects are only made while a feature gate is on.
+_GATES = {
+    "IPAddress": features.MULTI_CIDR_SERVICE_ALLOCATOR,
+    "ServiceCIDR": features.MULTI_CIDR_SERVICE_ALLOCATOR,
+}
 
 
-def initial_objects(release: Release, now: str, port: int) -> Iterator[Obj]:
-    """Yield the objects whose kinds are served, without uid.
+def initial_objects(release: Release, gates: Gates, now: str, port: int) -> Iterator[Obj]:
+    """Yield the objects whose kinds are served and whose feature gates are on, without uid.
 
     now   RFC 3339, for all times in the objects
     port  where the server listens: the target port of the service `kubernetes`
@@ -25,7 +32,7 @@ def initial_objects(release: Release, now: str, port: int) -> Iterator[Obj]:
     for obj in read_release_file(release.version, "initial_objects.json"):
         kind, (group, version) = obj["kind"], split_api_version(obj["apiVersion"])
         served = release.kind(group, kind)
-        if served is None or version not in served.versions:
+        if served is None or version not in served.versions or (kind in _GATES and not gates[_GATES[kind]]):
             continue
         if kind == "APIService" and not release.serves(obj["spec"].get("group", ""), obj["spec"]["version"]):
             continue

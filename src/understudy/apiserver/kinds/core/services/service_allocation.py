@@ -1,14 +1,13 @@
 """Allocation of cluster IPs and node ports to services, and the fields that an update takes over from the stored
 service.
 
-Addresses are of one family, from 10.0.0.0/24; node ports are from 30000 to 32767. Nothing is kept in memory: addresses
-and ports of stored services are taken. The lowest free one above the band for static choices is allocated. Upstream:
+Addresses are of one family; node ports are from 30000 to 32767. Nothing is kept in memory: ports of stored services are
+taken. The lowest free one above the band for static choices is allocated. Upstream:
 `pkg/registry/core/service/storage/alloc.go`.
 """
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,15 +16,16 @@ from understudy.admission.validation.address_rules import AddressRules
 from understudy.admission.validation.core import cluster_ips
 from understudy.admission.validation.core.cluster_ips import FAMILIES, SPEC
 from understudy.admission.validation.core.services import externally_accessible, needs_health_check
+from understudy.apiserver.kinds.core.services import ip_allocators
+from understudy.apiserver.kinds.core.services.ip_allocators import AllocationError
 from understudy.machinery import errors
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, invalid
 
-SERVICE_CIDR = ipaddress.IPv4Network("10.0.0.0/24")
-STATIC_ADDRESSES = 16
 NODE_PORTS = range(30000, 32768)
 STATIC_PORTS = 86
+DRY_RUN_PORT = 32768  # the ports behind it stand for those that a dry run would allocate
 _POLICY = SPEC.child("ipFamilyPolicy")
 
 
@@ -161,50 +161,23 @@ def _family_errors(spec: Obj, headless: bool, ctx: Context, released: Errors) ->
 
 
 def _addresses(service: Obj, ctx: Context) -> None:
-    """Set the cluster IPs. Raises StatusError 422."""
+    """Set the cluster IPs. Raises StatusError 422 for one that cannot be had, 500 if no address is free."""
     spec = service["spec"]
     ips = spec.get("clusterIPs") or []
     if ips and ips[0] == "None":
         return
-    taken = set() if ctx.dry_run else _taken_addresses(ctx)
-    if not ips or not ips[0]:
-        ip = str(SERVICE_CIDR.network_address) if ctx.dry_run else _free_address(taken)
-    else:
-        ip = ips[0]
-        problem = _address_error(ip, taken)
-        if problem:
-            addresses = Typed(ips, "[]string")
-            error = invalid(SPEC.child("clusterIPs"), addresses, f"failed to allocate IP {ip}: {problem}")
-            raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release)
-    spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
-
-
-def _taken_addresses(ctx: Context) -> set[str]:
-    """Return the cluster IPs of all stored services."""
-    return {ip for other in ctx.listing("", "services", "") for ip in other["spec"].get("clusterIPs") or []}
-
-
-def _free_address(taken: set[str]) -> str:
-    """Return the lowest free address. Raises StatusError 500 if there is none."""
-    hosts: list[str] = [str(host) for host in SERVICE_CIDR.hosts()]
-    for ip in [*hosts[STATIC_ADDRESSES:], *hosts[:STATIC_ADDRESSES]]:
-        if ip not in taken:
-            return ip
-    raise errors.internal_error("failed to allocate a serviceIP: range is full")
-
-
-def _address_error(ip: str, taken: set[str]) -> str:
-    """Return why an address cannot be allocated, "" if it can."""
-    if ip in taken:
-        return "provided IP is already allocated"
-    hosts = SERVICE_CIDR.network_address, SERVICE_CIDR.broadcast_address
+    ip, allocator = ips[0] if ips else "", ip_allocators.allocator(ctx)
     try:
-        address = ipaddress.ip_address(ip)
-    except ValueError:
-        return ""
-    if address not in SERVICE_CIDR or address in hosts:
-        return f"the provided IP ({ip}) is not in the valid range. The range of valid IPs is {SERVICE_CIDR}"
-    return ""
+        if ip:
+            allocator.allocate(ip)
+        else:
+            ip = allocator.allocate_next()
+    except AllocationError as reason:
+        if not ip:
+            raise errors.internal_error(f"failed to allocate a serviceIP: {reason}") from None
+        error = invalid(SPEC.child("clusterIPs"), Typed(ips, "[]string"), f"failed to allocate IP {ip}: {reason}")
+        raise errors.invalid("", "Service", service["metadata"].get("name", ""), [error], ctx.release) from None
+    spec["clusterIP"], spec["clusterIPs"] = ip, [ip, *ips[1:]]
 
 
 def _node_ports(spec: Obj) -> list[int]:
@@ -221,18 +194,25 @@ def _ports(service: Obj, ctx: Context, own: set[int]) -> None:
         return
     taken = {number for other in ctx.listing("", "services", "") for number in _node_ports(other["spec"])} - own
     by_port: dict[int, int] = {}
+    allocated: set[int] = set()
+
+    def next_port() -> int:
+        return max(allocated, default=DRY_RUN_PORT) + 1 if ctx.dry_run else _free_port(taken)
+
     for i, port in enumerate(spec.get("ports") or []):
         number = port.get("nodePort") or 0
         if not number and spec["type"] == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts") is False:
             continue
-        if number and not (ctx.dry_run or ctx.offline):
+        if number and not ctx.offline:
             _check_port(service, i, number, taken if by_port.get(port["port"]) != number else set(), ctx)
         elif not number:
-            number = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or _free_port(taken)
-        port["nodePort"] = by_port.setdefault(port["port"], number) if not port.get("nodePort") else number
+            number = by_port.get(port["port"]) or _requested(spec["ports"], port["port"]) or next_port()
+        port["nodePort"] = number
+        by_port.setdefault(port["port"], number)
         taken.add(number)
+        allocated.add(number)
     if needs_health_check(spec) and not spec.get("healthCheckNodePort"):
-        spec["healthCheckNodePort"] = _free_port(taken)
+        spec["healthCheckNodePort"] = next_port()
 
 
 def _requested(ports: Iterable[Obj], number: int) -> int:
@@ -242,9 +222,9 @@ def _requested(ports: Iterable[Obj], number: int) -> int:
 
 
 def _check_port(service: Obj, i: int, number: Any, taken: set[int], ctx: Context) -> None:
-    """Raise StatusError 422 for a node port that is out of range or taken."""
+    """Raise StatusError 422 for a node port that is out of range, which a dry run does not look at, or taken."""
     problem = ""
-    if number not in NODE_PORTS:
+    if number not in NODE_PORTS and not ctx.dry_run:
         problem = (
             f"provided port is not in the valid range. The range of valid ports is {NODE_PORTS[0]}-{NODE_PORTS[-1]}"
         )

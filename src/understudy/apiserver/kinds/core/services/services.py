@@ -10,6 +10,7 @@ from understudy.admission.validation.core import services
 from understudy.admission.validation.core.services import externally_accessible
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core.services import service_allocation
+from understudy.apiserver.kinds.core.services.ip_allocators import ip_addresses
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, addresses, age, field, labels, name
 from understudy.apiserver.registry.kind import Behavior
@@ -140,5 +141,6 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             selectable={"spec.clusterIP": field("spec", "clusterIP"), "spec.type": field("spec", "type")},
             table_row=_row,
             delete_returns_object=True,
+            allocations=ip_addresses,
         )
     }
