@@ -5,6 +5,9 @@
     compiled.error, compiled.cost
     compiled.evaluate({"driver": "dra.example.com", "attributes": {}, "capacity": {}})
 
+    environment = policy_environment(Version(1, 32), params=False, authorizer=False)
+    compile("object.spec.replicas <= 5", environment).run({"object": {"spec": {"replicas": 3}}}, Budget())
+
 `compiler` runs the stages on an expression: `parser` (tokens, tree, macros), `checker` (types, then validators),
 `interpreter` (the plan of the evaluation) and `cost` (the estimate). `checker.environment` says which names and
 functions there are; the functions are in `library`.
@@ -15,6 +18,16 @@ syntax errors.
 
 from understudy.admission.cel.checker.environment import Environment, device_environment
 from understudy.admission.cel.compiler import Compiled, compile  # noqa: A004 - named as the field names it
+from understudy.admission.cel.cost.budget import Budget, CostLimitError, OutOfBudgetError
 from understudy.admission.cel.errors import EvaluationError
 
-__all__ = ["Compiled", "Environment", "EvaluationError", "compile", "device_environment"]
+__all__ = [
+    "Budget",
+    "Compiled",
+    "CostLimitError",
+    "Environment",
+    "EvaluationError",
+    "OutOfBudgetError",
+    "compile",
+    "device_environment",
+]

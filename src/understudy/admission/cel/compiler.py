@@ -15,18 +15,22 @@ from understudy.admission.cel.checker.checker import check
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
 from understudy.admission.cel.cost import estimator
+from understudy.admission.cel.cost.budget import Budget, CostTracker
 from understudy.admission.cel.errors import EvaluationError, Report
-from understudy.admission.cel.interpreter import planner
+from understudy.admission.cel.interpreter import cost_tracking, planner
 from understudy.admission.cel.parser import antlr_parser
 from understudy.admission.cel.parser.antlr_parser import surely_shallow
 from understudy.admission.cel.parser.builder import NodeBuilder
 from understudy.admission.cel.parser.dialect import DIALECTS
 from understudy.admission.cel.parser.tokens import scan
 from understudy.admission.cel.types import Type
+from understudy.admission.cel.values import Value
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.features import DRA_LIST_TYPE_ATTRIBUTES
 
 MAX_COST = 2**64 - 1
+Program = Callable[[dict[str, Value]], Value]
+TrackingProgram = Callable[[dict[str, Value], CostTracker], Value]
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class Compiled:
     evaluate to bool or the unknown type, not …` (kind "invalid", printed as `Invalid value: "<expression>": <error>`),
     or `program instantiation failed: …` (kind "internal", printed as `Internal error: <error>`). `cost` is the
     worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result, and
-    `features` are the feature gates of the environment.
+    `features` are the feature gates of the environment. Device selectors have a `program`, which does not count its
+    cost, all other expressions a `tracking_program`.
 
     The validation of device selectors does the following, in this order, from 1.32 on (`validateCELSelector` of
     `pkg/apis/resource/validation`): an expression of more than 10240 bytes of UTF-8 is `Too long: may not be more than
@@ -49,7 +54,8 @@ class Compiled:
     error: str | None = None
     error_kind: Literal["", "invalid", "internal"] = ""
     cost: int = MAX_COST
-    program: Callable[[dict[str, Any]], Any] | None = field(default=None, repr=False, compare=False)
+    program: Program | None = field(default=None, repr=False, compare=False)
+    tracking_program: TrackingProgram | None = field(default=None, repr=False, compare=False)
     type: Type | None = field(default=None, repr=False, compare=False)
     features: frozenset[str] = frozenset()
 
@@ -65,6 +71,22 @@ class Compiled:
         from understudy.admission.cel.interpreter.device import as_bool, device_value
 
         return as_bool(self.program({"device": device_value(device, lists=DRA_LIST_TYPE_ATTRIBUTES in self.features)}))
+
+    def run(self, variables: Mapping[str, Value], budget: Budget) -> Value:
+        """Return the value of an expression that is not a device selector, and take its cost from a budget.
+
+        `variables` are CEL values by name: JSON as it is, or what `interpreter.unstructured` makes of it.
+
+        Raises `OutOfBudgetError` if the evaluation cost more than the budget, else `CostLimitError` if it was cancelled
+        because it cost more than one evaluation may, else `EvaluationError` with cel-go's text if it failed.
+        """
+        if self.tracking_program is None:
+            raise EvaluationError(f"expression did not compile: {self.error}")
+        tracker = CostTracker()
+        try:
+            return self.tracking_program(dict(variables), tracker)
+        finally:
+            budget.spend(tracker.cost)
 
 
 @lru_cache(4096)
@@ -88,14 +110,19 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     assert tree.type is not None
     if wrong := environment.result_error(tree.type):
         return Compiled(expression, wrong, "invalid")
+    program, tracking_program = None, None
     try:
-        program = planner.plan(tree, environment.declarations)
+        if environment.counts_cost:
+            tracking_program = cost_tracking.plan(tree, environment.declarations)
+        else:
+            program = planner.plan(tree, environment.declarations)
     except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(
         expression,
         cost=estimator.estimate_cost(tree, environment.release),
         program=program,
+        tracking_program=tracking_program,
         type=tree.type,
         features=environment.features,
     )

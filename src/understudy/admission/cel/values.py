@@ -49,6 +49,25 @@ class Optional:
 NONE: Final = Optional(None)
 
 
+class ErrorValue:
+    """An error as a value (`types.Err`): the accumulator of `all`, or data that its schema does not allow.
+
+    The evaluation fails only if it uses the value.
+    """
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError) -> None:
+        self.error = error
+
+
+def raise_if_error(value: Value) -> Value:
+    """Return a value, or raise the error that it holds."""
+    if type(value) is ErrorValue:
+        raise value.error.with_traceback(None)
+    return value
+
+
 class _Key:
     """A map key that Python would confuse with another or cannot hash."""
 
@@ -80,6 +99,16 @@ def map_keys(entries: dict[Any, Value]) -> Iterator[Value]:
     """Yield the keys of a map as values."""
     for key in entries:
         yield key.value if type(key) is _Key else key
+
+
+class Declared:
+    """A list or map that is compared as its schema declares: a set, a map by keys, an object."""
+
+    __slots__ = ()
+
+    def equals(self, other: Value) -> bool:
+        """Report whether a value is equal to this one."""
+        raise NotImplementedError
 
 
 def type_name(value: Value) -> str:
@@ -126,12 +155,16 @@ def equal(one: Value, other: Value) -> bool:
         return kind is type(other) and bool(one == other)
     if is_number(one):
         return is_number(other) and bool(one == other)
+    if isinstance(one, Declared):
+        return one.equals(other)
+    if isinstance(one, list):
+        return isinstance(other, list) and len(one) == len(other) and all(map(equal, one, other))
+    if isinstance(one, dict):
+        if not isinstance(other, dict) or len(one) != len(other):
+            return False
+        return all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is not type(other):
         return False
-    if kind is list:
-        return len(one) == len(other) and all(map(equal, one, other))
-    if kind is dict:
-        return len(one) == len(other) and all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is Optional:
         if one is NONE or other is NONE:
             return one is other

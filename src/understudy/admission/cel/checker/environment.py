@@ -75,6 +75,11 @@ class Environment:
     purpose: tuple[object, ...] = ()
 
     @property
+    def counts_cost(self) -> bool:
+        """Report whether the evaluation counts its cost: device selectors are evaluated without."""
+        return self.purpose != ()
+
+    @property
     def empty_column(self) -> int:
         """Return the column at which errors show an empty expression.
 

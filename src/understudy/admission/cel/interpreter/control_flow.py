@@ -10,22 +10,10 @@ from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.interpreter.field_access import index, optional_field
-from understudy.admission.cel.values import NONE, Optional, Value
+from understudy.admission.cel.values import NONE, ErrorValue, Optional, Value
 
 Scope = dict[str, Value]
 Program = Callable[[Scope], Value]
-
-
-class _ErrorValue:
-    """An error as a value (`types.Err`).
-
-    The accumulator of `exists` and `all` may hold an error that a later element makes irrelevant.
-    """
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError) -> None:
-        self.error = error
 
 
 def attempt(program: Program, scope: Scope) -> Value:
@@ -33,14 +21,7 @@ def attempt(program: Program, scope: Scope) -> Value:
     try:
         return program(scope)
     except EvaluationError as error:
-        return _ErrorValue(error)
-
-
-def raise_if_error(value: Value) -> Value:
-    """Return a value, or raise the error that it holds."""
-    if type(value) is _ErrorValue:
-        raise value.error
-    return value
+        return ErrorValue(error)
 
 
 def _and(left: Program, right: Program) -> Program:
@@ -62,7 +43,7 @@ def _commutative_logic(left: Program, right: Program, *, decisive: bool) -> Prog
         if other is decisive:
             return other
         for side in (one, other):
-            if type(side) is _ErrorValue:
+            if type(side) is ErrorValue:
                 raise side.error
         if one is (not decisive) and other is (not decisive):
             return not decisive

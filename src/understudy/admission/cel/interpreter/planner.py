@@ -26,10 +26,10 @@ from understudy.admission.cel.ast import (
 )
 from understudy.admission.cel.checker.declarations import Declarations, Overload
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt, raise_if_error
+from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope, attempt
 from understudy.admission.cel.interpreter.field_access import has_field, new_message, optional_entry, select_field
 from understudy.admission.cel.interpreter.type_guards import type_guard
-from understudy.admission.cel.values import NONE, Value, map_key, map_keys, type_name
+from understudy.admission.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
 from understudy.machinery.golang import regexp
 
 _LIBRARIES = tuple(
@@ -54,10 +54,10 @@ def overload_bindings() -> Mapping[str, Callable[..., Value]]:
 
 def plan(root: Node, declarations: Declarations) -> Program:
     """Return the program of a checked tree. Raises `PlanError`, as for constants that cannot be converted."""
-    return _Planner(declarations).plan(root)
+    return Planner(declarations).plan(root)
 
 
-class _Planner:
+class Planner:
     """Plans one tree.
 
     `_constants` has the values of nodes that do not change, `_accumulators` the names of accumulators.
@@ -72,8 +72,7 @@ class _Planner:
         """Return the program of a node."""
         match node:
             case Const(value=value):
-                self._constants[node] = value
-                return lambda _scope: value
+                return self._constant(node, value)
             case Ident():
                 return self._ident(node.name, node)
             case Select():
@@ -90,6 +89,11 @@ class _Planner:
                 return self._comprehension(node)
         raise PlanError(f"unsupported expression: {type(node).__name__}")
 
+    def _constant(self, node: Node, value: Value) -> Program:
+        """Return the program of a node that always has the same value."""
+        self._constants[node] = value
+        return lambda _scope: value
+
     # names and fields
 
     def _ident(self, name: str, node: Node) -> Program:
@@ -99,10 +103,9 @@ class _Planner:
         if declared is not None and declared.kind == "type" and node.type is not None and node.type.kind == "type":
             if name in _UNDEFINED_TYPES or name.startswith("kubernetes."):
                 raise PlanError(f"reference to undefined type: {name}")
-            value = declared.params[0] if declared.params else declared
-            return lambda scope: scope.get(name, value)
+            return self._constant(node, declared.params[0] if declared.params else declared)
         if name == "google.protobuf.NullValue.NULL_VALUE":
-            return lambda _scope: 0
+            return self._constant(node, 0)
         if name in self._accumulators:
             return lambda scope: raise_if_error(scope[name])
         return lambda scope: scope[name]
@@ -129,6 +132,10 @@ class _Planner:
         call = self._binding(node)
         if node.function in _CONVERSIONS and arguments[0] in self._constants:
             return self._constant_conversion(node, call, self._constants[arguments[0]])
+        return self._apply(node, call, parts)
+
+    def _apply(self, _node: Call, call: Callable[..., Value], parts: list[Program]) -> Program:
+        """Return the program that calls a function with the values of programs."""
         if len(parts) == 1:
             (only,) = parts
             return lambda scope: call(only(scope))
@@ -143,8 +150,7 @@ class _Planner:
             value = call(argument)
         except EvaluationError as error:
             raise PlanError(str(error)) from None
-        self._constants[node] = value
-        return lambda _scope: value
+        return self._constant(node, value)
 
     def _check_constant_pattern(self, node: Call) -> None:
         """Compile a constant regular expression while planning. Raises `PlanError` if it is invalid."""
@@ -178,6 +184,8 @@ class _Planner:
 
     def _list(self, node: ListExpr) -> Program:
         parts = [(self.plan(element), index in node.optional) for index, element in enumerate(node.elements)]
+        if all(element in self._constants for element in node.elements):
+            return self._constant(node, [self._constants[element] for element in node.elements])
         if not node.optional:
             plain = [part for part, _ in parts]
             return lambda scope: [part(scope) for part in plain]
@@ -210,6 +218,8 @@ class _Planner:
                 out[name] = entry
             return out
 
+        if all(part in self._constants for entry in node.entries for part in (entry.key, entry.value)):
+            return self._constant(node, build({}))
         return build
 
     def _struct(self, node: StructExpr) -> Program:
@@ -240,7 +250,7 @@ class _Planner:
         def run(scope: Scope) -> Value:
             values = range_(scope)
             kind = type(values)
-            if kind is not list and not isinstance(values, dict):
+            if not isinstance(values, (list, dict)):
                 go_type = _GO_TYPES.get(kind, kind.__name__)
                 if second:
                     raise EvaluationError(f"unsupported comprehension range type: {go_type}")
@@ -263,12 +273,12 @@ class _Planner:
 
 def _elements(values: Value) -> list[Value]:
     """Return the elements of a list or the keys of a map."""
-    return values if type(values) is list else list(map_keys(values))
+    return values if isinstance(values, list) else list(map_keys(values))
 
 
 def _pairs(values: Value) -> list[tuple[Value, Value]]:
     """Return the indices of a list with its elements, or the keys of a map with its values."""
-    if type(values) is list:
+    if isinstance(values, list):
         return list(enumerate(values))
     return list(zip(map_keys(values), values.values(), strict=True))
 

@@ -43,5 +43,5 @@ def _list_type_guard(element: Type) -> Callable[[Value], bool]:
     """Return a test for lists of a type; like cel-go's, it looks only at the first element."""
     inner = type_guard(element)
     if inner is None:
-        return lambda value: type(value) is list
-    return lambda value: type(value) is list and (not value or inner(value[0]))
+        return lambda value: isinstance(value, list)
+    return lambda value: isinstance(value, list) and (not value or inner(value[0]))

@@ -18,7 +18,7 @@ MAX_VALUES = 48
 
 def _includes(target: Value, value: Value) -> bool:
     """Report whether a target is a value or includes it. Raises `EvaluationError` if it has to look too far."""
-    if type(target) is not list:
+    if not isinstance(target, list):
         return equal(target, value)
     if any(equal(element, value) for element in target[:MAX_VALUES]):
         return True

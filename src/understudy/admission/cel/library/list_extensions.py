@@ -41,13 +41,13 @@ def _slice(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def _flatten_once(values: Value) -> list[Value]:
-    if type(values) is not list:
+    if not isinstance(values, list):
         raise EvaluationError(f"no such overload: {type_name(values)}.flatten()")
     return _flatten(values, 1)
 
 
 def _flatten_to(values: Value, depth: Value) -> list[Value]:
-    if type(values) is not list or type(depth) is not int:
+    if not isinstance(values, list) or type(depth) is not int:
         raise EvaluationError(f"no such overload: {type_name(values)}.flatten({type_name(depth)})")
     return _flatten(values, depth)
 
@@ -58,7 +58,7 @@ def _flatten(values: list[Value], depth: int) -> list[Value]:
         raise EvaluationError("level must be non-negative")
     flat: list[Value] = []
     for value in values:
-        if type(value) is list and depth:
+        if isinstance(value, list) and depth:
             flat += _flatten(value, depth - 1)
         else:
             flat.append(value)

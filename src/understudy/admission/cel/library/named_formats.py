@@ -51,9 +51,13 @@ validate
 
 @dataclass(frozen=True, slots=True)
 class NamedFormat:
-    """A named format; `validate` returns the errors of a text, none for a valid one."""
+    """A named format; `validate` returns the errors of a text, none for a valid one.
+
+    `max_regex_size` stands for the length of a regular expression in the cost of a validation.
+    """
 
     name: str
+    max_regex_size: int
     validate: Callable[[str], list[str]] = field(compare=False)
     cel_type: ClassVar[Type] = struct("kubernetes.NamedFormat")
 
@@ -133,25 +137,27 @@ def _date(text: str) -> list[str]:
 
 _UUID = r"(?i)[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}"
 FORMATS: Mapping[str, NamedFormat] = {
-    "byte": NamedFormat("byte", _base64),
-    "date": NamedFormat("date", _date),
-    "datetime": NamedFormat("datetime", lambda text: [] if parse_timestamp(text.upper()) else ["invalid datetime"]),
-    "dns1035Label": NamedFormat("DNS1035Label", _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE)),
+    "byte": NamedFormat("byte", 84, _base64),
+    "date": NamedFormat("date", 71, _date),
+    "datetime": NamedFormat("datetime", 71, lambda text: [] if parse_timestamp(text.upper()) else ["invalid datetime"]),
+    "dns1035Label": NamedFormat("DNS1035Label", 30, _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE)),
     "dns1035LabelPrefix": NamedFormat(
-        "DNS1035LabelPrefix", _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE, prefix=True)
+        "DNS1035LabelPrefix", 30, _matches_pattern(_LABEL_1035, 63, _LABEL_1035_MESSAGE, prefix=True)
     ),
-    "dns1123Label": NamedFormat("DNS1123Label", _matches_pattern(_LABEL, 63, _LABEL_MESSAGE)),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _matches_pattern(_LABEL, 63, _LABEL_MESSAGE, prefix=True)),
-    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE)),
+    "dns1123Label": NamedFormat("DNS1123Label", 30, _matches_pattern(_LABEL, 63, _LABEL_MESSAGE)),
+    "dns1123LabelPrefix": NamedFormat(
+        "DNS1123LabelPrefix", 30, _matches_pattern(_LABEL, 63, _LABEL_MESSAGE, prefix=True)
+    ),
+    "dns1123Subdomain": NamedFormat("DNS1123Subdomain", 60, _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE)),
     "dns1123SubdomainPrefix": NamedFormat(
-        "DNS1123SubdomainPrefix", _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, prefix=True)
+        "DNS1123SubdomainPrefix", 60, _matches_pattern(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, prefix=True)
     ),
-    "labelValue": NamedFormat("LabelValue", _matches_pattern(f"({_NAME})?", 63, _LABEL_VALUE_MESSAGE)),
-    "qualifiedName": NamedFormat("QualifiedName", _qualified_name),
+    "labelValue": NamedFormat("LabelValue", 40, _matches_pattern(f"({_NAME})?", 63, _LABEL_VALUE_MESSAGE)),
+    "qualifiedName": NamedFormat("QualifiedName", 60, _qualified_name),
     "uri": NamedFormat(
-        "URI", lambda text: [] if URLS["is_url_string"](text) else [f'parse "{text}": invalid URI for request']
+        "URI", 1103, lambda text: [] if URLS["is_url_string"](text) else [f'parse "{text}": invalid URI for request']
     ),
-    "uuid": NamedFormat("uuid", _matches_pattern(_UUID, 0, "does not match the UUID format")),
+    "uuid": NamedFormat("uuid", 70, _matches_pattern(_UUID, 0, "does not match the UUID format")),
 }
 
 

@@ -60,6 +60,11 @@ class IP:
     address: IPv4Address | IPv6Address
     cel_type: ClassVar[Type] = opaque("net.IP")
 
+    @property
+    def size(self) -> int:
+        """The number of octets."""
+        return len(self.address.packed)
+
     @classmethod
     def parse(cls, text: str) -> IP:
         """Return the address of a text. Raises `EvaluationError`, also for a zone or an IPv4-mapped IPv6 address."""
@@ -73,6 +78,11 @@ class CIDR:
     address: IPv4Address | IPv6Address
     bits: int
     cel_type: ClassVar[Type] = opaque("net.CIDR")
+
+    @property
+    def size(self) -> int:
+        """The number of octets that the prefix concerns."""
+        return (self.bits + 7) // 8
 
     @classmethod
     def parse(cls, text: str) -> CIDR:

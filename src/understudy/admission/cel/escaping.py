@@ -1,0 +1,27 @@
+"""The names of fields in expressions: what is not a CEL identifier is escaped (`Escape` of `pkg/cel/escaping.go`)."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+_RESERVED: Final = frozenset(
+    "true false null in as break const continue else for function if import let loop package namespace return var void "  # noqa: SIM905
+    "while".split()
+)
+_NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
+_ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+
+
+@lru_cache(4096)
+def escape(name: str) -> str | None:
+    """Return the identifier of a field, None if it has a character that cannot be escaped.
+
+    The field `a.b` is `a__dot__b`, and `namespace` is `__namespace__`.
+    """
+    if name in _RESERVED:
+        return f"__{name}__"
+    if not _NAME.fullmatch(name):
+        return None
+    return re.sub("__|[-./]", lambda match: _ESCAPED[match[0]], name)
