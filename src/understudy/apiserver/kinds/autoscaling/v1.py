@@ -8,10 +8,15 @@ status.currentMetrics, status.conditions      …/current-metrics, …/condition
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import orjson
 
+from understudy.apiserver.registry.kind import Conversion
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.serializer.json import DecodeError, decode_value
+from understudy.machinery.typeinfo.go_types import List, Schemas, Shape, Struct
 from understudy.machinery.types import Obj, nested_field
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
@@ -19,6 +24,13 @@ METRICS, CURRENT, CONDITIONS, BEHAVIOR = (
     _PREFIX + name for name in ("metrics", "current-metrics", "conditions", "behavior")
 )
 ANNOTATIONS = (METRICS, CURRENT, CONDITIONS, BEHAVIOR)
+# Whether a metric of an object keeps the value zero, which v1 cannot leave out, beside an average value.
+_KEEPS_ZERO = ByRelease({V1_36: False, V1_31: True})
+
+
+def conversion(release: Version) -> Conversion:
+    """Return the conversion between autoscaling/v1 and the internal form in a release."""
+    return Conversion(partial(to_internal, release=release), partial(from_internal, release=release))
 
 
 def cpu_metric(percent: int) -> list[Obj]:
@@ -27,31 +39,30 @@ def cpu_metric(percent: int) -> list[Obj]:
     return [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
 
-def _is_cpu_target(metric: Obj) -> bool:
-    """Report whether a metric is the CPU utilization that v1 has in its spec."""
+def _cpu_percent(metric: Obj, part: str) -> int | None:
+    """Return the CPU utilization of a metric that is one, which v1 has a field for; None for other metrics."""
     resource = metric.get("resource") or {}
-    percent = nested_field(resource, "target", "averageUtilization")
-    return metric.get("type") == "Resource" and resource.get("name") == "cpu" and percent is not None
+    is_cpu = metric.get("type") == "Resource" and resource.get("name") == "cpu"
+    return nested_field(resource, part, "averageUtilization") if is_cpu else None
 
 
-def from_internal(autoscaler: Obj) -> Obj:
+def from_internal(autoscaler: Obj, release: Version) -> Obj:
     """Return an autoscaler in the form of v1."""
     spec, status = dict(autoscaler.get("spec") or {}), dict(autoscaler.get("status") or {})
     metrics, behavior = spec.pop("metrics", None) or [], spec.pop("behavior", None)
     current, conditions = status.pop("currentMetrics", None) or [], status.pop("conditions", None)
-    targets = [m for m in metrics if _is_cpu_target(m)]
+    targets = [percent for metric in metrics if (percent := _cpu_percent(metric, "target")) is not None]
     if targets:
-        spec["targetCPUUtilizationPercentage"] = targets[0]["resource"]["target"]["averageUtilization"]
-    for metric in current:
-        percent = nested_field(metric, "resource", "current", "averageUtilization")
-        if metric.get("type") == "Resource" and metric["resource"].get("name") == "cpu" and percent is not None:
-            status["currentCPUUtilizationPercentage"] = percent
+        spec["targetCPUUtilizationPercentage"] = targets[0]
+    used = [percent for metric in current if (percent := _cpu_percent(metric, "current")) is not None]
+    if used:
+        status["currentCPUUtilizationPercentage"] = used[-1]
     status.setdefault("currentReplicas", 0)
-    others = [_old_metric(m, "target") for m in metrics if not _is_cpu_target(m)]
+    others = [_old_metric(metric, "target") for metric in metrics if _cpu_percent(metric, "target") is None]
     kept = {
         METRICS: others,
-        CURRENT: [_old_metric(m, "current") for m in current],
-        BEHAVIOR: _go_names(behavior),
+        CURRENT: [_old_metric(metric, "current") for metric in current],
+        BEHAVIOR: behavior and _go_names(behavior, _behavior_type(release)),
         CONDITIONS: conditions,
     }
     return {
@@ -70,65 +81,96 @@ def _annotated(metadata: Obj, kept: dict[str, Any]) -> Obj:
     return {**out, "annotations": annotations} if annotations else out
 
 
-def to_internal(autoscaler: Obj) -> Obj:
+def to_internal(autoscaler: Obj, release: Version) -> Obj:
     """Return the internal form of a v1 autoscaler."""
     spec, status = deepcopy(autoscaler.get("spec") or {}), deepcopy(autoscaler.get("status") or {})
-    annotations = nested_field(autoscaler, "metadata", "annotations", default={})
+    kept_spec, kept_status = _kept(nested_field(autoscaler, "metadata", "annotations", default={}), release)
     percent, used = (
         spec.pop("targetCPUUtilizationPercentage", None),
         status.pop("currentCPUUtilizationPercentage", None),
     )
-    metrics = [_new_metric(m, "target") for m in _kept(annotations, METRICS, [])]
-    metrics += [] if percent is None else cpu_metric(percent)
-    spec["metrics"] = metrics or cpu_metric(80)
-    behavior = _kept(annotations, BEHAVIOR, None)
-    if behavior:
-        spec["behavior"] = _json_names(behavior)
-    status["currentMetrics"] = [_new_metric(m, "current") for m in _kept(annotations, CURRENT, [])] or (
+    metrics = kept_spec.pop("metrics", []) + ([] if percent is None else cpu_metric(percent))
+    spec |= {"metrics": metrics or cpu_metric(80), **kept_spec}
+    status["currentMetrics"] = kept_status.pop("currentMetrics", None) or (
         [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": used}}}]
         if used is not None
         else None
     )
-    conditions = _kept(annotations, CONDITIONS, None)
-    if conditions:
-        status["conditions"] = conditions
+    status |= kept_status
     if status.get("currentReplicas") == 0:
         del status["currentReplicas"]
     return {**autoscaler, "metadata": _annotated(autoscaler.get("metadata") or {}, {}), "spec": spec, "status": status}
 
 
-def _kept(annotations: dict[str, str], key: str, default: Any) -> Any:
+def _kept(annotations: dict[str, str], release: Version) -> tuple[Obj, Obj]:
+    """Return the parts of the spec and of the status that annotations keep; those that Go cannot decode are ignored."""
+    spec = {
+        **_decoded(annotations, METRICS, "spec", "metrics", release),
+        **_decoded(annotations, BEHAVIOR, "spec", "behavior", release),
+    }
+    if not any((spec.get("behavior") or {}).values()):
+        spec.pop("behavior", None)
+    if not _KEEPS_ZERO[release]:
+        for metric in spec.get("metrics", ()):
+            _drop_zero(nested_field(metric, "object", "target", default={}))
+    status = {
+        **_decoded(annotations, CURRENT, "status", "currentMetrics", release),
+        **_decoded(annotations, CONDITIONS, "status", "conditions", release),
+    }
+    return spec, status
+
+
+def _drop_zero(target: Obj) -> None:
+    if target.get("value") == "0" and target.get("averageValue") is not None:
+        del target["value"]
+
+
+def _decoded(annotations: dict[str, str], key: str, part: str, name: str, release: Version) -> Obj:
+    """Return the field that an annotation keeps, in the form of v2; {} without it, and for a value of a wrong type."""
+    struct = Schemas.of(release).kind("autoscaling", "v2", "HorizontalPodAutoscaler")
     try:
-        return orjson.loads(annotations[key])
-    except (KeyError, orjson.JSONDecodeError):
-        return default
+        value = orjson.loads(annotations[key])
+        if key in (METRICS, CURRENT) and isinstance(value, list):
+            value = [_new_metric(metric, "target" if key == METRICS else "current") for metric in value]
+        elif key == BEHAVIOR:
+            value = _json_names(value, _behavior_type(release))
+        obj, _ = decode_value({part: {name: value}}, struct)
+    except (KeyError, orjson.JSONDecodeError, DecodeError):
+        return {}
+    decoded = obj[part].get(name)
+    return {name: decoded} if decoded else {}
 
 
-def _go_names(value: Any) -> Any:
-    """Return a value with Go's field names as keys: upstream writes the annotation from a type without JSON tags."""
-    if isinstance(value, dict):
-        return {key[0].upper() + key[1:]: _go_names(item) for key, item in value.items()}
-    return [_go_names(item) for item in value] if isinstance(value, list) else value
+def _behavior_type(release: Version) -> Struct:
+    return Schemas.of(release).struct("k8s.io/api/autoscaling/v2.HorizontalPodAutoscalerBehavior")
 
 
-def _json_names(value: Any) -> Any:
-    """Return a value with JSON field names as keys, without nulls."""
-    if isinstance(value, dict):
-        named = {key[0].lower() + key[1:]: _json_names(item) for key, item in value.items()}
-        return {key: item for key, item in named.items() if item is not None}
-    return [_json_names(item) for item in value] if isinstance(value, list) else value
+def _go_names(value: Any, shape: Shape) -> Any:
+    """Return a value with all of Go's fields, by their Go names: the type that upstream encodes has no JSON tags."""
+    if isinstance(shape, Struct) and value is not None:
+        return {field.go_name: _go_names(value.get(name), field.type) for name, field in shape.fields.items()}
+    return [_go_names(item, shape.element) for item in value] if isinstance(shape, List) and value else value
+
+
+def _json_names(value: Any, shape: Shape) -> Any:
+    """Return a value with JSON names for Go's field names, whose case does not matter."""
+    if isinstance(shape, Struct) and isinstance(value, dict):
+        sent = _lowered(value)
+        fields = [(name, field) for name, field in shape.fields.items() if field.go_name.lower() in sent]
+        return {name: _json_names(sent[field.go_name.lower()], field.type) for name, field in fields}
+    if isinstance(shape, List) and isinstance(value, list):
+        return [_json_names(item, shape.element) for item in value]
+    return value
+
+
+def _lowered(value: Obj) -> Obj:
+    return {key.lower(): item for key, item in value.items()}
 
 
 # The v1 names of what v2 has in `target` (of a spec) and `current` (of a status), by source of the metric:
 # {source: {v1 name: path in v2}}
 _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
     "target": {
-        "external": {
-            "metricName": ("metric", "name"),
-            "metricSelector": ("metric", "selector"),
-            "targetValue": ("target", "value"),
-            "targetAverageValue": ("target", "averageValue"),
-        },
         "object": {
             "target": ("describedObject",),
             "metricName": ("metric", "name"),
@@ -152,14 +194,14 @@ _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
             "targetAverageValue": ("target", "averageValue"),
             "container": ("container",),
         },
-    },
-    "current": {
         "external": {
             "metricName": ("metric", "name"),
             "metricSelector": ("metric", "selector"),
-            "currentValue": ("current", "value"),
-            "currentAverageValue": ("current", "averageValue"),
+            "targetValue": ("target", "value"),
+            "targetAverageValue": ("target", "averageValue"),
         },
+    },
+    "current": {
         "object": {
             "target": ("describedObject",),
             "metricName": ("metric", "name"),
@@ -183,15 +225,17 @@ _NAMES: dict[str, dict[str, dict[str, tuple[str, ...]]]] = {
             "currentAverageValue": ("current", "averageValue"),
             "container": ("container",),
         },
+        "external": {
+            "metricName": ("metric", "name"),
+            "metricSelector": ("metric", "selector"),
+            "currentValue": ("current", "value"),
+            "currentAverageValue": ("current", "averageValue"),
+        },
     },
 }
 # Fields that v1 shows as zero where v2 has nothing.
 _ZERO = {"object": ("targetValue", "currentValue"), "external": ("currentValue",), "pods": ("targetAverageValue",)}
 _ZERO_CURRENT = {"pods", "resource", "containerResource"}
-
-
-def _source_of(metric: Obj, part: str) -> str:
-    return next((source for source in _NAMES[part] if metric.get(source) is not None), "")
 
 
 def _is_zero(source: str, name: str) -> bool:
@@ -200,28 +244,36 @@ def _is_zero(source: str, name: str) -> bool:
 
 
 def _old_metric(metric: Obj, part: str) -> Obj:
-    source = _source_of(metric, part)
-    if not source:
-        return metric
-    out = {}
-    for name, path in _NAMES[part][source].items():
-        value = nested_field(metric[source], *path)
-        if value is None and _is_zero(source, name):
-            value = "0"
-        if value is not None:
-            out[name] = value
-    return {"type": metric.get("type", ""), source: out}
+    """Return a metric of v2 in the form of v1, its sources in Go's order."""
+    out: Obj = {"type": metric.get("type", "")}
+    for source, names in _NAMES[part].items():
+        if metric.get(source) is not None:
+            values = {name: _value(nested_field(metric[source], *path), source, name) for name, path in names.items()}
+            out[source] = {name: value for name, value in values.items() if value is not None}
+    return out
 
 
-def _new_metric(metric: Obj, part: str) -> Obj:
-    source = _source_of(metric, part)
-    if not source:
+def _value(value: Any, source: str, name: str) -> Any:
+    return "0" if value is None and _is_zero(source, name) else value
+
+
+def _new_metric(metric: Any, part: str) -> Any:
+    """Return a metric of v1 in the form of v2. What is no object, and cannot be decoded, stays as it is."""
+    if not isinstance(metric, dict):
         return metric
+    sent = _lowered(metric)
+    out: Obj = {"type": sent.get("type", "")}
+    for source in _NAMES[part]:
+        old = sent.get(source.lower())
+        if old is not None:
+            out[source] = _new_source(_lowered(old), source, part) if isinstance(old, dict) else old
+    return out
+
+
+def _new_source(old: Obj, source: str, part: str) -> Obj:
     out: Obj = {}
     for name, path in _NAMES[part][source].items():
-        value = metric[source].get(name)
-        if value is None and _is_zero(source, name):
-            value = "0"
+        value = _value(old.get(name.lower()), source, name)
         if value is None:
             continue
         place = out
@@ -231,7 +283,7 @@ def _new_metric(metric: Obj, part: str) -> Obj:
     if part == "target":
         target = out.setdefault("target", {})
         target["type"] = _target_type(source, target)
-    return {"type": metric.get("type", ""), source: out}
+    return out
 
 
 def _target_type(source: str, target: Obj) -> str:

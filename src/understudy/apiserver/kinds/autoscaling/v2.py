@@ -12,7 +12,7 @@ from understudy.apiserver.kinds.autoscaling import v1
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, UNSET, age, name, shortened
-from understudy.apiserver.registry.kind import Behavior, Conversion
+from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
@@ -93,10 +93,15 @@ def _defaults(autoscaler: Obj, ctx: Context) -> None:
     spec = autoscaler.setdefault("spec", {})
     default_if_nil(spec, "minReplicas", 1)
     if ctx.version == "v1":
-        return  # the conversion adds the other defaults: it knows all metrics
+        return  # the conversion adds the metrics: it knows all of them
     if not spec.get("metrics"):
         spec["metrics"] = v1.cpu_metric(CPU_PERCENT)
-    behavior = spec.get("behavior")
+    _default_behavior(autoscaler, ctx)
+
+
+def _default_behavior(autoscaler: Obj, ctx: Context) -> None:
+    """Set the defaults of the scaling rules, in place; those of a v1 object get them when the stored object is read."""
+    behavior = nested_field(autoscaler, "spec", "behavior")
     if behavior is not None:
         for direction, defaults in (("scaleUp", SCALE_UP), ("scaleDown", SCALE_DOWN)):
             scaling = behavior.get(direction) or {}
@@ -132,10 +137,9 @@ def _drop_tolerances(autoscaler: Obj, old: Obj | None, ctx: Context) -> None:
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    conversion = Conversion(v1.to_internal, v1.from_internal)
     return {
         ("autoscaling", "HorizontalPodAutoscaler"): Behavior(
-            conversions={"v1": conversion},
+            conversions={"v1": v1.conversion(release)},
             defaults=_defaults,
             strategy=resource_strategy(
                 "autoscaling",
@@ -145,6 +149,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 prepare_update=_drop_tolerances,
                 validate=autoscaling.create,
                 validate_update=all_of(CORE.updated, autoscaling.update),
+                canonicalize=_default_behavior,
             ),
             status=status_strategy(validate_update=all_of(CORE.updated, autoscaling.status_update)),
             table_row=_row,
