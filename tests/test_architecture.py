@@ -18,6 +18,7 @@ FLOORS = [
     ["schemas"],
     ["machinery"],
     ["admission.context", "admission.cel"],
+    ["admission.structural_schema"],
     ["admission.validation"],
     ["admission.chain", "admission.plugins"],
     ["apiserver.storage", "apiserver.authentication", "apiserver.authorization"],

@@ -6,8 +6,8 @@ import ipaddress
 from collections.abc import Iterator
 
 from understudy.admission.context import Context
-from understudy.admission.validation.formats import has_leading_zeros, is_mapped, parse_cidr, parse_ip
-from understudy.machinery.golang.netip import addr_error, prefix_error
+from understudy.admission.validation.formats import has_leading_zeros, is_mapped
+from understudy.machinery.golang.netip import addr_error, parse_cidr, parse_ip, prefix_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33, V1_36, ByRelease
 from understudy.machinery.validation.field import Path

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj
@@ -134,25 +135,6 @@ def port_name_texts(value: str) -> list[str]:
         (value.startswith("-") or value.endswith("-"), "must not begin or end with a hyphen"),
     )
     return [text for wrong, text in checks if wrong]
-
-
-def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Parse an address; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseIPSloppy`)."""
-    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value):
-        value = ".".join(str(int(part)) for part in value.split("."))
-    try:
-        return ipaddress.ip_address(value) if "%" not in value else None
-    except ValueError:
-        return None
-
-
-def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    """Parse a network; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseCIDRSloppy`)."""
-    address, slash, bits = value.partition("/")
-    ip_address = parse_ip(address)
-    if ip_address is None or not slash or not bits.isdecimal() or int(bits) > ip_address.max_prefixlen:
-        return None
-    return ipaddress.ip_network(f"{ip_address}/{bits}", strict=False)
 
 
 def ip(value: str, path: Path, *, strict: bool = False, stored: Sequence[str] = ()) -> Errors:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj, split_api_version
@@ -85,6 +86,21 @@ def finalizer_names(meta: Obj, path: Path = METADATA) -> Errors:
         for i, name in enumerate(meta.get("finalizers") or ())
         if "/" not in name and name not in _STANDARD_FINALIZERS
     ]
+
+
+def finalizer_warnings(meta: Obj, old: Obj, path: Path = METADATA) -> list[str]:
+    """Return the warnings about new finalizers of a custom resource (upstream: `validateKubeFinalizerName`)."""
+    warnings = []
+    for name in sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ())):
+        texts = qualified_name_texts(name)
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            with_path = " including a path (/)" if "." in name else ""
+            texts.append(
+                f"prefer a domain-qualified finalizer name{with_path} to avoid accidental conflicts with other"
+                " finalizer writers"
+            )
+        warnings += [f"{path.child('finalizers')}: {go_quote(name)}: {text}" for text in texts]
+    return warnings
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""Texts of Go's package `net/netip` about addresses that it refuses."""
+"""IP addresses as Go parses them, and the texts of package `net/netip` about those that it refuses."""
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from ipaddress import ip_address
 
 from understudy.machinery.golang.text import go_quote
 
@@ -43,7 +43,7 @@ def prefix_error(text: str) -> str:
     if not slash:
         return "no '/'"
     try:
-        parsed = ip_address(address)
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return f"ParseAddr({go_quote(address)}): {addr_error(address)}"
     if "%" in address:
@@ -51,3 +51,22 @@ def prefix_error(text: str) -> str:
     if not re.fullmatch(r"0|[1-9][0-9]*", bits, re.ASCII):
         return f"bad bits after slash: {go_quote(bits)}"
     return "" if len(bits) < 4 and int(bits) <= parsed.max_prefixlen else "prefix length out of range"
+
+
+def parse_ip(value: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Parse an address; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseIPSloppy`)."""
+    if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", value):
+        value = ".".join(str(int(part)) for part in value.split("."))
+    try:
+        return ipaddress.ip_address(value) if "%" not in value else None
+    except ValueError:
+        return None
+
+
+def parse_cidr(value: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Parse a network; return None for a wrong one. IPv4 may have leading zeros (upstream: `ParseCIDRSloppy`)."""
+    address, slash, bits = value.partition("/")
+    ip_address = parse_ip(address)
+    if ip_address is None or not slash or not bits.isdecimal() or int(bits) > ip_address.max_prefixlen:
+        return None
+    return ipaddress.ip_network(f"{ip_address}/{bits}", strict=False)

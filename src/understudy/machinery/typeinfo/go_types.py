@@ -228,9 +228,14 @@ class Schemas:
         return struct
 
     @cached_property
+    def object_meta(self) -> Struct:
+        """Return the type of metadata."""
+        return self.struct("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta")
+
+    @cached_property
     def uncreated_metadata(self) -> dict[str, Any]:
         """Return the metadata of an object that is not created yet: before 1.34 its creationTimestamp is null."""
-        created = self.struct("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta").fields["creationTimestamp"]
+        created = self.object_meta.fields["creationTimestamp"]
         return {} if created.omitzero else {created.json: None}
 
     def structs(self, prefix: str, type_name: str) -> list[str]:

@@ -64,6 +64,8 @@ class Untyped(Worded):
         from understudy.machinery.golang.json_writer import encode_sorted  # here, since only errors need it
 
         match self.value:
+            case None if release >= V1_34:
+                return "null"
             case dict() | list() if release >= V1_34:
                 return encode_sorted(self.value).decode()
             case dict():

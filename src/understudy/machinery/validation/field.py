@@ -13,7 +13,7 @@ from typing import Any
 
 from understudy.machinery.golang.text import go_quote, go_value
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
-from understudy.machinery.validation.bad_values import LengthLimit, Worded
+from understudy.machinery.validation.bad_values import LengthLimit, TextByRelease, Worded
 
 
 class Path:
@@ -172,7 +172,13 @@ def too_long(path: Path, limit: int, *, in_bytes: bool = False) -> FieldError:
 
 def too_many(path: Path, actual: int, limit: int) -> FieldError:
     """Return the error of a list or map of more than `limit` items."""
-    return FieldError(ErrorType.TOO_MANY, str(path), actual, f"must have at most {limit} items")
+    return FieldError(ErrorType.TOO_MANY, str(path), actual, at_most_items(limit))
+
+
+def at_most_items(limit: int) -> Worded:
+    """Return the detail about the most items of a list or map; since 1.34 it tells one from several."""
+    text = f"must have at most {limit} items"
+    return TextByRelease(ByRelease({V1_34: text.removesuffix("s") if limit == 1 else text, V1_31: text}))
 
 
 def internal(path: Path, text: str) -> FieldError:

@@ -79,7 +79,7 @@ def _accepted_names(obj: Obj) -> Errors:
 
 def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = internal(obj["spec"])
-    errors = _spec(spec, old)
+    errors = _spec(spec, old, ctx)
     if old is not None:
         errors += _unchanged(spec, old)
     errors += _accepted_names(obj) + _stored(obj) + _approval(obj, old)
@@ -103,7 +103,7 @@ def internal(spec: Obj) -> Obj:
     return {**out, "versions": versions}
 
 
-def _spec(spec: Obj, old: Obj | None) -> Errors:
+def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, requirement="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
@@ -115,7 +115,7 @@ def _spec(spec: Obj, old: Obj | None) -> Errors:
         text = "must be false in order to use defaults in the schema"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, text))
     for i, version in enumerate(versions):
-        errors += definition_versions.validate(version, spec, where.index(i))
+        errors += definition_versions.validate(version, spec, where.index(i), ctx)
     errors += _versions(spec, where)
     if spec.get("version"):
         errors += label_1035(spec["version"], _SPEC.child("version"))
@@ -123,7 +123,7 @@ def _spec(spec: Obj, old: Obj | None) -> Errors:
     errors += [required(_SPEC.child("names", name)) for name in _NAMES if not names.get(name)]
     errors += _names(names, _SPEC.child("names"))
     has_status = any(definition_versions.has_status(part) for part in (spec, *versions))
-    errors += definition_versions.part(spec, "validation", has_status, _SPEC)
+    errors += definition_versions.part(spec, "validation", has_status, _SPEC, ctx)
     return errors + _conversion(spec, old, _SPEC.child("conversion"))
 
 

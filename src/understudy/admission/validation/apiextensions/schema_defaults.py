@@ -1,55 +1,104 @@
-"""Validation of defaults in the schemas of custom resources: each fits its schema and has known fields only."""
+"""Validation of defaults in the schemas of custom resources: each fits its schema and has known fields only (upstream:
+`apiserver/schema/defaulting`, `ValidateDefaults`)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
-from understudy.admission.validation.apiextensions import schema_values
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
+from understudy.admission.structural_schema import values
+from understudy.admission.structural_schema.embedded import Coercion, CoercionError, compile_coercion, compile_walk
+from understudy.admission.structural_schema.pruning import META_FIELDS, Pruner
+from understudy.admission.validation.apiextensions import embedded_resources
+from understudy.machinery.golang.text import aggregate
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
-from understudy.machinery.validation.bad_values import TextByRelease, Untyped
-from understudy.machinery.validation.field import Errors, Path, invalid, required
+from understudy.machinery.validation.bad_values import Untyped
+from understudy.machinery.validation.field import Errors, Path, invalid
 
-_EMPTY = TextByRelease(ByRelease({V1_34: "", V1_31: "must not be empty"}))
-_META = ("apiVersion", "kind", "metadata")
+_EMBEDDED = "x-kubernetes-embedded-resource"
+_ITEM = None  # a step into a list
 
 
-def validate(schema: Obj, path: Path, *, root: bool = True) -> Errors:
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """The place of a schema: the resource around it, the way to it from there, and whether that leads into metadata."""
+
+    release: Version
+    resource: Obj
+    steps: tuple[str | None, ...] = ()
+    inside_meta: bool = False
+
+    def into(self, schema: Obj, step: str | None) -> _Place:
+        """Return the place of a schema inside of `schema`, which is at this place."""
+        meta = self.inside_meta or bool(schema.get(_EMBEDDED) and step in META_FIELDS)
+        return replace(self, steps=(*self.steps, step), inside_meta=meta)
+
+    def surround(self, value: Any) -> Obj:
+        """Return a resource with this value at this place, and nothing else but a version and a kind."""
+        for step in reversed(self.steps):
+            value = [value] if step is _ITEM else {step: value}
+        return {"kind": "Validation", "apiVersion": "validation/v1", **value}
+
+
+def validate(schema: Obj, path: Path, release: Version) -> Errors:
     """Check the defaults of a whole structural schema."""
-    errors, default = [], schema.get("default")
+    root = {**schema, _EMBEDDED: True}
+    return _validate(root, path, _Place(release, root))
+
+
+def _validate(schema: Obj, path: Path, place: _Place) -> Errors:
+    if schema.get(_EMBEDDED):
+        place = _Place(place.release, schema)
+    default, errors = schema.get("default"), []
     if default is not None:
-        where = path.child("default")
-        if _pruned(default, schema) != default:
-            errors.append(invalid(where, Untyped(default), "must not have unknown fields"))
-        errors += _embedded(default, schema, where, root) or schema_values.validate(default, schema, where)
+        check = _in_metadata if place.inside_meta else _outside
+        errors += check(default, schema, path.child("default"), place)
     if isinstance(schema.get("items"), dict):
-        errors += validate(schema["items"], path.child("items"), root=False)
+        errors += _validate(schema["items"], path.child("items"), place.into(schema, _ITEM))
     for name, part in (schema.get("properties") or {}).items():
-        errors += validate(part, path.child("properties").key(name), root=False)
+        errors += _validate(part, path.child("properties").key(name), place.into(schema, name))
     return errors
 
 
-def _embedded(default: Any, schema: Obj, path: Path, root: bool) -> Errors:
-    """Check the type and metadata of a default that is a whole object."""
-    if not (root or schema.get("x-kubernetes-embedded-resource")) or not isinstance(default, dict):
-        return []
-    return [required(path.child(name), _EMPTY) for name in ("apiVersion", "kind") if not default.get(name)]
+def _in_metadata(default: Any, schema: Obj, path: Path, place: _Place) -> Errors:
+    """Check the default of a field of metadata, or of a version or kind, by the metadata that it results in."""
+    texts = []
+    try:
+        resource = _coerce(place.surround(default), place.resource, Path(), place.release)
+    except CoercionError as error:
+        texts = [str(error)]
+    else:
+        errors = _embedded(resource, place.resource, Path(), place.release)
+        texts = list(dict.fromkeys(error.text(place.release) for error in errors))
+    if texts:
+        return [invalid(path, Untyped(default), f"must result in valid metadata: {aggregate(texts)}")]
+    return _values(default, schema, path, place.release)
 
 
-def _pruned(value: Any, schema: Obj | None) -> Any:
-    """Return a value without the fields that its schema does not know."""
-    schema = schema or {}
-    if isinstance(value, list):
-        return [_pruned(item, schema.get("items")) for item in value]
-    if not isinstance(value, dict):
-        return value
-    properties, others = schema.get("properties") or {}, schema.get("additionalProperties")
-    open_ended = schema.get("x-kubernetes-preserve-unknown-fields") or others is True
-    known = _META if schema.get("x-kubernetes-embedded-resource") else ()
-    out = {}
-    for name, item in value.items():
-        if name in properties or isinstance(others, dict):
-            out[name] = _pruned(item, properties.get(name, others))
-        elif open_ended or name in known:
-            out[name] = item
-    return out
+def _outside(default: Any, schema: Obj, path: Path, place: _Place) -> Errors:
+    """Check a default outside of metadata, which may be a whole resource itself."""
+    errors: Errors = []
+    is_resource = bool(schema.get(_EMBEDDED))
+    if Pruner(schema, is_resource_root=is_resource).prune(default) is not default:
+        errors.append(invalid(path, Untyped(default), "must not have unknown fields"))
+    try:
+        coerced = _coerce(default, schema, path, place.release)
+    except CoercionError as error:
+        return [*errors, error.error]
+    errors += (wrong := _embedded(coerced, schema, path, place.release))
+    return errors if wrong else errors + _values(coerced, schema, path, place.release)
+
+
+def _coerce(value: Any, schema: Obj, path: Path, release: Version) -> Any:
+    coerce = compile_coercion(schema)
+    return value if coerce is None else coerce(value, path, Coercion(release, drop_invalid=False, unknown=None))
+
+
+def _embedded(value: Any, schema: Obj, path: Path, release: Version) -> Errors:
+    walk = compile_walk(schema)
+    return [] if walk is None else embedded_resources.validate(walk(value, path), release)
+
+
+def _values(default: Any, schema: Obj, path: Path, release: Version) -> Errors:
+    return values.validate(values.compile_values(schema, release, structural=True), default, str(path))

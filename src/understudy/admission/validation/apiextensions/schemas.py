@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from understudy.admission.context import Context
 from understudy.admission.validation.apiextensions import schema_defaults, schema_lists, structural_schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import choice, message, of_field
@@ -49,7 +50,7 @@ _ROOT = {
 _BEFORE_TYPE = ("id", "$schema", "$ref")
 
 
-def validate(schema: Obj, path: Path, has_status: bool) -> Errors:
+def validate(schema: Obj, path: Path, has_status: bool, ctx: Context) -> Errors:
     """Check the whole schema of a version; `path` is the path of the field that holds it."""
     where = path.child("openAPIV3Schema")
     errors = _root(schema, where) if has_status else []
@@ -57,7 +58,7 @@ def validate(schema: Obj, path: Path, has_status: bool) -> Errors:
         errors.append(forbidden(where.child("nullable"), "nullable cannot be true at the root"))
     unfit = structural_schemas.unfit(schema)
     if not unfit:
-        errors += structural_schemas.validate(schema, where) or schema_defaults.validate(schema, where)
+        errors += structural_schemas.validate(schema, where) or schema_defaults.validate(schema, where, ctx.release)
     errors += _Checker().check(schema, where, _Place(root=True))
     return errors or ([invalid(where, "", unfit)] if unfit else [])
 

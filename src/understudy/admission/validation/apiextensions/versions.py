@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from understudy.admission.context import Context
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.formats import invalid_texts, label_1035, of_field
@@ -46,14 +47,14 @@ def has_status(part: Obj) -> bool:
     return (part.get("subresources") or {}).get("status") is not None
 
 
-def validate(version: Obj, spec: Obj, path: Path) -> Errors:
+def validate(version: Obj, spec: Obj, path: Path, ctx: Context) -> Errors:
     """Check a version without what it shares with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += invalid_texts(
         _warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning")
     )
-    return errors + part(version, "schema", has_status(version) or has_status(spec), path)
+    return errors + part(version, "schema", has_status(version) or has_status(spec), path, ctx)
 
 
 def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
@@ -70,12 +71,12 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
     return texts
 
 
-def part(part: Obj, schema: str, has_status: bool, path: Path) -> Errors:
+def part(part: Obj, schema: str, has_status: bool, path: Path, ctx: Context) -> Errors:
     """Check schema, subresources, columns and selectable fields of a version, or of the spec for all of them."""
     whole_schema = schema_of(part, schema)
     errors: Errors = []
     if whole_schema is not None:
-        errors += schemas.validate(whole_schema, path.child(schema), has_status)
+        errors += schemas.validate(whole_schema, path.child(schema), has_status, ctx)
     errors += _subresources(part.get("subresources") or {}, path.child("subresources"))
     for i, column in enumerate(part.get("additionalPrinterColumns") or ()):
         errors += _column(column, path.child("additionalPrinterColumns").index(i))

@@ -16,12 +16,12 @@ from understudy.admission.validation.formats import (
     is_mapped,
     label,
     labels,
-    parse_ip,
     port_number_texts,
     qualified,
     subdomain,
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj

@@ -9,7 +9,7 @@ from understudy.admission.validation.address_rules import AddressRules
 from understudy.admission.validation.address_warnings import warn_of_cidr
 from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.core.pods import scheduling
-from understudy.admission.validation.formats import parse_cidr
+from understudy.machinery.golang.netip import parse_cidr
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field

@@ -21,13 +21,13 @@ from understudy.admission.validation.formats import (
     invalid_texts,
     label,
     labels,
-    parse_ip,
     port,
     port_number_texts,
     qualified,
     subdomain,
 )
 from understudy.admission.validation.objectmeta import Metadata
+from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field

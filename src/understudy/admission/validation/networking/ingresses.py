@@ -13,13 +13,13 @@ from understudy.admission.validation.formats import (
     invalid_texts,
     ip,
     label,
-    parse_ip,
     port_name_texts,
     port_number_texts,
     subdomain,
     wildcard_subdomain_texts,
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
+from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_33, V1_34, ByRelease
 from understudy.machinery.types import Obj, nested_field

@@ -12,10 +12,10 @@ from understudy.admission.validation.formats import (
     cidr,
     indexed,
     invalid_texts,
-    parse_cidr,
     port_name_texts,
     port_number_texts,
 )
+from understudy.machinery.golang.netip import parse_cidr
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj

@@ -11,12 +11,10 @@ from understudy.admission.validation.formats import (
     has_leading_zeros,
     invalid_texts,
     is_mapped,
-    parse_cidr,
-    parse_ip,
     subdomain,
 )
 from understudy.admission.validation.objectmeta import IMMUTABLE
-from understudy.machinery.golang.netip import addr_error, prefix_error
+from understudy.machinery.golang.netip import addr_error, parse_cidr, parse_ip, prefix_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 from understudy.machinery.types import Obj

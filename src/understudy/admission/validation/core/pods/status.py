@@ -12,7 +12,8 @@ from understudy.admission.validation.core.containers.resources import is_native
 from understudy.admission.validation.core.pods.containers_of import containers
 from understudy.admission.validation.core.pods.pod_options import options
 from understudy.admission.validation.core.pods.security import identifier
-from understudy.admission.validation.formats import choice, invalid_texts, ip, label, parse_ip, qualified
+from understudy.admission.validation.formats import choice, invalid_texts, ip, label, qualified
+from understudy.machinery.golang.netip import parse_ip
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_35, V1_36, ByRelease, Version

@@ -13,8 +13,8 @@ from typing import Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.core.cluster_ips import FAMILIES
-from understudy.admission.validation.formats import parse_cidr, parse_ip
 from understudy.apiserver.registry.kind import ObjectName
+from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.releases import features
 from understudy.machinery.types import Obj, nested_field
 

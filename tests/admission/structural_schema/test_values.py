@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from understudy.admission.validation.apiextensions.schema_values import validate
+from understudy.admission.structural_schema.values import compile_values, validate
 from understudy.machinery.releases.version import V1_32
-from understudy.machinery.validation.field import Path
 
 NOT_POSITIVE = "factor MultipleOf declared for  must be positive:"
 
 
 def messages(value: Any, schema: Any) -> list[str]:
-    return [error.body(V1_32) for error in validate(value, schema, Path("f"))]
+    return [error.body(V1_32) for error in validate(compile_values(schema, V1_32), value, "f")]
 
 
 @pytest.mark.parametrize(
