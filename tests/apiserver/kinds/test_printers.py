@@ -12,6 +12,9 @@ from understudy.apiserver.kinds.core.nodes import behaviors as nodes
 from understudy.apiserver.kinds.core.pods import pod_table
 from understudy.apiserver.kinds.core.pods.pods import delete_grace
 from understudy.apiserver.kinds.printers import human_duration
+from understudy.apiserver.kinds.release import Release
+from understudy.machinery.clock import parse_timestamp
+from understudy.machinery.releases.version import V1_33, V1_34, V1_35, V1_36, Version
 
 CREATED = {"creationTimestamp": "2020-01-01T00:00:00Z"}
 
@@ -83,7 +86,7 @@ RUNNING: dict[str, Any] = {"running": {"startedAt": "2020-01-01T00:00:00Z"}}
 )
 def test_pod_status_prefers_its_containers(pod: dict[str, Any], ready: str, status: str) -> None:
     """READY and STATUS of a pod come from its containers before they come from its phase."""
-    cells = pod_table.row(pod, 0)
+    cells = pod_table.row(pod, 0, NEWEST)
     assert (cells[1], cells[2]) == (ready, status)
 
 
@@ -115,6 +118,41 @@ def test_finished_job_has_a_fixed_duration() -> None:
     row = batch(NEWEST)["batch", "Job"].table_row
     assert row is not None
     assert row(job, 0)[1:4] == ["Complete", "1/1", "90s"]
+
+
+COMPLETED: dict[str, Any] = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+FAILED: dict[str, Any] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+DEFAULT = {"annotations": {"ingressclass.kubernetes.io/is-default-class": "true"}}
+ALPHA_DEFAULT = {"annotations": {"volumeattributesclass.alpha.kubernetes.io/is-default-class": "true"}}
+QUOTA = {"hard": {"limits.cpu": "2", "pods": "3"}, "used": {"pods": "1"}}
+MET = {"conditions": [{"type": "SuccessCriteriaMet", "status": "True"}]}
+NODE_INFO = {"nodeInfo": {"kernelVersion": "6.1", "architecture": "amd64"}}
+
+
+@pytest.mark.parametrize(
+    ("since", "kind", "obj", "column", "cell", "earlier"),
+    [
+        (V1_33, "/ResourceQuota", {"status": QUOTA}, 1, "pods: 1/3", "2s"),
+        (V1_33, "/ResourceQuota", {"status": QUOTA}, 3, "2s", "limits.cpu: 0/2"),
+        (V1_34, "batch/Job", {"status": MET}, 1, "SuccessCriteriaMet", "Running"),
+        (V1_34, "storage.k8s.io/VolumeAttributesClass", {"metadata": ALPHA_DEFAULT}, 0, "n", "n (default)"),
+        (V1_35, "/Pod", pod(container("a", **COMPLETED), container("b", **FAILED)), 2, "Error", "Completed"),
+        (V1_36, "networking.k8s.io/IngressClass", {"metadata": DEFAULT}, 0, "n (default)", "n"),
+        (V1_36, "/Node", {"status": NODE_INFO}, 8, "6.1 (amd64)", "6.1"),
+    ],
+)
+def test_cells_that_changed_with_a_release(
+    since: Version, kind: str, obj: dict[str, Any], column: int, cell: str, earlier: str
+) -> None:
+    """The cells of some kinds have other values, or another order, since a release."""
+    group, _, name = kind.partition("/")
+    named = {**obj, "metadata": {**CREATED, **obj.get("metadata", {}), "name": "n"}}
+    for release, expected in ((since, cell), (since.previous, earlier)):
+        served = Release.of(release).kind(group, name)
+        assert served is not None
+        row = served.behavior.table_row
+        assert row is not None
+        assert row(named, parse_timestamp(CREATED["creationTimestamp"]) + 2)[column] == expected
 
 
 @pytest.mark.parametrize(

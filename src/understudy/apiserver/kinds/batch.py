@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from understudy.admission.context import Context
@@ -26,7 +27,7 @@ from understudy.apiserver.kinds.printers import (
 from understudy.apiserver.registry.kind import Behavior
 from understudy.machinery.clock import parse_timestamp
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.validation.field import Path
 
@@ -58,7 +59,13 @@ def _duration(job: Obj, now: float) -> str:
     return human_duration(parse_timestamp(end) - parse_timestamp(start)) if end else since(start, now)
 
 
-def _state(job: Obj) -> str:
+# Conditions that are the status of a job if nothing else is.
+_LESSER_CONDITIONS = ByRelease(
+    {V1_34: ("Suspended", "FailureTarget", "SuccessCriteriaMet"), V1_31: ("Suspended", "FailureTarget")}
+)
+
+
+def _state(job: Obj, release: Version) -> str:
     """Return the status cell of a job (upstream: `printJob`)."""
     conditions: dict[str, str] = {}
     for condition in nested_field(job, "status", "conditions", default=[]):
@@ -67,8 +74,7 @@ def _state(job: Obj) -> str:
         "Complete": conditions.get("Complete") == "True",
         "Failed": conditions.get("Failed") == "True",
         "Terminating": bool(nested_field(job, "metadata", "deletionTimestamp")),
-        "Suspended": conditions.get("Suspended") == "True",
-        "FailureTarget": conditions.get("FailureTarget") == "True",
+        **{name: conditions.get(name) == "True" for name in _LESSER_CONDITIONS[release]},
     }
     return next((state for state, is_true in states.items() if is_true), "Running")
 
@@ -78,9 +84,10 @@ def _pod_cells(job_spec: Obj | None) -> list[Any]:
     return [*containers(nested_field(job_spec, "template", "spec")), selector(nested_field(job_spec, "selector"))]
 
 
-def _job_row(job: Obj, now: float) -> list[Any]:
+def _job_row(job: Obj, now: float, release: Version) -> list[Any]:
     """Return the cells of a job."""
-    return [name(job), _state(job), _completions(job), _duration(job, now), age(job, now), *_pod_cells(job.get("spec"))]
+    cells = [_state(job, release), _completions(job), _duration(job, now), age(job, now)]
+    return [name(job), *cells, *_pod_cells(job.get("spec"))]
 
 
 def _cron_job_row(cron: Obj, now: float) -> list[Any]:
@@ -216,10 +223,10 @@ def _if_generation_changed(warn: Callable[[Obj, Context], None]) -> Callable[[Ob
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
-    return {("batch", "Job"): _jobs(), ("batch", "CronJob"): _cron_jobs()}
+    return {("batch", "Job"): _jobs(release), ("batch", "CronJob"): _cron_jobs()}
 
 
-def _jobs() -> Behavior:
+def _jobs(release: Version) -> Behavior:
     return Behavior(
         defaults=_default_job,
         strategy=resource_strategy(
@@ -238,7 +245,7 @@ def _jobs() -> Behavior:
         ),
         status=status_strategy(validate_update=all_of(CORE.updated, job_status.validate)),
         selectable={"status.successful": lambda job: str(nested_field(job, "status", "succeeded", default=0))},
-        table_row=_job_row,
+        table_row=partial(_job_row, release=release),
         default_gc_policy="Orphan",
         orphan_warning=PRESERVED,
         unknown_field='field label "{label}" not supported for Job',

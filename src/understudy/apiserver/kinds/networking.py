@@ -21,10 +21,21 @@ from understudy.apiserver.kinds.common import (
     status_strategy,
 )
 from understudy.apiserver.kinds.disabled_fields import Guard, drop_disabled_fields
-from understudy.apiserver.kinds.printers import NONE, UNSET, addresses, age, field, name, row, selector, shortened
+from understudy.apiserver.kinds.printers import (
+    NONE,
+    UNSET,
+    addresses,
+    age,
+    field,
+    name,
+    name_or_default,
+    row,
+    selector,
+    shortened,
+)
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_33, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_33, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import dns_subdomain_texts
@@ -64,6 +75,11 @@ def _class_parameters(ingress_class: Obj) -> str:
         parameters["kind"] if parameters.get("apiGroup") is None else f"{parameters['kind']}.{parameters['apiGroup']}"
     )
     return f"{kind}/{parameters.get('name', '')}"
+
+
+_DEFAULT_CLASS = name_or_default("ingressclass.kubernetes.io/is-default-class")
+_CLASS_CELLS = (field("spec", "controller"), _class_parameters)
+_CLASS_ROW = ByRelease({V1_36: row(*_CLASS_CELLS, first=_DEFAULT_CLASS), V1_31: row(*_CLASS_CELLS)})
 
 
 def _default_class(ingress_class: Obj, ctx: Context) -> None:
@@ -262,7 +278,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 ),
                 generation=True,
             ),
-            table_row=row(field("spec", "controller"), _class_parameters),
+            table_row=_CLASS_ROW[release],
         ),
         (NETWORKING, "NetworkPolicy"): Behavior(
             defaults=_default_policy,

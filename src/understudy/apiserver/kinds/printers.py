@@ -63,14 +63,25 @@ def name(obj: Obj) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
+def name_or_default(*annotations: str) -> Callable[[Obj], str]:
+    """Return a cell with the name of a class, marked as the default if one of the annotations says so."""
+
+    def cell(obj: Obj) -> str:
+        values = nested_field(obj, "metadata", "annotations", default={})
+        is_default = any(values.get(annotation) == "true" for annotation in annotations)
+        return f"{name(obj)} (default)" if is_default else name(obj)
+
+    return cell
+
+
 def created_at(obj: Obj, now: float) -> list[Any]:
     """Return the row of kinds that have no printer upstream: name and time of creation."""
     return [name(obj), obj["metadata"].get("creationTimestamp") or "0001-01-01T00:00:00Z"]
 
 
-def row(*cells: Callable[[Obj], Any]) -> Row:
+def row(*cells: Callable[[Obj], Any], first: Callable[[Obj], str] = name) -> Row:
     """Return a row: the name of the object, `cells`, and its age."""
-    return lambda obj, now: [name(obj), *(cell(obj) for cell in cells), age(obj, now)]
+    return lambda obj, now: [first(obj), *(cell(obj) for cell in cells), age(obj, now)]
 
 
 def field(*path: str, default: Any = "") -> Callable[[Obj], Any]:

@@ -16,10 +16,10 @@ from understudy.apiserver.kinds.common import (
     status_strategy,
 )
 from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, field_guard
-from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, row
+from understudy.apiserver.kinds.printers import NONE, UNSET, age, count, created_at, field, name, name_or_default, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, default_if_nil, nested_field
 
 GROUP = "storage.k8s.io"
@@ -95,16 +95,21 @@ def _count_driver_generation(driver: Obj, old: Obj, ctx: Context) -> None:
 
 def _class_row(storage_class: Obj, now: float) -> list[Any]:
     """Return the cells of a storage class."""
-    annotations = nested_field(storage_class, "metadata", "annotations", default={})
-    default = any(annotations.get(key) == "true" for key in DEFAULT_CLASS)
     return [
-        f"{name(storage_class)} (default)" if default else name(storage_class),
+        name_or_default(*DEFAULT_CLASS)(storage_class),
         storage_class.get("provisioner", ""),
         nested_field(storage_class, "reclaimPolicy", default="Delete"),
         nested_field(storage_class, "volumeBindingMode", default="Immediate"),
         nested_field(storage_class, "allowVolumeExpansion", default=False),
         age(storage_class, now),
     ]
+
+
+# From 1.34 on, a class of attributes is no longer marked as the default.
+_DEFAULT_ATTRIBUTES_CLASS = name_or_default("volumeattributesclass.alpha.kubernetes.io/is-default-class")
+_ATTRIBUTES_CLASS_ROW = ByRelease(
+    {V1_34: row(field("driverName")), V1_31: row(field("driverName"), first=_DEFAULT_ATTRIBUTES_CLASS)}
+)
 
 
 def _driver_row(driver: Obj, now: float) -> list[Any]:
@@ -149,7 +154,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                     until(V1_35, _ATTRIBUTES_CLASS), CORE.updated, storage.attributes_class_changes, _ATTRIBUTES_CLASS
                 ),
             ),
-            table_row=row(field("driverName")),
+            table_row=_ATTRIBUTES_CLASS_ROW[release],
             delete_returns_object=True,
         ),
         (GROUP, "CSIDriver"): Behavior(

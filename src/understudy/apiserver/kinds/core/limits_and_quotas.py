@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import replace
 from typing import Any
 
 from understudy.admission.context import Context
@@ -11,19 +12,27 @@ from understudy.admission.validation.core import limits_and_quotas
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.kinds.common import resource_strategy, status_strategy
 from understudy.apiserver.kinds.core import resource_lists
-from understudy.apiserver.kinds.printers import age, created_at, name
+from understudy.apiserver.kinds.printers import Row, age, created_at, name
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 
-def _quota_cells(quota: Obj, now: float) -> list[Any]:
-    """Return the cells of a resource quota (upstream: `printResourceQuota`)."""
+def _quota_cells(quota: Obj) -> list[Any]:
+    """Return the requests and the limits of a resource quota, with what is used of them (`printResourceQuota`)."""
     hard, used = nested_field(quota, "status", "hard", default={}), nested_field(quota, "status", "used", default={})
     texts = [(resource, f"{resource}: {used.get(resource, '0')}/{hard[resource]}") for resource in sorted(hard)]
     requests = [text for resource, text in texts if not resource.startswith("limits.")]
-    limits_and_quotas = [text for resource, text in texts if resource.startswith("limits.")]
-    return [name(quota), age(quota, now), ", ".join(requests), ", ".join(limits_and_quotas)]
+    limits = [text for resource, text in texts if resource.startswith("limits.")]
+    return [", ".join(requests), ", ".join(limits)]
+
+
+_QUOTA_ROW: ByRelease[Row] = ByRelease(
+    {
+        V1_33: lambda quota, now: [name(quota), *_quota_cells(quota), age(quota, now)],
+        V1_31: lambda quota, now: [name(quota), age(quota, now), *_quota_cells(quota)],
+    }
+)
 
 
 def _name_limits(obj: Obj, ctx: Context) -> None:
@@ -71,7 +80,6 @@ QUOTAS = Behavior(
         validate_update=all_of(CORE.updated, as_on_create(limits_and_quotas.quota), limits_and_quotas.quota_changes),
     ),
     status=status_strategy(validate_update=all_of(CORE.updated, limits_and_quotas.quota_status_update)),
-    table_row=_quota_cells,
     delete_returns_object=True,
 )
 
@@ -80,5 +88,5 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
         ("", "LimitRange"): LIMIT_RANGES,
-        ("", "ResourceQuota"): QUOTAS,
+        ("", "ResourceQuota"): replace(QUOTAS, table_row=_QUOTA_ROW[release]),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from understudy.admission.context import Context
@@ -15,7 +17,7 @@ from understudy.apiserver.kinds.disabled_fields import drop_disabled_fields, fie
 from understudy.apiserver.kinds.printers import NONE, UNKNOWN, age, field, name, row
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 _ROLE_PREFIX, _ROLE = "node-role.kubernetes.io/", "kubernetes.io/role"
@@ -49,7 +51,21 @@ def _address(node: Obj, kind: str) -> str:
     return addresses[0] if addresses else NONE
 
 
-def _row(node: Obj, now: float) -> list[Any]:
+def _kernel(info: Obj) -> str:
+    """Return the kernel's version with the architecture, which is shown from 1.36 on."""
+    architecture = info.get("architecture")
+    return f"{_kernel_version(info)} ({architecture})" if architecture else _kernel_version(info)
+
+
+def _kernel_version(info: Obj) -> str:
+    return info.get("kernelVersion") or UNKNOWN
+
+
+_KERNEL = ByRelease({V1_36: _kernel, V1_31: _kernel_version})
+
+
+def _row(node: Obj, now: float, release: Version) -> list[Any]:
+    """Return the cells of a node (upstream: `printNode`)."""
     info = nested_field(node, "status", "nodeInfo", default={})
     return [
         name(node),
@@ -59,7 +75,9 @@ def _row(node: Obj, now: float) -> list[Any]:
         info.get("kubeletVersion", ""),
         _address(node, "InternalIP"),
         _address(node, "ExternalIP"),
-        *(info.get(key) or UNKNOWN for key in ("osImage", "kernelVersion", "containerRuntimeVersion")),
+        info.get("osImage") or UNKNOWN,
+        _KERNEL[release](info),
+        info.get("containerRuntimeVersion") or UNKNOWN,
     ]
 
 
@@ -122,14 +140,13 @@ NODES = Behavior(
     ),
     status=status_strategy(_drop, validate_update=all_of(CORE.updated, nodes.changed)),
     selectable={"spec.unschedulable": lambda node: "true" if nested_field(node, "spec", "unschedulable") else "false"},
-    table_row=_row,
 )
 
 
 def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
     """Return the behavior of these kinds by (group, kind)."""
     return {
-        ("", "Node"): NODES,
+        ("", "Node"): replace(NODES, table_row=partial(_row, release=release)),
         ("node.k8s.io", "RuntimeClass"): Behavior(
             strategy=Strategy(
                 validate_metadata=PLAIN.created,

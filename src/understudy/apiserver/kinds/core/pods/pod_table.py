@@ -10,6 +10,7 @@ from typing import Any
 
 from understudy.apiserver.kinds.printers import NONE, age, name, since
 from understudy.machinery.clock import parse_timestamp
+from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj, nested_field
 
 
@@ -32,9 +33,13 @@ class _Restarts:
         return f"{self.count} ({since(self.last, now)} ago)" if self.count and self.last else str(self.count)
 
 
-def row(pod: Obj, now: float) -> list[Any]:
+# Whether the status of a container that has failed is shown though another one has completed.
+_SHOWS_FAILURE = ByRelease({V1_35: True, V1_31: False})
+
+
+def row(pod: Obj, now: float, release: Version) -> list[Any]:
     """Return the cells of a pod."""
-    ready, total, reason, restarts = _state(pod)
+    ready, total, reason, restarts = _state(pod, release)
     spec, status = pod.get("spec", {}), pod.get("status", {})
     ips = status.get("podIPs") or [{}]
     return [
@@ -57,7 +62,7 @@ def row_conditions(pod: Obj) -> list[Obj]:
     return [{"type": "Completed", "status": "True", "reason": phase, "message": done[phase]}] if phase in done else []
 
 
-def _state(pod: Obj) -> tuple[int, int, str, _Restarts]:
+def _state(pod: Obj, release: Version) -> tuple[int, int, str, _Restarts]:
     """Return (ready containers, containers, status, restarts) of a pod."""
     spec, status = pod.get("spec", {}), pod.get("status", {})
     sidecars = {c["name"] for c in spec.get("initContainers") or [] if c.get("restartPolicy") == "Always"}
@@ -68,7 +73,7 @@ def _state(pod: Obj) -> tuple[int, int, str, _Restarts]:
         reason = waiting
     if not waiting or _is_true(status, "Initialized"):
         restarts = of_sidecars
-        more, reason = _container_state(status, reason, restarts)
+        more, reason = _container_state(status, reason, restarts, release)
         ready += more
     return ready, total, _deletion_reason(pod, reason), restarts
 
@@ -106,9 +111,9 @@ def _init_state(spec: Obj, status: Obj, sidecars: set[str]) -> tuple[int, _Resta
     return ready, restarts, of_sidecars, ""
 
 
-def _container_state(status: Obj, reason: str, restarts: _Restarts) -> tuple[int, str]:
+def _container_state(status: Obj, reason: str, restarts: _Restarts, release: Version) -> tuple[int, str]:
     """Return (ready containers, status) of the main containers, and add their restarts to `restarts`."""
-    ready = 0
+    ready, failure = 0, ""
     for container in reversed(status.get("containerStatuses") or []):
         restarts.add(container)
         state = container.get("state") or {}
@@ -117,10 +122,16 @@ def _container_state(status: Obj, reason: str, restarts: _Restarts) -> tuple[int
             reason = waiting
         elif terminated is not None:
             reason = _termination_reason(terminated)
+            failure = reason if terminated.get("exitCode") else failure
         elif container.get("ready") and state.get("running") is not None:
             ready += 1
-    if reason == "Completed" and ready:
-        reason = "Running" if _is_true(status, "Ready") else "NotReady"
+    if reason == "Completed":
+        if ready and _is_true(status, "Ready"):
+            reason = "Running"
+        elif failure and _SHOWS_FAILURE[release]:
+            reason = failure
+        elif ready:
+            reason = "NotReady"
     return ready, reason
 
 

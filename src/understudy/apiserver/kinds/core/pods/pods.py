@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import partial
 
 from understudy.admission.context import Context
 from understudy.admission.validation.core.pods import pod_spec, pod_warnings, updates
@@ -175,7 +176,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
             status=STATUS,
             subresources={"ephemeralcontainers": EPHEMERAL, "resize": pod_resize.RESIZE},
             selectable=SELECTABLE,
-            table_row=pod_table.row,
+            table_row=partial(pod_table.row, release=release),
             row_conditions=pod_table.row_conditions,
             delete_returns_object=True,
             graceful_delete=delete_grace,
