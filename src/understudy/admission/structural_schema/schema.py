@@ -11,7 +11,9 @@ from understudy.admission.structural_schema.correlation import Correlation
 from understudy.admission.structural_schema.defaulting import Change, compile_defaults, compile_null_pruner
 from understudy.admission.structural_schema.embedded import Coerce, Coercion, Walk, compile_coercion, compile_walk
 from understudy.admission.structural_schema.list_types import Check, compile_list_types
+from understudy.admission.structural_schema.merge_type import merge_type
 from understudy.admission.structural_schema.pruning import Pruner
+from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
@@ -94,6 +96,11 @@ class StructuralSchema:
     def embedded_resources(self, obj: Obj) -> Iterator[tuple[Path, Obj]]:
         """Yield the resources embedded in an object, with their paths."""
         return self._walk(obj, _ROOT) if self._walk is not None else iter(())
+
+    @cached_property
+    def merge_type(self) -> MapType:
+        """Return the type of the objects for server-side apply."""
+        return merge_type(self.schema, self.release, preserve_unknown_fields=self.preserve_unknown_fields)
 
     @cached_property
     def _pruner(self) -> Pruner:

@@ -19,7 +19,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
 def remove_items(kind: Type, value: Any, fields: Set) -> Any:
     """Return `value` without the fields in a set; null where nothing is left. Unchanged parts are shared."""
     if isinstance(kind, DeducedType):
-        kind = MapType(element=kind) if isinstance(value, dict) else UNTYPED
+        kind = kind.map if isinstance(value, dict) else UNTYPED
     if isinstance(kind, MapType) and not kind.atomic:
         return _remove_from_map(kind, value, fields) if isinstance(value, dict) else None
     if isinstance(kind, ListType):

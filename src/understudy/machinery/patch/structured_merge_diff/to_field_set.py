@@ -27,7 +27,7 @@ def _fields_below(kind: Type, value: Any) -> Node:
     if isinstance(kind, ListType):
         return _list_fields(kind, value or [])
     if isinstance(kind, DeducedType):
-        return _map_fields(MapType(element=kind), value) if isinstance(value, dict) else LEAF
+        return _map_fields(kind.map, value) if isinstance(value, dict) else LEAF
     if not isinstance(kind, MapType) or kind.atomic:
         return LEAF
     return _map_fields(kind, value or {})
@@ -73,8 +73,8 @@ def ensure_named_fields_are_members(kind: Type | None, fields: Set) -> Set:
 
 
 def _type_below(kind: Type | None, name: str) -> Type | None:
+    if isinstance(kind, DeducedType):
+        kind = kind.map
     if isinstance(kind, MapType) and name.startswith("f:"):
         return kind.type_of(name[2:])
-    if isinstance(kind, ListType) and name.startswith("k:"):
-        return kind.element
-    return kind if isinstance(kind, DeducedType) else None
+    return kind.element if isinstance(kind, ListType) and name.startswith("k:") else None

@@ -80,6 +80,11 @@ class MapType(Type):
         """Return the types of the fields by name, {} for a map."""
         return self._make_fields() if self._make_fields else {}
 
+    @cached_property
+    def defaults(self) -> dict[str, Any]:
+        """Return the default values that the schema gives to fields."""
+        return {}
+
     def type_of(self, key: str) -> Type:
         """Return the type of a field; without a schema it is deduced from the value."""
         return self.fields.get(key) or self.element or DEDUCED
@@ -139,7 +144,7 @@ class ListType(Type):
     def defaults(self) -> dict[str, Any]:
         """Return the default values of keys that have one: an element may leave these keys out."""
         element = self.element
-        return {k: element.defaults[k] for k in self.keys if isinstance(element, StructType) and k in element.defaults}
+        return {k: element.defaults[k] for k in self.keys if isinstance(element, MapType) and k in element.defaults}
 
     def path_element(self, item: Any) -> str:
         """Return the path element of an element (upstream: `listItemToPathElement`). Raises InvalidValue."""
@@ -218,29 +223,32 @@ class ListType(Type):
 
 
 class DeducedType(Type):
-    """A type without a schema: maps are granular, lists and scalars are owned as a whole."""
+    """A type without a name, which each value decides on itself: maps are of the type `map`, by default of granular
+    maps of such values; lists and scalars are owned as a whole."""
 
     atomic = False
 
+    def __init__(self, map_type: MapType | None = None) -> None:
+        self.map = map_type or MapType(element=self)
+
     def added_fields(self, value: Any) -> Set:
         """Return the node of a value that was not there before, by the type that the value itself has."""
-        return _DEDUCED_MAP.added_fields(value) if isinstance(value, dict) else LEAF
+        return self.map.added_fields(value) if isinstance(value, dict) else LEAF
 
     def compare(self, old: Any, new: Any) -> tuple[Node, Node]:
         """Compare two values, maps entry by entry, others as a whole."""
         if isinstance(old, dict | None) and isinstance(new, dict | None):
-            return _DEDUCED_MAP.compare(old, new)
+            return self.map.compare(old, new)
         if isinstance(new, dict) and new:
-            return _DEDUCED_MAP.added_fields(new), None
+            return self.map.added_fields(new), None
         if isinstance(old, dict) and old:
-            _, removed = _DEDUCED_MAP.compare(old, {})
+            _, removed = self.map.compare(old, {})
             return LEAF, removed
         return Type.compare(self, old, new)
 
 
 DEDUCED = DeducedType()
 UNTYPED = Type()
-_DEDUCED_MAP = MapType(element=DEDUCED)
 
 
 class StructType(MapType):
@@ -299,7 +307,8 @@ _CUSTOM: dict[str, Type] = {
 }
 
 
-_NEEDS_ALL_KEYS = ByRelease({V1_34: False, V1_31: True})
+# Whether an element of a list map must have all keys that have no default.
+NEEDS_ALL_KEYS = ByRelease({V1_34: False, V1_31: True})
 
 
 def _list_type(shape: List, schema: dict[str, Any]) -> Type:
@@ -312,7 +321,7 @@ def _list_type(shape: List, schema: dict[str, Any]) -> Type:
         keys = (key,) if key else ()
     elif kind != "set":
         return AtomicList(lambda: _type_of_shape(shape.element, schema.get("items", {})))
-    needs_all_keys = isinstance(shape.element, Struct) and _NEEDS_ALL_KEYS[shape.element.schemas.release]
+    needs_all_keys = isinstance(shape.element, Struct) and NEEDS_ALL_KEYS[shape.element.schemas.release]
     return ListType(lambda: _type_of_shape(shape.element, schema.get("items", {})), keys, needs_all_keys)
 
 

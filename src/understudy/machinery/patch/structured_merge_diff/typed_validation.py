@@ -13,6 +13,7 @@ from understudy.machinery.golang.text import go_quote, go_scalar
 from understudy.machinery.patch.structured_merge_diff.field_set import path_element_text
 from understudy.machinery.patch.structured_merge_diff.typed import (
     AtomicList,
+    DeducedType,
     InvalidValue,
     ListType,
     MapType,
@@ -41,6 +42,8 @@ def _errors(kind: Type, value: Any, path: str) -> Iterator[str]:
     """Yield the errors of a value at `path`."""
     if value is None:
         return
+    if isinstance(kind, DeducedType) and isinstance(value, dict):
+        kind = kind.map
     prefix = f"{path}: " if path else ""
     if isinstance(kind, ScalarType):
         if not _FITS[kind.kind](value):
