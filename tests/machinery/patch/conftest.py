@@ -14,6 +14,7 @@ import pytest
 from understudy.machinery.patch import merge_patch
 from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.patch.apply.field_manager import FieldManager
+from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.patch.structured_merge_diff.field_set import iterate, path_text
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
@@ -47,7 +48,7 @@ class ManagedObject:
 
     def field_manager(self, subresource: str = "", api_version: str = "") -> FieldManager:
         return FieldManager(
-            self.struct(api_version),
+            GoObjectType(self.struct(api_version)),
             api_version or self.api_version,
             subresource=subresource,
             reset=self.reset.get(subresource, ()),

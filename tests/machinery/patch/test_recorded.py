@@ -12,6 +12,7 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.patch import json_patch, merge_patch, strategic
 from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.patch.apply.field_manager import FieldManager
+from understudy.machinery.patch.apply.object_type import GoObjectType
 from understudy.machinery.releases.version import V1_32
 from understudy.machinery.serializer.json import decode_value
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
@@ -64,7 +65,9 @@ def without_server_fields(obj: Obj) -> Obj:
 def test_owners_are_as_recorded(item: dict[str, Any]) -> None:
     """After every recorded write the owners are the recorded ones."""
     live, new = item["live"], item["new"]
-    fields = FieldManager(struct_of(new), new["apiVersion"], subresource=item["subresource"], convert=one_version)
+    fields = FieldManager(
+        GoObjectType(struct_of(new)), new["apiVersion"], subresource=item["subresource"], convert=one_version
+    )
     owners = fields.update(live, new, item["manager"], NOW)
     assert json.dumps(owners) == json.dumps(item["owners"])
 
@@ -73,7 +76,7 @@ def test_owners_are_as_recorded(item: dict[str, Any]) -> None:
 def test_applies_are_as_recorded(item: dict[str, Any]) -> None:
     """Every recorded apply has the recorded object and owners."""
     fields = FieldManager(
-        struct_of({"apiVersion": item["api_version"], "kind": item["kind"]}),
+        GoObjectType(struct_of({"apiVersion": item["api_version"], "kind": item["kind"]})),
         item["api_version"],
         subresource=item["subresource"],
         reset=(("spec",),) if item["subresource"] else (("status",),),

@@ -15,7 +15,9 @@ from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.registry.codec import Codec, Decoder
 from understudy.apiserver.registry.conversion import bare, from_internal, to_internal, typed
+from understudy.apiserver.registry.go_codec import GoDecoder
 from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
@@ -26,7 +28,7 @@ from understudy.machinery.options import ListOptions
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.selectors import FieldTerm, Selector
-from understudy.machinery.typeinfo.go_types import Schemas, Struct
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
 
@@ -48,9 +50,9 @@ class RequestScope:
         return self.kind.gvk(self.version).api_version
 
     @property
-    def struct(self) -> Struct:
-        """Return the Go type of the resource in the version of the path."""
-        return self.kind.struct(self.version)
+    def codec(self) -> Codec:
+        """Return what reads and writes objects of the resource in the version of the path."""
+        return self.kind.codec(self.version)
 
     @property
     def behavior(self) -> Behavior:
@@ -157,16 +159,23 @@ class ServerState:
             listing=self.registry.listing,
         )
 
+    def decoder(self, scope: RequestScope) -> Decoder:
+        """Return what decodes bodies of a scope: objects of the resource, or of a subresource such as Scale."""
+        part = scope.kind.subresources.get(scope.subresource)
+        if part is None or part.kind.kind == scope.kind.name:
+            return scope.codec
+        return GoDecoder(self.schemas, scope.body_kind)
+
     def field_manager(self, scope: RequestScope) -> FieldManager:
         """Return the field manager for the bodies of a scope, which is built once for all its requests."""
         key = scope.kind, scope.version, scope.subresource
         manager = self._field_managers.get(key)
         if manager is None:
-            gvk = scope.body_kind
+            decoder = self.decoder(scope)
             reset = strategy_of(scope.kind, scope.subresource).reset_fields
             manager = self._field_managers[key] = FieldManager(
-                self.schemas.kind(*gvk),
-                gvk.api_version,
+                decoder.object_type,
+                decoder.kind.api_version,
                 subresource=scope.subresource,
                 reset=reset.get(scope.version, reset.get("", ())),
                 convert=partial(self.convert, scope.kind),

@@ -20,6 +20,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple, TypedDict
 
+from understudy.apiserver.registry.go_codec import GoCodec
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates
@@ -339,6 +340,7 @@ def _kind(release: Version, group: str, name: str, facts: dict[str, Any]) -> Kin
         subresources={s["subresource"]: _subresource(s, group, preferred) for s in first.get("subresources", ())},
         columns={version: fact["columns"] for version, fact in facts.items() if "columns" in fact},
         find_behavior=_behavior_of(release, group, name),
+        new_codec=GoCodec.of,
     )
 
 

@@ -13,13 +13,20 @@ def typed(kind: Kind, version: str, obj: Obj) -> Obj:
 
 
 def to_internal(kind: Kind, version: str, obj: Obj) -> Obj:
-    """Convert an object of a version, with or without kind and apiVersion, to the internal form, which has neither."""
+    """Convert an object of a version, with or without kind and apiVersion, to the internal form, which has neither.
+
+    Custom resources have no internal form: their rules work on the version of the request.
+    """
+    if kind.custom is not None:
+        return dict(obj)
     conversion = kind.behavior.conversions.get(version)
     return conversion.to_internal(bare(obj)) if conversion else bare(obj)
 
 
 def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     """Convert an internal object to a version, with kind and apiVersion."""
+    if kind.custom is not None:
+        return obj
     conversion = kind.behavior.conversions.get(version)
     return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
-from understudy.apiserver.registry.conversion import bare, from_internal
+from understudy.apiserver.registry.codec import Codec
+from understudy.apiserver.registry.conversion import from_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import encode
-from understudy.machinery.serializer.ordering import in_field_order
 from understudy.machinery.serializer.protobuf_wire import length_delimited, make_envelope
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import Obj
@@ -21,62 +19,65 @@ METADATA, ITEMS = b"\x0a", b"\x12"  # tags of the fields `metadata` and `items` 
 
 def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
     """Return the object of an entry in a version. It is shared: do not edit it."""
-    key = ("object", kind.group, version)
+    key = ("object", kind.codec(version))
     cached: Obj | None = entry.cache.get(key)
     if cached is None:
-        cached = entry.cache[key] = call_deeply(_ordered, entry.object, kind, version)
+        cached = entry.cache[key] = call_deeply(_versioned, entry.object, kind, version)
     return cached
 
 
-def _ordered(obj: Obj, kind: Kind, version: str) -> Obj:
-    """Return an internal object in a version, its fields in the order in which they are written."""
-    return in_field_order(from_internal(kind, version, obj), kind.struct(version))
+def _versioned(obj: Obj, kind: Kind, version: str) -> Obj:
+    """Return a stored object in a version, its fields in the order in which they are written."""
+    if kind.custom is not None:
+        return kind.custom.load(obj)
+    return kind.codec(version).in_order(from_internal(kind, version, obj))
 
 
-@lru_cache
-def _head(kind: Kind, version: str) -> bytes:
-    """Return how the JSON of an object begins: `{"kind":"Pod","apiVersion":"v1",`."""
-    return encode({"kind": kind.name, "apiVersion": kind.gvk(version).api_version})[:-1] + b","
+def internal(entry: Entry, kind: Kind) -> Obj:
+    """Return the object of an entry in the form that rules, selectors and tables read. It is shared: do not edit it.
+
+    That is the internal form of built-in kinds, and the version of the kind for custom resources.
+    """
+    return entry.object if kind.custom is None else versioned(entry, kind, kind.versions[0])
 
 
-def _fields(entry: Entry, kind: Kind, version: str) -> bytes:
-    """Return the JSON of an entry's fields after kind and apiVersion, closing brace included. Encodes it once."""
-    key = (kind.group, version)
-    cached: bytes | None = entry.cache.get(key)
+def _fields(entry: Entry, kind: Kind, version: str, codec: Codec) -> bytes:
+    """Return the JSON of an entry after the head that its codec gives it. Encodes it once."""
+    cached: bytes | None = entry.cache.get(codec)
     if cached is None:
-        cached = entry.cache[key] = encode(bare(versioned(entry, kind, version)))[1:]
+        cached = entry.cache[codec] = codec.encode_fields(versioned(entry, kind, version))
     return cached
 
 
 def encoded(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as JSON, without a newline at the end."""
-    return _head(kind, version) + _fields(entry, kind, version)
+    codec = kind.codec(version)
+    return codec.head + _fields(entry, kind, version, codec)
 
 
 def encoded_list(kind: Kind, version: str, metadata: dict[str, Any], entries: list[Entry]) -> bytes:
     """Return a list as JSON, joined from the JSON of its entries."""
-    api_version = kind.gvk(version).api_version
-    head = encode({"kind": f"{kind.name}List", "apiVersion": api_version, "metadata": metadata})
+    codec = kind.codec(version)
+    before, after = codec.around_items(metadata)
     if not entries:
-        return head[:-1] + b',"items":[]}\n'
-    key = (kind.group, version)
-    items = [entry.cache.get(key) or _fields(entry, kind, version) for entry in entries]
-    return head[:-1] + b',"items":[{' + b",{".join(items) + b"]}\n"
+        return before + after
+    items = [entry.cache.get(codec) or _fields(entry, kind, version, codec) for entry in entries]
+    return before + codec.item_head + (b"," + codec.item_head).join(items) + after
 
 
 def _message(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as a protobuf message. Encodes it once."""
-    key = ("protobuf", kind.group, version)
+    codec = kind.codec(version)
+    key = ("protobuf", codec)
     cached: bytes | None = entry.cache.get(key)
     if cached is None:
-        obj = versioned(entry, kind, version)
-        cached = entry.cache[key] = call_deeply(protobuf.encode_message, obj, kind.struct(version))
+        cached = entry.cache[key] = call_deeply(codec.encode_message, versioned(entry, kind, version))
     return cached
 
 
 def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the object of an entry in a version as protobuf, in its envelope (`runtime.Unknown`)."""
-    key = ("protobuf body", kind.group, version)
+    key = ("protobuf body", kind.codec(version))
     cached: bytes | None = entry.cache.get(key)
     if cached is None:
         cached = make_envelope(kind.gvk(version).api_version, kind.name, _message(entry, kind, version))
@@ -86,7 +87,7 @@ def encoded_protobuf(entry: Entry, kind: Kind, version: str) -> bytes:
 
 def _item(entry: Entry, kind: Kind, version: str) -> bytes:
     """Return the protobuf message of an entry as an item of a list, with tag and length. Encodes it once."""
-    key = ("protobuf item", kind.group, version)
+    key = ("protobuf item", kind.codec(version))
     cached: bytes | None = entry.cache.get(key)
     if cached is None:
         cached = entry.cache[key] = length_delimited(ITEMS, _message(entry, kind, version))
@@ -97,7 +98,7 @@ def encoded_protobuf_list(kind: Kind, version: str, metadata: dict[str, Any], en
     """Return a list as protobuf, in its envelope, joined from the messages of its entries."""
     shape = Schemas.of(kind.release).kind(kind.group, version, f"{kind.name}List").fields["metadata"].type
     assert isinstance(shape, Struct)
-    key = ("protobuf item", kind.group, version)
+    key = ("protobuf item", kind.codec(version))
     items = [entry.cache.get(key) or _item(entry, kind, version) for entry in entries]
     message = length_delimited(METADATA, protobuf.encode_message(metadata, shape)) + b"".join(items)
     return make_envelope(kind.gvk(version).api_version, f"{kind.name}List", message)

@@ -30,6 +30,8 @@ def prefix_of(kind: Kind, namespace: str = "") -> str:
 @lru_cache(1024)
 def _prefix(kind: Kind) -> str:
     """Return the prefix of all keys of a kind."""
+    if kind.custom is not None:
+        return f"/registry/{kind.group}/{kind.resource}/"
     return f"/registry/{_KEYS.get((kind.group, kind.resource), kind.resource)}/"
 
 

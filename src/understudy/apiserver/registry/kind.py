@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
+from understudy.apiserver.registry.codec import Codec
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -146,9 +147,25 @@ class Subresource:
     foreign: bool = False
 
 
+class CustomStorage(Protocol):
+    """Turns objects of a custom resource into the form in which they are stored, and back.
+
+    Objects of custom resources carry their kind and apiVersion; rules work on them in the version of the request.
+    """
+
+    def store(self, obj: Obj) -> Obj:
+        """Return an object as it is stored: in the storage version."""
+
+    def load(self, obj: Obj) -> Obj:
+        """Return a stored object, which may have been stored in any version, in the version of the kind."""
+
+    def convert(self, obj: Obj, api_version: str) -> Obj | None:
+        """Return an object in another version of the definition, None for a version that it does not have."""
+
+
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """A kind of a release, in every served version.
+    """A kind of a release, in every served version. Each version of a custom resource is a kind of its own.
 
     resource, singular  names in paths and in kubectl: "pods", "pod"
     verbs               sorted as discovery has them
@@ -156,6 +173,8 @@ class Kind:
     stored              what is stored for it: (group, version, kind). Events of two groups are one store
     subresources        by name, as in the preferred version
     columns             {version: columnDefinitions of its tables}; empty for what cannot be listed
+    new_codec           makes the codec of a version, which is kept
+    custom              how objects of a custom resource are stored, None for built-in kinds
     """
 
     release: Version
@@ -172,6 +191,9 @@ class Kind:
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     columns: Mapping[str, list[Obj]] = field(default_factory=dict)
     find_behavior: Callable[[], Behavior] = Behavior  # called once, when the rules are first needed
+    new_codec: Callable[[Kind, str], Codec] = field(kw_only=True)
+    custom: CustomStorage | None = None
+    _codecs: dict[str, Codec] = field(default_factory=dict, init=False)
 
     @cached_property
     def behavior(self) -> Behavior:
@@ -192,6 +214,13 @@ class Kind:
     def has_status(self) -> bool:
         """Report whether the kind has a status subresource."""
         return "status" in self.subresources
+
+    def codec(self, version: str) -> Codec:
+        """Return what reads and writes objects in a version."""
+        codec = self._codecs.get(version)
+        if codec is None:
+            codec = self._codecs[version] = self.new_codec(self, version)
+        return codec
 
     def gvk(self, version: str) -> GroupVersionKind:
         """Return the group, version and kind of objects in a version."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
+from understudy.apiserver.registry.encoded import internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Store
 from understudy.machinery import errors
@@ -106,7 +107,7 @@ class Listing:
     async def _one(self, revision: int) -> Page:
         """Return the page of the only object that can match."""
         batch = await self.store.range(self.prefix, start=self.prefix + self.name, limit=1, revision=revision)
-        return Page([e for e in batch.entries if self.selector.matches(e.object)], batch.revision, "", None)
+        return Page([e for e in batch.entries if self._matches(e)], batch.revision, "", None)
 
     async def _several(self, start: str, revision: int) -> Page:
         """Return the matching objects from `start` on, up to the limit, reading on until it is reached."""
@@ -115,12 +116,12 @@ class Listing:
         if self.selector.everything:
             token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
             return Page(batch.entries, batch.revision, token, batch.remaining or None)
-        entries = [e for e in batch.entries if self.selector.matches(e.object)]
+        entries = [e for e in batch.entries if self._matches(e)]
         while batch.remaining > 0 and len(entries) < limit:
             more = batch.entries[-1].key + "\0"
             batch = await self.store.range(self.prefix, start=more, limit=limit, revision=batch.revision)
             for i, entry in enumerate(batch.entries):
-                if self.selector.matches(entry.object):
+                if self._matches(entry):
                     entries.append(entry)
                     if len(entries) == limit:
                         left = len(batch.entries) - i - 1 + batch.remaining
@@ -128,6 +129,10 @@ class Listing:
                         break
         token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
         return Page(entries, batch.revision, token, None)
+
+    def _matches(self, entry: Entry) -> bool:
+        """Report whether the selector matches an entry."""
+        return self.selector.matches(internal(entry, self.kind))
 
     def _token(self, last: Entry, revision: int) -> str:
         """Return the token of the page after an entry."""

@@ -27,7 +27,9 @@ class QuotaStatus:
         assert kind is not None
         assert kind.behavior.status is not None
         strategy, version = kind.behavior.status, kind.versions[0]
-        fields = FieldManager(kind.struct(version), version, subresource="status", reset=strategy.reset_fields[""])
+        fields = FieldManager(
+            kind.codec(version).object_type, version, subresource="status", reset=strategy.reset_fields[""]
+        )
 
         async def transform(quota: Obj | None) -> Obj:
             assert quota is not None

@@ -142,9 +142,9 @@ def test_table_of_a_scale() -> None:
 
 def test_metadata_only_lists() -> None:
     """A list of metadata keeps the list's own metadata; an empty one has null items."""
-    one = partial(typed(claim()), "v1")
+    one = partial(claim()["metadata"], "v1")
     assert one == {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": claim()["metadata"]}
-    result = partial_list([typed(claim())], "v1beta1", {"resourceVersion": "9", "continue": "x"})
+    result = partial_list([claim()["metadata"]], "v1beta1", {"resourceVersion": "9", "continue": "x"})
     assert result["metadata"] == {"resourceVersion": "9", "continue": "x"}
     assert result["items"][0]["apiVersion"] == result["apiVersion"] == "meta.k8s.io/v1beta1"
     assert partial_list([], "v1", {})["items"] is None

@@ -20,7 +20,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     request.check_body()
     options = write_options(request.query, request.method, request.release)
     write = WriteRequest(state, request, scope, options)
-    obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    obj = request_body.read_object(request, scope.codec, options.field_validation)
     check_namespace(obj, scope)
     write.default(obj)
     wipe_object_meta_system_fields(obj, state.schemas.uncreated_metadata)
@@ -33,7 +33,6 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
 
 async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
     """Return the body of a subresource such as eviction, as admission leaves it. Raises 400, 403, 404."""
-    kind = scope.kind.subresources[scope.subresource].kind
-    sent = request_body.read(request, state.schemas, kind, options.field_validation).obj
+    sent = request_body.read(request, state.decoder(scope), options.field_validation).obj
     check_namespace(sent, scope)
     return await WriteRequest(state, request, scope, options).admitted(sent)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from copy import deepcopy
 
 from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
-from understudy.apiserver.endpoints.handlers.request_body import Sent
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
     check_name,
@@ -19,6 +18,7 @@ from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.registry.codec import Sent
 from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
@@ -91,7 +91,8 @@ def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:
 
     Raises 400, 413, 422 and, for strategic merge patches, 500.
     """
-    current = Current(live, write.scope.body_kind, write.state.schemas, write.options.field_validation, write.ctx)
+    decoder = write.state.decoder(write.scope)
+    current = Current(live, decoder, write.options.field_validation, write.ctx)
     return PATCHERS[media](write.request.body, current)
 
 

@@ -15,16 +15,15 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from understudy.admission.context import Context
-from understudy.apiserver.endpoints.handlers.request_body import Sent
 from understudy.apiserver.endpoints.negotiation import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
+from understudy.apiserver.registry.codec import Decoder, Sent
+from understudy.apiserver.registry.go_codec import GoDecoder
 from understudy.machinery import errors
 from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
 from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.patch import json_patch, merge_patch, strategic, unstructured
-from understudy.machinery.serializer.json import DecodeError, decode_value, encode, type_meta_of
-from understudy.machinery.typeinfo import scheme
-from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.serializer.json import DecodeError, encode
+from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
 
 
@@ -32,14 +31,14 @@ from understudy.machinery.validation.field import Path, invalid
 class Current:
     """The object that is patched, and what its patched form is decoded and checked with.
 
-    live        the object in the version of `kind`
+    live        the object in the version of the request
+    decoder     decodes the patched object
     validation  the request's `fieldValidation`: "Strict", "Warn" or "Ignore"
     ctx         takes the warnings about unknown and duplicate fields
     """
 
     live: Obj
-    kind: GroupVersionKind
-    schemas: Schemas
+    decoder: Decoder
     validation: str
     ctx: Context
 
@@ -71,37 +70,22 @@ class DocumentPatch(Protocol[P]):
 def _patch_document(form: DocumentPatch[P], body: bytes, current: Current) -> Sent:
     """Apply a JSON or merge patch to the object's JSON (`jsonPatcher`). Errors print the patched document.
 
-    The result is decoded as the type that it names, which may be another version of the kind. If it names none, that is
-    the internal version, which does not know fields in JSON's spelling. Raises 400, 413, 422.
+    Raises 400, 413, 422.
     """
     patch = form.parse(body, current.validation != IGNORE)
-    kind, struct = current.kind, current.schemas.kind(*current.kind)
     result = form.apply(patch, current.live)
 
     def patched_text() -> str:
-        live_in_order = decode_value(current.live, struct)[0]  # of Go's fields
+        live_in_order = current.decoder.in_order(current.live)
         patched = form.apply(form.parse_as_written(body), live_in_order)
         return encode(patched).decode("utf-8", "surrogateescape")
 
-    def decode(struct: Struct) -> tuple[Obj, list[str]]:
-        return decode_value(result, struct)
-
     try:
-        gvk = scheme.gvk_with_defaults(*type_meta_of(result), kind._replace(version=INTERNAL))
-        obj, strict_errors = scheme.decode_registered(current.schemas, gvk, kind, decode, patched_text)
+        sent, strict_errors = current.decoder.decode_patched(result, patched_text)
     except DecodeError as error:
         raise _invalid_patch(current, patched_text(), str(error)) from None
     _report(patch.strict_errors + strict_errors, current, patched_text)
-    if gvk.version == INTERNAL:
-        gvk, obj = kind, _from_internal_version(obj, struct)
-    return Sent(rewrite_raw(obj, encode) if struct.has_raw_extension else obj, gvk)
-
-
-def _from_internal_version(obj: Obj, struct: Struct) -> Obj:
-    """Return an object decoded as the internal version: only its metadata remain, whose fields it has at the top."""
-    metadata = struct.fields["metadata"].type
-    assert isinstance(metadata, Struct)
-    return decode_value({"metadata": {name: obj[name] for name in metadata.fields if name in obj}}, struct)[0]
+    return sent
 
 
 def _patch_strategic(body: bytes, current: Current) -> Sent:
@@ -109,7 +93,8 @@ def _patch_strategic(body: bytes, current: Current) -> Sent:
 
     The result's own kind and apiVersion are ignored. Raises 400, 422, 500.
     """
-    struct = current.schemas.kind(*current.kind)
+    assert isinstance(current.decoder, GoDecoder)  # custom resources have no strategic merge patches
+    struct = current.decoder.struct
     patch = strategic.parse(body, current.validation != IGNORE)
     result = strategic.apply(patch, current.live, struct)
     try:
@@ -117,7 +102,7 @@ def _patch_strategic(body: bytes, current: Current) -> Sent:
     except DecodeError as error:
         raise _invalid_patch(current, patch.printed(), str(error)) from None
     _report(patch.strict_errors + unknown, current, patch.printed)
-    return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.kind)
+    return Sent(rewrite_raw(obj, encode_sorted) if struct.has_raw_extension else obj, current.decoder.kind)
 
 
 def _report(strict_errors: list[str], current: Current, patch_text: Callable[[], str]) -> None:

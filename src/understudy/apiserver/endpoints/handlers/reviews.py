@@ -31,7 +31,7 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
 
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
         options = write_options(request.query, request.method, request.release)
-        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+        obj = request_body.read_object(request, scope.codec, options.field_validation)
         check_namespace(obj, scope)
         write = WriteRequest(state, request, scope, options)
         write.update_managed_fields(None, obj)

@@ -24,7 +24,7 @@ async def update(state: ServerState, request: Request, scope: RequestScope) -> R
     write = WriteRequest(state, request, scope, options)
 
     def read() -> Obj:
-        obj = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+        obj = request_body.read_object(request, scope.codec, options.field_validation)
         check_namespace(obj, scope)
         check_name(obj, scope)
         write.default(obj)

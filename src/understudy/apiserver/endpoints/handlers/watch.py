@@ -23,8 +23,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import partial, parti
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
-from understudy.apiserver.registry.conversion import typed
-from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, versioned
+from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, internal, versioned
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
@@ -33,7 +32,7 @@ from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease
 from understudy.machinery.selectors import Selector
 from understudy.machinery.serializer import protobuf
-from understudy.machinery.serializer.json import decode_value, encode
+from understudy.machinery.serializer.json import encode
 from understudy.machinery.serializer.protobuf_wire import watch_frame
 from understudy.machinery.types import Obj
 
@@ -111,7 +110,7 @@ class EventSource:
         if initial:
             stored = await self._store.range(prefix, revision=after)
             for entry in stored.entries:
-                if self._selector.matches(entry.object):
+                if self._matches(entry):
                     self._send("ADDED", entry)
             wants_end = options.initial_events or self._state.gates[features.WATCH_LIST]
             if options.bookmarks and wants_end:
@@ -167,26 +166,30 @@ class EventSource:
         if self._selector.everything:
             self._send("DELETED" if event.deleted else "MODIFIED" if previous else "ADDED", entry)
             return
-        matched = previous is not None and self._selector.matches(previous.object)
-        matches = not event.deleted and self._selector.matches(entry.object)
+        matched = previous is not None and self._matches(previous)
+        matches = not event.deleted and self._matches(entry)
         if matches:
             self._send("MODIFIED" if matched else "ADDED", entry)
         elif matched and previous is not None:
             self._send("DELETED", entry if event.deleted else _left(entry, previous))
+
+    def _matches(self, entry: Entry) -> bool:
+        """Report whether the selector matches an entry."""
+        return self._selector.matches(internal(entry, self._scope.kind))
 
     def _send(self, type_: str, entry: Entry) -> None:
         """Send an event, with the frame that other watchers share where there is one."""
         kind, version = self._scope.kind, self._scope.version
         if not self._form.target:
             json = self._form.media_type == JSON
-            key = ("event", json, type_, kind.group, version)
+            key = ("event", json, type_, kind.codec(version))
             frame = entry.cache.get(key)
             if frame is None:
                 make, encoding = (_frame, encoded) if json else (watch_frame, encoded_protobuf)
                 frame = entry.cache[key] = make(type_, encoding(entry, kind, version))
             self._append(frame)
             return
-        self._emit(type_, versioned(entry, kind, version), entry.object)
+        self._emit(type_, versioned(entry, kind, version), internal(entry, kind))
 
     def _append(self, frame: bytes) -> None:
         """Add a frame to those that take() returns."""
@@ -205,7 +208,7 @@ class EventSource:
             self._columns_sent = True
             obj = table(kind, version, [internal], versioned=[obj], request=self._request, form=form, columns=first)
         elif form.target and internal is not None:
-            obj = partial(obj, form.target_version)
+            obj = partial(self._scope.codec.metadata(obj), form.target_version)
         if form.media_type != JSON:
             self._append(watch_frame(type_, protobuf.encode(obj, struct_of(self._state.schemas, obj))))
             return
@@ -215,25 +218,19 @@ class EventSource:
         """Send a bookmark of the newest revision, which may mark the end of the initial events (KEP-3157)."""
         self._seen = self._store.revision
         scope = self._scope
-        obj, _ = decode_value({}, scope.struct)
+        obj = scope.codec.empty()
         obj["metadata"] = {"resourceVersion": str(self._seen), **self._state.schemas.uncreated_metadata}
         if initial_events_end:
             notes = {"k8s.io/initial-events-end": "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = notes
-        obj = typed(scope.kind, scope.version, {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")})
         self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
 
     def _blueprint(self) -> str:
         """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""
         scope, form = self._scope, self._form
-        empty: Obj = {
-            "kind": f"{scope.kind.name}List",
-            "apiVersion": scope.api_version,
-            "metadata": {},
-            "items": None,
-        }
+        empty: Obj = {**scope.codec.list_of({}, []), "items": None}
         if form.target:
             empty = partial_list((), form.target_version, {})
         if form.media_type == JSON:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
-from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
+from understudy.apiserver.registry.codec import Sent
 from understudy.apiserver.registry.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
@@ -114,7 +114,7 @@ class WriteRequest:
         """Set the defaults of an object in the version of the request, in place."""
         self.scope.behavior.defaults(obj, self.ctx)
 
-    def defaulted(self, sent: request_body.Sent) -> Obj:
+    def defaulted(self, sent: Sent) -> Obj:
         """Return a sent object in the version of the request, with the defaults of the version that it was sent in."""
         return self.state.defaulted(self.scope, sent.obj, sent.gvk.api_version, self.ctx)
 

@@ -13,11 +13,11 @@ from typing import Any
 from understudy.apiserver.endpoints.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.kinds import printers
+from understudy.apiserver.registry.codec import Codec
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
-from understudy.machinery.typeinfo.go_types import INTERNAL
 from understudy.machinery.types import Obj
 
 WITH_METADATA, WITH_OBJECT, WITH_NOTHING = "Metadata", "Object", "None"
@@ -64,14 +64,18 @@ def table(
     metadata   metadata of the list; without it, that of the one object is taken
     columns    whether to include column definitions; a watch sends them with its first event only
     """
-    include = include_object(request.query)
+    include, meta_version, codec = include_object(request.query), form.target_version, kind.codec(version)
     definitions = kind.columns.get(version, [])
     row, now = kind.behavior.table_row or _any_row(definitions), request.clock.now()
     if metadata is None:
         revision = objects[0]["metadata"].get("resourceVersion")
         metadata = {"resourceVersion": revision} if revision else {}
     rows = [
-        {"cells": row(obj, now), **_conditions(kind, obj), "object": _included(out, include, form.target_version)}
+        {
+            "cells": row(obj, now),
+            **_conditions(kind, obj),
+            "object": _included(codec, out, include, meta_version),
+        }
         for obj, out in zip(objects, versioned, strict=True)
     ]
     return {
@@ -111,7 +115,7 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form:
         "apiVersion": f"meta.k8s.io/{form.target_version}",
         "metadata": {"resourceVersion": revision} if revision else {},
         "columnDefinitions": columns,
-        "rows": [{"cells": cells, "object": _included(scale, include_object(request.query), form.target_version)}],
+        "rows": [{"cells": cells, "object": _included_scale(scale, request, form.target_version)}],
     }
 
 
@@ -139,11 +143,19 @@ def include_object(query: Query) -> str:
     return value
 
 
-def _included(obj: Obj, include: str, version: str) -> Obj | None:
+def _included(codec: Codec, obj: Obj, include: str, meta_version: str) -> Obj | None:
     """Return the part of an object that a row includes."""
     if include == WITH_NOTHING:
         return None
-    return obj if include == WITH_OBJECT else partial(obj, version)
+    return codec.in_order(obj) if include == WITH_OBJECT else partial(codec.metadata(obj), meta_version)
+
+
+def _included_scale(scale: Obj, request: Request, meta_version: str) -> Obj | None:
+    """Return the part of a Scale that a row includes."""
+    include = include_object(request.query)
+    if include == WITH_NOTHING:
+        return None
+    return scale if include == WITH_OBJECT else partial(scale["metadata"], meta_version)
 
 
 def _any_row(columns: Sequence[Obj]) -> printers.Row:
@@ -162,14 +174,15 @@ def _none(obj: Obj, now: float) -> str:
     return printers.NONE
 
 
-def partial(obj: Obj, version: str) -> Obj:
-    """Return the PartialObjectMetadata of an object."""
-    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": obj["metadata"]}
+def partial(metadata: Obj, version: str) -> Obj:
+    """Return the PartialObjectMetadata of an object, given its metadata."""
+    return {"kind": PARTIAL, "apiVersion": f"meta.k8s.io/{version}", "metadata": metadata}
 
 
-def partial_list(objects: Sequence[Obj], version: str, metadata: Obj) -> Obj:
-    """Return the PartialObjectMetadataList of objects; without objects its items are null, as in the real server."""
-    items = [partial(obj, version) for obj in objects]
+def partial_list(items_metadata: Sequence[Obj], version: str, metadata: Obj) -> Obj:
+    """Return the PartialObjectMetadataList of objects, given their metadata; without objects its items are null, as in
+    the real server."""
+    items = [partial(item, version) for item in items_metadata]
     return {
         "kind": PARTIAL_LIST,
         "apiVersion": f"meta.k8s.io/{version}",
@@ -185,7 +198,7 @@ def check_conversion(form: Output, kind: Kind, *, listing: bool) -> None:
     """
     if form.target != (PARTIAL if listing else PARTIAL_LIST):
         return
-    go_type = f"*{kind.struct(INTERNAL).go}" + ("List" if listing else "")
+    go_type = kind.codec(kind.versions[0]).go_type + ("List" if listing else "")
     what = f"a list ({go_type})" if listing else f"not a list ({go_type})"
     message = f"you requested {form.target}, but the requested object is {what}"
     raise StatusError(406, "NotAcceptable", message)

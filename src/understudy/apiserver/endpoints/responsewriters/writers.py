@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from understudy.apiserver.endpoints.negotiation import (
     JSON,
@@ -27,12 +26,12 @@ from understudy.apiserver.endpoints.responsewriters.tables import (
     table,
 )
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.registry.conversion import bare
 from understudy.apiserver.registry.encoded import (
     encoded,
     encoded_list,
     encoded_protobuf,
     encoded_protobuf_list,
+    internal,
     versioned,
 )
 from understudy.apiserver.registry.list import Page
@@ -73,14 +72,14 @@ def object_response(
         return Response(status, encoded(entry, kind, scope.version) + b"\n", JSON)
     if form.media_type == PROTOBUF and not form.target:
         return Response(status, encoded_protobuf(entry, kind, scope.version), PROTOBUF)
+    if not form.target:
+        return _reply(request, form, encoded(entry, kind, scope.version), status)
     check_conversion(form, kind, listing=False)
     obj = versioned(entry, kind, scope.version)
     if form.target == "Table":
-        body = table(kind, scope.version, [entry.object], versioned=[obj], request=request, form=form)
+        body = table(kind, scope.version, [internal(entry, kind)], versioned=[obj], request=request, form=form)
         return _reply(request, form, body, status)
-    if form.target.startswith("PartialObjectMetadata"):
-        return _reply(request, form, partial(obj, form.target_version), status)
-    return _reply(request, form, obj, status)
+    return _reply(request, form, partial(scope.codec.metadata(obj), form.target_version), status)
 
 
 def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
@@ -97,27 +96,22 @@ def list_response(request: Request, scope: RequestScope, page: Page) -> Response
         return Response(200, encoded_list(kind, version, metadata, page.entries), JSON)
     if form.media_type == PROTOBUF and not form.target:
         return Response(200, encoded_protobuf_list(kind, version, metadata, page.entries), PROTOBUF)
+    if not form.target:
+        return _reply(request, form, encoded_list(kind, version, metadata, page.entries)[:-1])
     entries, order = page.entries, kind.behavior.row_order
     if order and form.target == "Table":
         entries = sorted(entries, key=lambda entry: order(entry.object))
     objects = [versioned(entry, kind, version) for entry in entries]
     if form.target == "Table":
-        internal = [entry.object for entry in entries]
+        rules = [internal(entry, kind) for entry in entries]
         return _reply(
             request,
             form,
-            table(kind, version, internal, versioned=objects, request=request, form=form, metadata=metadata),
+            table(kind, version, rules, versioned=objects, request=request, form=form, metadata=metadata),
         )
-    if form.target:
-        return _reply(request, form, partial_list(objects, form.target_version, metadata))
-    api_version = kind.gvk(version).api_version
-    body = {
-        "kind": f"{kind.name}List",
-        "apiVersion": api_version,
-        "metadata": metadata,
-        "items": [bare(obj) for obj in objects],
-    }
-    return _reply(request, form, body)
+    return _reply(
+        request, form, partial_list([scope.codec.metadata(obj) for obj in objects], form.target_version, metadata)
+    )
 
 
 def value_response(request: Request, scope: RequestScope, body: Obj, status: int = 200) -> Response:
@@ -137,7 +131,7 @@ def scale_response(request: Request, scope: RequestScope, scale: Obj) -> Respons
     if form.target == "Table":
         scale = scale_table(scope.kind, scope.version, scale, request=request, form=form)
     elif form.target:
-        scale = partial(scale, form.target_version)
+        scale = partial(scale["metadata"], form.target_version)
     return _reply(request, form, scale)
 
 
@@ -160,13 +154,15 @@ def _pretty(request: Request, form: Output) -> bool:
     return form.pretty or wants_pretty(request.query, request.headers.get("User-Agent", ""))
 
 
-def _reply(request: Request, form: Output, body: Any, status: int = 200) -> Response:
-    """Return a body encoded in the negotiated media type."""
+def _reply(request: Request, form: Output, body: Obj | bytes, status: int = 200) -> Response:
+    """Return a body, an object or its JSON, in the negotiated media type. A body in JSON is not that of protobuf."""
+    raw = body if isinstance(body, bytes) else b""
     if form.media_type == JSON:
-        return Response(status, _json(body, _pretty(request, form)), JSON)
+        return Response(status, _json(raw or encode(body), _pretty(request, form)), JSON)
     if form.media_type == PROTOBUF:
+        assert isinstance(body, dict)
         return Response(status, protobuf.encode(body, struct_of(Schemas.of(request.release), body)), PROTOBUF)
-    return Response(status, _yaml(body), form.media_type)
+    return Response(status, _yaml(raw or encode(body)), form.media_type)
 
 
 def struct_of(schemas: Schemas, obj: Obj) -> Struct:
@@ -184,21 +180,20 @@ def struct_of(schemas: Schemas, obj: Obj) -> Struct:
 def render_document(body: Obj, form: Output, schemas: Schemas) -> bytes:
     """Return the bytes of a discovery document in the negotiated form."""
     if form.media_type == YAML:
-        return _yaml(body)
+        return _yaml(encode(body))
     if form.media_type == PROTOBUF:
         package = f"k8s.io/api/apidiscovery/{form.target_version}" if form.target else f"{META}/v1"
         return protobuf.encode(body, schemas.struct(f"{package}.{body['kind']}"))
-    return _json(body, form.pretty)
+    return _json(encode(body), form.pretty)
 
 
-def _yaml(body: Any) -> bytes:
+def _yaml(raw: bytes) -> bytes:
     from understudy.machinery.golang.yaml_writer import dump_yaml  # few read YAML
 
-    return call_deeply(dump_yaml, loads(encode(body))).encode()
+    return call_deeply(dump_yaml, loads(raw)).encode()
 
 
-def _json(body: Any, pretty: bool) -> bytes:
-    raw = encode(body)
+def _json(raw: bytes, pretty: bool) -> bytes:
     return indent(raw) if pretty else raw + b"\n"
 
 

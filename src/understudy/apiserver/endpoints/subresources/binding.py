@@ -25,7 +25,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     """Answer POST bindings: assign the pod that the body names to a node. Raises 400, 403, 404, 406, 409, 500."""
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
-    binding = request_body.read_object(request, state.schemas, scope.kind, scope.version, options.field_validation)
+    binding = request_body.read_object(request, scope.codec, options.field_validation)
     check_namespace(binding, scope)
     binding = await WriteRequest(state, request, scope, options).admitted(binding)
     return await _assign(state, request, scope, binding, options)

@@ -80,7 +80,7 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
 async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PUT of a scale (`ScaleREST.Update`). Raises 400, 404, 409, 422."""
     options = write_options(request.query, request.method, request.release)
-    sent = request_body.read(request, state.schemas, GVK, options.field_validation)
+    sent = request_body.read(request, state.decoder(scope), options.field_validation)
     check_namespace(sent.obj, scope)
     check_name(sent.obj, scope)
     write = WriteRequest(state, request, scope, options)

@@ -10,29 +10,27 @@ here knows requests, stores or any validation but that by the schema.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 from understudy.machinery.errors import StatusError, apply_conflict, bad_request, unknown_error
-from understudy.machinery.golang.json_writer import encode_sorted, rewrite_raw
-from understudy.machinery.patch import unstructured
 from understudy.machinery.patch.apply import last_applied, managers
 from understudy.machinery.patch.apply.managed_fields import (
     NEVER_OWNED,
     Updater,
     ignore_timestamps,
-    new_empty_object,
     without_managed_fields,
 )
 from understudy.machinery.patch.apply.managers import InvalidEntry, ManagedFields, Manager, VersionedSet
+from understudy.machinery.patch.apply.object_type import are_managed_fields
 from understudy.machinery.patch.apply.prune import prune
 from understudy.machinery.patch.structured_merge_diff import field_set
 from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection
 from understudy.machinery.patch.structured_merge_diff.merge import merge
 from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals, type_of
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, equals
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.serializer.json import DecodeError
-from understudy.machinery.typeinfo.go_types import List, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 BEFORE_FIRST_APPLY = "before-first-apply"
@@ -63,7 +61,7 @@ class Conflicts(Exception):  # noqa: N818  # what is in the way, not a fault
         return apply_conflict(f"Apply failed with {summary}", causes)
 
 
-def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
+def _check_type(patch: Obj, expected_kind: str, api_version: str) -> None:
     """Raise StatusError 400 unless the patch names the kind and API version of the request."""
     sent_version, kind = patch.get("apiVersion"), patch.get("kind")
     sent_version = sent_version if isinstance(sent_version, str) else ""
@@ -71,25 +69,8 @@ def _check_type(patch: Obj, struct: Struct, api_version: str) -> None:
     if sent_version.count("/") > 1:
         sent_version = kind = ""
     gvk = GroupVersionKind(*split_api_version(sent_version), kind)
-    if gvk != GroupVersionKind(*split_api_version(api_version), struct.type_name):
+    if gvk != GroupVersionKind(*split_api_version(api_version), expected_kind):
         raise bad_request(f"invalid object type: {_type_text(gvk)}")
-
-
-def _can_be_decoded(managed_fields: Any, struct: Struct) -> bool:
-    """Report whether a patch's managedFields can be decoded; if not, the check against the schema refuses them."""
-    if not isinstance(managed_fields, list):
-        return False
-    metadata = struct.fields["metadata"].type
-    assert isinstance(metadata, Struct)
-    entries = metadata.fields["managedFields"].type
-    assert isinstance(entries, List)
-    assert isinstance(entries.element, Struct)
-    try:
-        for entry in managed_fields:
-            unstructured.from_unstructured(entry, entries.element)
-    except DecodeError:
-        return False
-    return True
 
 
 def _type_text(gvk: GroupVersionKind) -> str:
@@ -104,13 +85,13 @@ class ApplyRequest:
         self.patch = patch
         self.manager = managers.apply_manager(manager, subresource)
         self.now = now
-        self.kind = type_of(updater.struct)
-        self.type_text = _type_text(GroupVersionKind(*split_api_version(updater.api_version), updater.struct.type_name))
+        self.kind = updater.type.merge_type
+        self.type_text = _type_text(GroupVersionKind(*split_api_version(updater.api_version), updater.type.kind))
 
     def run(self, live: Obj | None, force: bool) -> Obj:
         """Return the new object with its managed fields, or `live` if nothing changes. Raises StatusError."""
-        _check_type(self.patch, self.updater.struct, self.updater.api_version)
-        current = live if live is not None else new_empty_object(self.updater.struct, self.updater.api_version)
+        _check_type(self.patch, self.updater.type.kind, self.updater.api_version)
+        current = live if live is not None else deepcopy(self.updater.type.empty(self.updater.api_version))
         try:
             managed = managers.decode(current["metadata"].get("managedFields"))
         except InvalidEntry as error:
@@ -176,7 +157,7 @@ class ApplyRequest:
     def _check_patch(self) -> None:
         """Raise StatusError for a patch with managedFields (400) or one that does not fit the schema (500)."""
         metadata = self.patch.get("metadata")
-        if isinstance(metadata, dict) and _can_be_decoded(metadata.get("managedFields"), self.updater.struct):
+        if isinstance(metadata, dict) and are_managed_fields(metadata.get("managedFields"), self.updater.type.metadata):
             raise bad_request("metadata.managedFields must be nil")
         try:
             validate(self.kind, self.patch)
@@ -222,14 +203,12 @@ class ApplyRequest:
     def _to_canonical(self, new: Obj) -> Obj:
         """Return the object in canonical form; its opaque parts are encoded again. Raises StatusError 500."""
         try:
-            obj, _ = unstructured.from_unstructured(new, self.updater.struct)
+            return self.updater.type.canonical(new)
         except DecodeError as error:
             raise unknown_error(
                 f"failed to convert new object ({self._object_text()}) to proper version: "
                 f"unable to convert unstructured object to {self.type_text}: {error}"
             ) from None
-        rewritten: Obj = rewrite_raw(obj, encode_sorted) if self.updater.struct.has_raw_extension else obj
-        return rewritten
 
     def _with_annotation(self, new: Obj) -> Obj:
         """Return the object with kubectl's last-applied annotation up to date, if it has one."""

@@ -1,7 +1,7 @@
 """The field manager of an endpoint, which says who owns which field after a write (upstream:
 `managedfields.FieldManager`).
 
-    fields = FieldManager(struct, "v1")                                             # of config maps, built once
+    fields = FieldManager(GoObjectType(struct), "v1")                               # of config maps, built once
     owners = fields.update(live, new, "kubectl-edit", now)                          # after POST, PUT and PATCH
     obj = fields.apply(live, apply_body.parse(body), "kubectl", now, force=False)   # server-side apply
 
@@ -22,15 +22,15 @@ from understudy.machinery.patch.apply.managed_fields import (
     no_conversion,
     starting_owners,
 )
+from understudy.machinery.patch.apply.object_type import ObjectType
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue
-from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj
 
 
 class FieldManager:
     """Computes the managed fields of objects that are written in one API version, to one endpoint.
 
-    struct, api_version  the type of the objects; of a subresource such as scale, that of its body
+    type_, api_version   the type of the objects; of a subresource such as scale, that of its body
     subresource          "" for the object itself
     reset                paths that the endpoint cannot change, which nobody comes to own through it (`ResetFields`)
     convert              converts objects between API versions, for owners that wrote in another one
@@ -38,7 +38,7 @@ class FieldManager:
 
     def __init__(
         self,
-        struct: Struct,
+        type_: ObjectType,
         api_version: str,
         *,
         subresource: str = "",
@@ -47,7 +47,7 @@ class FieldManager:
     ) -> None:
         self.api_version = api_version
         self.subresource = subresource
-        self._updater = Updater(struct, api_version, reset, convert)
+        self._updater = Updater(type_, api_version, reset, convert)
 
     def update(self, live: Obj | None, new: Obj, manager: str, now: str) -> list[Obj]:
         """Return the managedFields of `new`, which replaces `live` (None: it is created); [] if it has none (upstream:

@@ -11,7 +11,7 @@ import orjson
 from understudy.machinery.golang.json_writer import encode
 from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference
 from understudy.machinery.patch.structured_merge_diff.to_field_set import to_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, StructType, compare
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType, compare
 from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.types import Obj
 
@@ -19,7 +19,7 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 MAX_ANNOTATIONS_BYTES = 256 * 1024
 
 
-def allowed_conflicts(live: Obj, api_version: str, kind: StructType) -> Set | None:
+def allowed_conflicts(live: Obj, api_version: str, kind: MapType) -> Set | None:
     """Return the fields that the annotation sets to their live values, or None without a usable annotation.
 
     kubectl may take these over without a conflict (upstream: `allowedConflictsFromLastApplied`).

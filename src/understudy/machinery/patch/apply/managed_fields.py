@@ -16,8 +16,9 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.go_equality import go_differences, was_sent_empty
+from understudy.machinery.patch.apply.go_equality import was_sent_empty
 from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
+from understudy.machinery.patch.apply.object_type import ObjectType
 from understudy.machinery.patch.structured_merge_diff.field_set import (
     Set,
     difference,
@@ -26,11 +27,9 @@ from understudy.machinery.patch.structured_merge_diff.field_set import (
     union,
 )
 from understudy.machinery.patch.structured_merge_diff.reconcile import reconcile_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals, type_of
-from understudy.machinery.serializer.json import DecodeError, decode_value
-from understudy.machinery.serializer.json_fast import keep_empty_fields, struct_converter
-from understudy.machinery.typeinfo.go_types import Struct
-from understudy.machinery.types import Obj, split_api_version
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals
+from understudy.machinery.serializer.json_fast import keep_empty_fields
+from understudy.machinery.types import Obj
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))
 Convert: TypeAlias = Callable[[Obj, str, str], Obj | None]  # (object, its version, another) -> other form
@@ -85,8 +84,8 @@ def starting_owners(live: Obj | None, new: Obj, subresource: str) -> ManagedFiel
 class Updater:
     """Computes how ownership moves when one request changes an object (upstream: `merge.Updater`)."""
 
-    def __init__(self, struct: Struct, api_version: str, reset: Paths, convert: Convert) -> None:
-        self.struct = struct
+    def __init__(self, type_: ObjectType, api_version: str, reset: Paths, convert: Convert) -> None:
+        self.type = type_
         self.api_version = api_version
         self.reset = _reset_fields(reset)
         self._convert = convert
@@ -94,7 +93,7 @@ class Updater:
     def update(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
         """Return the owners after `manager` has replaced `live` by `new` (upstream: `Updater.Update`). Raises
         InvalidValue."""
-        old = without_managed_fields(live) if live is not None else _empty_object(self.struct, self.api_version)
+        old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)
         changed, removed = self.compare(old, new, self.api_version) or ({}, {})
@@ -131,17 +130,17 @@ class Updater:
     def compare(self, old: Obj, new: Obj, version: str) -> tuple[Set, Set] | None:
         """Return the fields that are changed or added, and those that are removed, in the form of a version; None if
         the version is gone. An object with a value that cannot be decoded has none either: it is refused afterwards."""
-        struct = self.struct_of(version)
+        type_ = self.type_of(version)
         try:
             before, after = self.convert(old, version), self.convert(new, version)
         except InvalidValue:
             return None
-        if struct is None or before is None or after is None:
+        if type_ is None or before is None or after is None:
             return None
-        changed, removed = compare(type_of(struct), before, after)
-        return self.without_reset_fields(
-            union(changed, go_differences(struct, before, after))
-        ), self.without_reset_fields(removed)
+        changed, removed = compare(type_.merge_type, before, after)
+        return self.without_reset_fields(union(changed, type_.differences(before, after))), self.without_reset_fields(
+            removed
+        )
 
     def convert(self, obj: Obj, version: str) -> Obj | None:
         """Return `obj`, which has no managed fields, in the form of a version, or None if that is gone.
@@ -152,20 +151,15 @@ class Updater:
         source = obj["apiVersion"]
         if version == source:
             return obj
-        struct, own_struct = self.struct_of(version), self.struct_of(source)
-        if struct is None or own_struct is None:
+        type_, own_type = self.type_of(version), self.type_of(source)
+        if type_ is None or own_type is None:
             return None
-        converted = self._convert(_decoded(obj, own_struct), source, version)
-        return None if converted is None else _decoded({**converted, "apiVersion": version}, struct)
+        converted = self._convert(own_type.decoded(obj), source, version)
+        return None if converted is None else type_.decoded({**converted, "apiVersion": version})
 
-    def struct_of(self, version: str) -> Struct | None:
+    def type_of(self, version: str) -> ObjectType | None:
         """Return the type of the kind in an API version, None if that is gone."""
-        if version == self.api_version:
-            return self.struct
-        try:
-            return self.struct.schemas.kind(*split_api_version(version), self.struct.type_name)
-        except KeyError:
-            return None
+        return self.type if version == self.api_version else self.type.of_version(version)
 
     def reconcile(self, live: Obj, before: ManagedFields) -> ManagedFields:
         """Collapse owned paths into fields that the schema treats as atomic (upstream: `ReconcileFieldSetWithSchema`).
@@ -177,33 +171,16 @@ class Updater:
             if owned.source is not None:
                 after[owner] = owned
                 continue
-            struct = self.struct_of(owned.api_version)
-            if struct is not None and self.convert(live, owned.api_version) is not None:
+            type_ = self.type_of(owned.api_version)
+            if type_ is not None and self.convert(live, owned.api_version) is not None:
                 after[owner] = owned.with_fields(
-                    _unless_same(owned.fields, reconcile_field_set(type_of(struct), owned.fields))
+                    _unless_same(owned.fields, reconcile_field_set(type_.merge_type, owned.fields))
                 )
         return after
 
     def without_reset_fields(self, fields: Set) -> Set:
         """Return the fields that the request can change."""
         return recursive_difference(fields, self.reset) if self.reset and fields else fields
-
-
-def _decoded(obj: Obj, struct: Struct) -> Obj:
-    """Return an object as if it had been decoded, with its notes of empty fields. Raises InvalidValue."""
-    try:
-        decoded: Obj = decode_value(obj, struct)[0]
-    except DecodeError as error:
-        raise InvalidValue(str(error)) from None
-    return _note_empty_fields(obj, decoded)
-
-
-def _note_empty_fields(source: Obj, decoded: Obj) -> Obj:
-    """Return an object with the notes of empty fields that `source` has, in nested structs too, but not in lists."""
-    for name, value in source.items():
-        if isinstance(value, dict) and isinstance(decoded.get(name), dict):
-            decoded[name] = _note_empty_fields(value, decoded[name])
-    return keep_empty_fields(source, decoded)
 
 
 def _unless_same(fields: Set, other: Set) -> Set:
@@ -222,15 +199,6 @@ def without_managed_fields(obj: Obj) -> Obj:
         return obj
     without = {**obj, "metadata": {key: value for key, value in metadata.items() if key != "managedFields"}}
     return keep_empty_fields(obj, without)
-
-
-def new_empty_object(struct: Struct, api_version: str) -> Obj:
-    """Return an object of a type before anything is set: the fields that Go always writes."""
-    obj: Obj = struct_converter(struct)({}, None)
-    return {"apiVersion": api_version, "kind": struct.type_name, **obj}
-
-
-_empty_object = lru_cache(maxsize=1024)(new_empty_object)  # only to compare with: shared, never returned
 
 
 def cap_update_managers(after: ManagedFields) -> ManagedFields:

@@ -12,7 +12,7 @@ from understudy.machinery.patch.apply.managers import ManagedFields, VersionedSe
 from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection, union
 from understudy.machinery.patch.structured_merge_diff.remove_items import remove_items
 from understudy.machinery.patch.structured_merge_diff.to_field_set import ensure_named_fields_are_members, to_field_set
-from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, StructType, type_of
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType
 from understudy.machinery.types import Obj
 
 
@@ -36,7 +36,7 @@ def _keeps_all(updater: Updater, own: VersionedSet, previous: VersionedSet) -> b
     """Report whether a manager still sends all fields of its previous apply."""
     if own.api_version != previous.api_version:
         return False
-    kind = type_of(updater.struct)
+    kind = updater.type.merge_type
     return not difference(
         ensure_named_fields_are_members(kind, previous.fields), ensure_named_fields_are_members(kind, own.fields)
     )
@@ -81,16 +81,16 @@ def _add_back_owned_items(updater: Updater, merged: Obj, rest: Obj, version: str
 class VersionedObject:
     """An object in the form of an API version, with its type there (upstream: `TypedValue`)."""
 
-    def __init__(self, obj: Obj, kind: StructType) -> None:
+    def __init__(self, obj: Obj, kind: MapType) -> None:
         self.obj = obj
         self.kind = kind
 
     @staticmethod
     def of(updater: Updater, obj: Obj, version: str) -> VersionedObject | None:
         """Return an object in the form of a version, None if the version is gone."""
-        struct = updater.struct_of(version)
+        type_ = updater.type_of(version)
         converted = updater.convert(obj, version)
-        return None if struct is None or converted is None else VersionedObject(converted, type_of(struct))
+        return None if type_ is None or converted is None else VersionedObject(converted, type_.merge_type)
 
     def with_named_fields(self, fields: Set) -> Set:
         """Return `fields` with the named fields that lead to them."""

@@ -1,0 +1,93 @@
+"""Codecs: how the objects of a kind are read and written in one API version.
+
+Built-in kinds are Go structs (`go_codec`); custom resources follow the schema of their definition
+(`extensions.structural_codec`). Handlers, registry and watches know no more of either than this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from understudy.machinery.patch.apply.object_type import ObjectType
+from understudy.machinery.serializer.json import Parsed
+from understudy.machinery.types import GroupVersionKind, Obj
+
+
+class Body(NamedTuple):
+    """The body of a request. `parsed` is its JSON, or that of its YAML; None for protobuf."""
+
+    raw: bytes
+    parsed: Parsed | None
+
+
+class Sent(NamedTuple):
+    """A decoded body. `gvk` is what it names as its type; parts that it leaves out are those of the path."""
+
+    obj: Obj
+    gvk: GroupVersionKind
+
+
+class Decoder(Protocol):
+    """Decodes bodies to objects of one kind and version."""
+
+    kind: GroupVersionKind  # of the path: the one that is expected
+
+    @property
+    def object_type(self) -> ObjectType:
+        """Return the type of the objects for managed fields and server-side apply."""
+
+    def sent_kind(self, api_version: str, kind: str, text: Callable[[], str]) -> GroupVersionKind:
+        """Return the kind that a body names by its apiVersion and kind, "" for missing ones. Raises DecodeError.
+
+        `text` returns the text of the body, for error messages.
+        """
+
+    def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
+        """Decode a body as the kind that it names. Returns the object and its strict errors. Raises DecodeError."""
+
+    def in_order(self, obj: Obj) -> Obj:
+        """Return an object with its fields in the order in which they are written."""
+
+    def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
+        """Decode the document that a JSON or merge patch has made of an object, whose text `text` returns.
+
+        Returns the object and its strict errors. Raises DecodeError.
+        """
+
+
+class Codec(Decoder, Protocol):
+    """Reads and writes the objects of a kind in one API version."""
+
+    @property
+    def head(self) -> bytes:
+        """Return how the JSON of an object begins, before the bytes of its fields."""
+
+    @property
+    def item_head(self) -> bytes:
+        """Return how the JSON of an item of a list begins, before the same bytes."""
+
+    @property
+    def go_type(self) -> str:
+        """Return the Go type of the kind's objects inside the real server, which errors name."""
+
+    def named(self, obj: Obj) -> Obj:
+        """Return a decoded object with the kind and apiVersion that it is stored with."""
+
+    def encode_fields(self, obj: Obj) -> bytes:
+        """Return the JSON of an object after `head`."""
+
+    def encode_message(self, obj: Obj) -> bytes:
+        """Return an object as a protobuf message. Raises 406 for custom resources, which have none."""
+
+    def list_of(self, metadata: Obj, objects: list[Obj]) -> Obj:
+        """Return a list of objects."""
+
+    def around_items(self, metadata: Obj) -> tuple[bytes, bytes]:
+        """Return the JSON of a list before and after its items."""
+
+    def metadata(self, obj: Obj) -> Obj:
+        """Return the metadata of an object with its fields in the order in which Go declares them."""
+
+    def empty(self) -> Obj:
+        """Return an object of which nothing is set, as bookmarks have it."""
