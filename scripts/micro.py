@@ -24,8 +24,9 @@ from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.handlers import write_request
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.conversion import to_internal, typed
+from understudy.apiserver.registry.encoding.conversion import to_internal, typed
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -150,7 +151,7 @@ def verbs(timing: Timing, director: Director) -> None:
 
 async def prepared() -> tuple[ServerState, Director]:
     release = Release.of(V1_32)
-    api = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
+    api = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
     authenticator = Authenticator(None, api.user_of, LoopbackTokens())
     return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())

@@ -24,6 +24,7 @@ FLOORS = [
     ["apiserver.storage", "apiserver.authentication", "apiserver.authorization"],
     ["apiserver.registry"],
     ["apiserver.kinds"],
+    ["apiserver.extensions"],
     ["apiserver.endpoints"],
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],

@@ -173,6 +173,13 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
+def method_not_supported(group: str, resource: str, verb: str, message: str = "") -> StatusError:
+    """Return a 405 for a verb that a resource does not have. Upstream: `NewMethodNotSupported`."""
+    kind = group_resource_text(group, resource)
+    message = message or f"{verb} is not supported on resources of kind {go_quote(kind)}"
+    return StatusError(405, "MethodNotAllowed", message, {"group": group, "kind": resource})
+
+
 def watch_not_supported(resource: str) -> StatusError:
     """Return a 405 for a watch of a resource that cannot be watched. Its details hold the resource as `kind`."""
     message = f"watch is not supported on resources of kind {go_quote(resource)}"

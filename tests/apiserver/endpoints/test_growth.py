@@ -20,6 +20,7 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -177,7 +178,7 @@ def seconds_of(steps: list[Step]) -> float:
 async def started() -> Director:
     """Return the director of a new server."""
     release = Release.of(V1_32)
-    state = ServerState(release, Gates.of(V1_32, {}), Registry(MemoryStore(), release))
+    state = ServerState(Serving(release), Gates.of(V1_32, {}), Registry(MemoryStore(), release))
     await fill.fill(state, 0)
     return Director(
         state, Authenticator(None, state.user_of, LoopbackTokens()), "http://127.0.0.1:0", accepted_hosts=()

@@ -9,6 +9,7 @@ from understudy.apiserver.endpoints.handlers import create, delete, get, patch, 
 from understudy.apiserver.endpoints.requestinfo import request_info
 from understudy.apiserver.endpoints.routing import Handler, Route, find
 from understudy.apiserver.endpoints.subresources import binding, connect, scale
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
@@ -21,7 +22,7 @@ REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 
 def route(method: str, path: str) -> Route | None:
     path, _, query = path.partition("?")
-    return find(Release.of(NEWEST), method, request_info(method, path, Query(query)))
+    return find(Serving(Release.of(NEWEST)), method, request_info(method, path, Query(query)))
 
 
 @pytest.mark.parametrize(

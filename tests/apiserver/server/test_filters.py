@@ -12,6 +12,7 @@ from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authorization.authorizer import Attributes, Decision, SubjectRules
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.config import ServerConfig
@@ -45,7 +46,7 @@ class World:
         config = ServerConfig(emulated_version=release)
         users = {"a": User("ann", ["dev"]), "b": User("bob", [])}
         registry = Registry(config.store(), config.release)
-        self.state = ServerState(config.release, config.gates(), registry, authorizer, users)
+        self.state = ServerState(Serving(config.release), config.gates(), registry, authorizer, users)
         self.director = Director(self.state, Authenticator(users, self.state.user_of, LoopbackTokens()), "http://x")
 
     async def send(self, method: str, path: str, token: str, body: Any = None, **headers: str) -> Response:

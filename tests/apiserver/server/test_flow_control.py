@@ -20,6 +20,7 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -42,7 +43,7 @@ class FrontDoor:
 
     def __init__(self) -> None:
         release = Release.of(V1_32)
-        self.state = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
+        self.state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
         authenticator = Authenticator(None, self.state.user_of, LoopbackTokens())
         self.director = Director(self.state, authenticator, "http://x")
 

@@ -64,7 +64,7 @@ def find_kind(kinds: Iterable[Kind], text: str) -> Kind | None:
 
 async def _apply(client: Client, obj: Obj) -> Obj:
     group, version = split_api_version(obj.get("apiVersion", ""))
-    kind = client.release.kind(group, obj.get("kind", ""))
+    kind = client.serving.kind(group, obj.get("kind", ""))
     if kind is None or version not in kind.versions:
         text = f'no matches for kind "{obj.get("kind", "")}" in version "{obj.get("apiVersion", "")}"'
         raise StatusError(404, "NotFound", text)
@@ -81,7 +81,7 @@ async def _apply(client: Client, obj: Obj) -> Obj:
 
 
 def _path(client: Client, resource: str, namespace: str, name: str) -> str:
-    kind = find_kind(client.release.kinds, resource)
+    kind = find_kind(client.serving.kinds, resource)
     if kind is None:
         raise StatusError(404, "NotFound", f'the server doesn\'t have a resource type "{resource}"')
     place = namespace if kind.namespaced else ""

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from understudy.apiserver.authentication.loopback import APISERVER, LoopbackTokens
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.json_scalars import loads
 from understudy.machinery.golang.json_writer import encode
@@ -31,9 +31,9 @@ class Client:
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Authorization": f"Bearer {token}"}
 
     @property
-    def release(self) -> Release:
+    def serving(self) -> Serving:
         """Return what the server serves."""
-        return self._state.release
+        return self._state.serving
 
     async def get(self, path: str, query: Mapping[str, str] | None = None) -> Obj:
         """Return an object or a list. Raises StatusError."""
@@ -75,7 +75,7 @@ class Client:
         headers = {**self._headers, "Content-Type": content_type} if content_type else self._headers
         raw = b"" if body is None else encode(body)
         text = urlencode({name: value for name, value in (query or {}).items() if value})
-        answer = await self._handler(Request(method, path, headers, raw, Query(text), self.release.version))
+        answer = await self._handler(Request(method, path, headers, raw, Query(text), self.serving.version))
         assert isinstance(answer, Response)
         obj: Obj = loads(answer.body)
         if answer.status >= 400:

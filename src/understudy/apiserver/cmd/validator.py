@@ -21,7 +21,7 @@ import orjson
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import rest
-from understudy.apiserver.registry.conversion import from_internal, to_internal
+from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError

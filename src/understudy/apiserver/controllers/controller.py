@@ -8,7 +8,7 @@ from typing import Protocol
 from understudy.apiserver.client.loopback import ClientBuilder
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.scope import ServerState
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
@@ -71,7 +71,7 @@ class ControllerContext:
     def __init__(self, state: ServerState, clients: ClientBuilder) -> None:
         self.state = state
         self.clients = clients
-        self._release: Release | None = None
+        self._serving: Serving | None = None
         self._kinds: dict[str, Kind] = {}
 
     def kinds(self) -> dict[str, Kind]:
@@ -79,10 +79,10 @@ class ControllerContext:
 
         Of two kinds that are stored as one (events), the first.
         """
-        if self._release is not self.state.release:
-            self._release = self.state.release
+        if self._serving is not self.state.serving:
+            self._serving = self.state.serving
             self._kinds = {}
-            for kind in self._release.kinds:
+            for kind in self._serving.kinds:
                 if not kind.virtual and "delete" in kind.verbs:
                     self._kinds.setdefault(prefix_of(kind), kind)
         return self._kinds

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from understudy.admission.validation.apiextensions.definitions import CLEANUP, approval
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
-from understudy.apiserver.registry.encoded import versioned
+from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.types import Obj, nested_field, with_condition

@@ -19,7 +19,7 @@ from understudy.apiserver.controllers.controller import (
     ObjectReference,
     service_account,
 )
-from understudy.apiserver.registry.encoded import versioned
+from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.errors import StatusError

@@ -39,6 +39,7 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 PATCHES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+CUSTOM_PATCHES = (JSON_PATCH, MERGE_PATCH, APPLY_PATCH)
 
 META_VERSIONS = ("v1", "v1beta1")
 CONVERSIONS = ("Table", "PartialObjectMetadata", "PartialObjectMetadataList")
@@ -56,6 +57,7 @@ class Endpoint:
 
     produces     media types that its router names; empty if it has no router
     media        media types that its handler can write
+    plain        those of them in which it can write the object itself, and not only another form of it
     conversions  whether it can answer with tables and with metadata only
     tables       False if it answers with metadata only, but not with tables
     aggregates   versions in which it can answer with aggregated discovery
@@ -63,6 +65,7 @@ class Endpoint:
 
     produces: tuple[str, ...] = MEDIA
     media: tuple[str, ...] = MEDIA
+    plain: tuple[str, ...] = MEDIA
     conversions: bool = False
     tables: bool = True
     aggregates: tuple[str, ...] = ()
@@ -70,6 +73,8 @@ class Endpoint:
 
 OBJECT = Endpoint(conversions=True)
 LIST = Endpoint(produces=(*MEDIA, *STREAMS), conversions=True)
+# Custom resources have no router and no protobuf; but their tables and metadata have.
+CUSTOM = Endpoint(produces=(), plain=(JSON, YAML), conversions=True)
 UNTABLED = Endpoint(conversions=True, tables=False)
 LOG = Endpoint(produces=("text/plain", *MEDIA), conversions=True, tables=False)
 PLAIN = Endpoint()
@@ -78,6 +83,12 @@ APIS = Endpoint(produces=(), aggregates=("v2",))  # /apis
 # The same while `AggregatedDiscoveryRemoveBetaType` is off, as it always was before 1.33.
 BETA_API, BETA_APIS = replace(API, aggregates=("v2", "v2beta1")), replace(APIS, aggregates=("v2", "v2beta1"))
 UNROUTED = Endpoint(produces=())  # /apis/ and /apis/GROUP
+
+
+@lru_cache
+def without_tables(endpoint: Endpoint) -> Endpoint:
+    """Return an endpoint that answers with metadata only, but not with tables."""
+    return replace(endpoint, tables=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +223,7 @@ def _offered(media_type: str, parameters: Mapping[str, str], endpoint: Endpoint)
         return None
     pretty = parameters.get("pretty") == "1" and media_type == JSON
     if not {"as", "g", "v"} & set(parameters):
-        return Output(media_type, pretty=pretty)
+        return Output(media_type, pretty=pretty) if media_type in endpoint.plain else None
     kind, group, version = (parameters.get(key, "") for key in ("as", "g", "v"))
     if not _converts(media_type, kind, group, version, endpoint):
         return None
@@ -239,9 +250,9 @@ def _aggregated(accept: str, versions: tuple[str, ...]) -> Output | None:
 
 
 @lru_cache(1024)
-def watch_output(accept: str) -> Output:
+def watch_output(accept: str, endpoint: Endpoint = LIST) -> Output:
     """Return the form of a watch: that of a list, if it can be streamed. Raises StatusError (406)."""
-    form = output(accept, LIST)
+    form = output(accept, endpoint)
     if form.media_type == YAML:
         raise not_acceptable(STREAMS)
     return form
@@ -283,8 +294,16 @@ def body_type(content_type: str) -> str:
     raise unsupported_media_type(MEDIA)
 
 
-def patch_type(headers: Mapping[str, str]) -> str:
-    """Return the media type of a patch, one of PATCHES. Raises StatusError (415, or 406 from the router)."""
+def patch_type(headers: Mapping[str, str], patches: tuple[str, ...] = PATCHES) -> str:
+    """Return the media type of a patch, one of `patches`. Raises StatusError (415, or 406 from the router).
+
+    Custom resources have no router and no strategic merge patches.
+    """
+    if patches is not PATCHES:
+        media_type = headers.get("Content-Type", "").partition(";")[0]
+        if media_type not in patches:
+            raise unsupported_media_type(patches)
+        return media_type
     media_type = _patch_type(headers.get("Content-Type", ""))
     if not media_type:
         raise _no_patch(headers.get("Content-Length", ""))

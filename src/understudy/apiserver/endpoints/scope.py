@@ -14,10 +14,11 @@ from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
-from understudy.apiserver.registry.codec import Codec, Decoder
-from understudy.apiserver.registry.conversion import bare, from_internal, to_internal, typed
-from understudy.apiserver.registry.go_codec import GoDecoder
+from understudy.apiserver.registry.encoding.codec import Codec, Decoder
+from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal, typed
+from understudy.apiserver.registry.encoding.go_codec import GoDecoder
 from understudy.apiserver.registry.kind import Behavior, Kind
 from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
@@ -100,10 +101,11 @@ class RequestScope:
 class ServerState:
     """The parts of a server that every request handler uses.
 
+    serving what is served now; `serve` replaces it
     tokens  users of --token-auth-file by their tokens
     """
 
-    release: Release
+    serving: Serving
     gates: Gates
     registry: Registry
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
@@ -122,6 +124,17 @@ class ServerState:
         self.chain = new_chain(
             self.enable_admission_plugins, self.disable_admission_plugins, quotas, self.release.version
         )
+
+    @property
+    def release(self) -> Release:
+        """Return the release that the server emulates, with its built-in kinds."""
+        return self.serving.release
+
+    def serve(self, serving: Serving) -> None:
+        """Serve other custom resources than before."""
+        self.serving = self.registry.resources = serving
+        self._forms.clear()
+        self._field_managers.clear()
 
     @property
     def schemas(self) -> Schemas:
@@ -186,6 +199,8 @@ class ServerState:
         """Convert an object of a kind between API versions. Returns None if one of them is not served."""
         if source == target:
             return obj
+        if kind.custom is not None:
+            return kind.custom.convert(obj, target)
         versions = self._versions(kind)
         if source not in versions or target not in versions:
             return None
@@ -194,6 +209,8 @@ class ServerState:
 
     def defaulted(self, scope: RequestScope, obj: Obj, api_version: str, ctx: Context) -> Obj:
         """Set the defaults of an object's own API version, and return it in the version of the scope."""
+        if scope.kind.custom is not None:
+            return obj
         kind, version = self._versions(scope.kind).get(api_version, (scope.kind, scope.version))
         obj = typed(kind, version, bare(obj))
         kind.behavior.defaults(obj, ctx if version == ctx.version else replace(ctx, version=version))

@@ -20,7 +20,7 @@ from hashlib import sha256
 from importlib import resources
 from typing import Any, NamedTuple, TypedDict
 
-from understudy.apiserver.registry.go_codec import GoCodec
+from understudy.apiserver.registry.encoding.go_codec import GoCodec
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gate, Gates

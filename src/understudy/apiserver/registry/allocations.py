@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 
 from understudy.admission.context import Context
-from understudy.apiserver.registry.conversion import bare, from_internal
+from understudy.apiserver.registry.encoding.conversion import bare, from_internal
 from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.registry.kind import Behavior, Kind, ObjectName, Resources
@@ -77,7 +77,7 @@ def _complete(kind: Kind, obj: Obj, ctx: Context) -> Obj:
     """Return an object with the metadata that every stored object has."""
     version = kind.versions[0]
     live = from_internal(kind, version, obj)
-    fields = FieldManager(kind.struct(version), kind.gvk(version).api_version)
+    fields = FieldManager(kind.codec(version).object_type, kind.gvk(version).api_version)
     owners = fields.update(None, live, MANAGER, ctx.now)
     metadata = {**live["metadata"], "uid": new_uid(), "creationTimestamp": ctx.now, "managedFields": owners}
     return bare({**live, "metadata": metadata})

@@ -16,6 +16,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.context import Context
+from understudy.apiserver.registry.encoding.conversion import stored
+from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.storage.interface import Entry, RevisionConflictError
@@ -56,7 +58,7 @@ class Deletion:
 
     async def _delete_revision(self, entry: Entry, options: DeleteOptions) -> tuple[Entry, bool]:
         """Delete an object if the store still holds this revision of it. Raises RevisionConflictError if not."""
-        old = entry.object
+        old = internal(entry, self.kind)
         self.check_preconditions(old, options)
         obj: Obj = {**old, "metadata": dict(old["metadata"])}
         if self.kind.behavior.begin_termination and "deletionTimestamp" not in obj["metadata"]:
@@ -91,6 +93,7 @@ class Deletion:
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
         """Store a marked object, unless nothing changed or the request is a dry run."""
         obj["metadata"].pop("resourceVersion", None)
+        obj = stored(self.kind, obj)
         if obj == entry.value:
             return entry
         if options.dry_run:

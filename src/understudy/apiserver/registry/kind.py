@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
-from understudy.apiserver.registry.codec import Codec
+from understudy.apiserver.registry.encoding.codec import Codec
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj

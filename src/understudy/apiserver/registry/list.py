@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
-from understudy.apiserver.registry.encoded import internal
+from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Store
 from understudy.machinery import errors

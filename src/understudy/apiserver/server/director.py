@@ -51,6 +51,34 @@ if TYPE_CHECKING:
 ROUTES = 4096  # size of the cache of routes
 
 
+class _Served:
+    """The routes and documents of the resources that are served at one moment.
+
+    address  address of the server, which discovery publishes
+    """
+
+    def __init__(self, state: ServerState, address: str) -> None:
+        self.serving = state.serving
+        self.route = lru_cache(ROUTES)(partial(routing.find, state.serving))
+        self._state = state
+        self._address = address
+
+    @cached_property
+    def discovery(self) -> Discovery:
+        """Return the pages of discovery."""
+        state = self._state
+        render = partial(render_document, schemas=state.schemas)
+        health_paths = healthz.paths(state.release.health_checks)
+        return Discovery(self.serving, state.gates, self._address, render, health_paths)
+
+    @cached_property
+    def openapi(self) -> OpenAPI:
+        """Return the OpenAPI documents."""
+        from understudy.apiserver.endpoints.openapi.v3 import OpenAPI  # only kubectl and generators ask for it
+
+        return OpenAPI(self.serving.release)
+
+
 class Director:
     """Answers every request of one server, at a URL. `accepted_hosts` are those of `build_handler_chain`."""
 
@@ -71,16 +99,15 @@ class Director:
             FlowControl(state.registry, state.release.version),
             accepted_hosts,
         )
-        self._route = lru_cache(ROUTES)(partial(routing.find, state.release))
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)
-        render = partial(render_document, schemas=state.schemas)
-        health_paths = healthz.paths(state.release.health_checks)
-        self._discovery = Discovery(state.release, state.gates, url.partition("//")[2], render, health_paths)
+        self._address = url.partition("//")[2]
+        self._newest = _Served(state, self._address)
         self._pages = self._page_mux(url, control)
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
-        discovery, openid = as_page(self._discovery.answer), as_page(OpenID(self.state.account_tokens, url).answer)
+        discovery = as_page(lambda request: self._served.discovery.answer(request))
+        openid = as_page(OpenID(self.state.account_tokens, url).answer)
         checks = self.state.release.health_checks
         exact: dict[str, Page] = {
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
@@ -92,7 +119,7 @@ class Director:
         prefixes: dict[str, Page] = {
             "/version": discovery,
             "/api": discovery,
-            "/openapi/": as_page(lambda request: self._openapi.answer(request)),
+            "/openapi/": as_page(lambda request: self._served.openapi.answer(request)),
             OPENID_CONFIGURATION: openid,
             OPENID_KEYS: openid,
         }
@@ -140,7 +167,7 @@ class Director:
             raise errors.bad_request("exceeded max depth") from None
 
     async def _resource(self, request: Request) -> Answer:
-        route = self._route(request.method, request.info)
+        route = self._served.route(request.method, request.info)
         if route is None:
             return not_found()
         if not route.warning:
@@ -155,17 +182,18 @@ class Director:
     async def _page(self, request: Request) -> Answer:
         if request.path[:1] != "/" or request.path[1:2] == "/":
             return not_found()
-        return await self._pages.answer(request) or self._discovery.missing(request.path)
+        return await self._pages.answer(request) or self._served.discovery.missing(request.path)
 
-    @cached_property
-    def _openapi(self) -> OpenAPI:
-        from understudy.apiserver.endpoints.openapi.v3 import OpenAPI  # only kubectl and generators ask for it
-
-        return OpenAPI(self.state.release)
+    @property
+    def _served(self) -> _Served:
+        """Return what is made of the resources that are served now."""
+        if self._newest.serving is not self.state.serving:
+            self._newest = _Served(self.state, self._address)
+        return self._newest
 
     def _metrics_page(self, request: Request) -> Response:
         state = self.state
-        store, kinds = state.registry.store, [kind for kind in state.release.kinds if not kind.virtual]
+        store, kinds = state.registry.store, [kind for kind in state.serving.kinds if not kind.virtual]
         objects = {
             errors.group_resource_text(kind.group, kind.resource): store.count(prefix_of(kind)) for kind in kinds
         }

@@ -32,7 +32,9 @@ from understudy.apiserver.client.loopback import Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.controllers import Controllers
 from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.apiserver.controllers.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.config import ServerConfig
@@ -93,15 +95,18 @@ class Server:
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
         config = self._config
-        return ServerState(
-            config.release,
+        serving = Serving(config.release)
+        state = ServerState(
+            serving,
             config.gates(),
-            Registry(config.store(), config.release),
+            Registry(config.store(), serving),
             tokens=config.tokens or {},
             clock=config.clock,
             enable_admission_plugins=config.enable_admission_plugins,
             disable_admission_plugins=config.disable_admission_plugins,
         )
+        self._served_definitions = ServedDefinitions(state)
+        return state
 
     # --- lifecycle --------------------------------------------------------------------------------------------
 

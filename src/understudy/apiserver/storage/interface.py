@@ -183,17 +183,19 @@ class Watch:
 
     queue      the writes that the reader has not taken yet; it takes them with `take`
     wake       called on each write
+    ended      set if no more writes are of interest: the reader takes what is queued, and is done
     overflown  set, and nothing queued any more, once the writes that wait take more than `limit` bytes (see
                `Event.size`): the reader is cut off. What was written before the watch began does not count.
     """
 
-    __slots__ = ("_size", "closed", "limit", "overflown", "prefix", "queue", "wake")
+    __slots__ = ("_size", "closed", "ended", "limit", "overflown", "prefix", "queue", "wake")
 
     def __init__(self, prefix: str, limit: int, backlog: Iterable[Event] = ()) -> None:
         self.prefix = prefix
         self.queue: deque[Event] = deque(backlog)
         self._size = sum(event.size for event in self.queue)
         self.limit = limit + self._size
+        self.ended = False
         self.overflown = False
         self.closed = False
         self.wake: Callable[[], None] = _nobody
@@ -213,6 +215,11 @@ class Watch:
         event = self.queue.popleft()
         self._size -= event.size
         return event
+
+    def end(self) -> None:
+        """Let the reader know that it is done once it has taken what is queued."""
+        self.ended = True
+        self.wake()
 
     def cut_off(self) -> None:
         """Let the reader know that it has to begin anew."""
@@ -258,6 +265,9 @@ class Store(Protocol):
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch of the writes after a revision, to be given back with `unwatch`. Raises CompactedError."""
+
+    def end_watches(self, prefix: str) -> None:
+        """End the watches on a prefix or a part of it, once their readers have taken what is queued."""
 
     def unwatch(self, watch: Watch) -> None:
         """End a watch."""

@@ -178,6 +178,12 @@ class MemoryStore:
         """End a watch: it gets no further events."""
         self._watches.discard(watch)
 
+    def end_watches(self, prefix: str) -> None:
+        """End the watches on a prefix or a part of it, once their readers have taken what is queued."""
+        for watch in tuple(self._watches):
+            if watch.prefix.startswith(prefix):
+                watch.end()
+
     def count(self, prefix: str) -> int:
         """Return how many keys there are under a prefix."""
         return int(self._live.bisect_left(_after(prefix)) - self._live.bisect_left(prefix))
@@ -193,9 +199,10 @@ class MemoryStore:
         self._history_size = 0
         for part in (self._live, self._past, self._log, self._recent):
             part.clear()
-        for watch in tuple(self._watches):
-            watch.cut_off()
+        watches = tuple(self._watches)
         self._watches.clear()
+        for watch in watches:
+            watch.cut_off()  # its reader may begin anew
 
     async def compact(self, revision: int) -> None:
         """Forget the values before a revision, and the writes up to it. Raises FutureRevisionError."""

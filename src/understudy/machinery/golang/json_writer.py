@@ -115,6 +115,15 @@ def encode_sorted(value: Any) -> bytes:
     return encode(go_interface(value))
 
 
+def encode_map(obj: dict[str, Any]) -> bytes:
+    """Encode a JSON object with the keys of all its maps sorted, as Go writes maps."""
+    try:
+        out = orjson.dumps(obj, _default, orjson.OPT_PASSTHROUGH_SUBCLASS | orjson.OPT_SORT_KEYS)
+    except (TypeError, RecursionError):
+        return encode_sorted(obj)
+    return _escaped(out)
+
+
 def rewrite_raw(value: Any, spell: Callable[[Any], bytes]) -> Any:
     """Return `value` with new bytes in its raw parts, made by `spell`. A patch rewrites all of them, changed or not.
 

@@ -10,8 +10,8 @@ import pytest
 from tests.admission.validation.resource.objects import ALLOCATION, DEVICES, STATUS, metadata
 from understudy.admission.context import Context
 from understudy.apiserver.kinds.resource import resource
-from understudy.apiserver.registry.conversion import to_internal
 from understudy.apiserver.registry.delete import Deletion
+from understudy.apiserver.registry.encoding.conversion import to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.registry.store import Registry, validate_all

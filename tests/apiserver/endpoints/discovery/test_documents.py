@@ -11,6 +11,7 @@ import pytest
 from tests.releases import NEWEST, RELEASES, served
 from understudy.apiserver.endpoints.discovery.documents import Discovery
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.server.pages import healthz
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import Query
@@ -22,7 +23,7 @@ BETA = AGGREGATED.replace("v=v2", "v=v2beta1")
 
 PAGES = {
     release: Discovery(
-        served(release), Gates.of(release, {}), "<address>", pages=healthz.paths(served(release).health_checks)
+        Serving(served(release)), Gates.of(release, {}), "<address>", pages=healthz.paths(served(release).health_checks)
     )
     for release in RELEASES
 }
@@ -166,7 +167,7 @@ def test_unknown_group_is_plain_text(path: str) -> None:
 def test_discovery_follows_runtime_config() -> None:
     """Resources that --runtime-config switches off are not listed."""
     release = served(V1_32, {"resource.k8s.io/v1beta1": False, "batch/v1": False})
-    pages = Discovery(release, Gates.of(release.version, {}), "")
+    pages = Discovery(Serving(release), Gates.of(release.version, {}), "")
     call = Request("GET", "/apis", {}, b"", Query(""), V1_32)
     groups = {group["name"]: group for group in document(pages.answer(call))["groups"]}
     assert "batch" not in groups

@@ -14,6 +14,7 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill
@@ -79,7 +80,7 @@ def test_long_backlog_is_sent_before_the_end(server: Server) -> None:
 async def director() -> Director:
     """Return the front door of a server that listens nowhere, with a config map."""
     release = Release.of(V1_32)
-    state = ServerState(release, Gates.of(release.version, {}), Registry(MemoryStore(), release))
+    state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(state, 0)
     authenticator = Authenticator(None, state.user_of, LoopbackTokens())
     director = Director(state, authenticator, "http://127.0.0.1:0")

@@ -1,9 +1,9 @@
-"""Discovery documents: the groups, versions and resources of a Release.
+"""Discovery documents: the groups, versions and resources that are served.
 
     /  /version  /api  /api/v1  /apis  /apis/GROUP  /apis/GROUP/VERSION
 
 /api and /apis also answer with everything at once (`apidiscovery.k8s.io`, v2 and v2beta1), with an ETag. Documents are
-rendered on first use and kept for good, as a Discovery belongs to one Release.
+rendered on first use and kept for good, as a Discovery belongs to one Serving.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from understudy.apiserver.endpoints import negotiation
 from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import group_version_path
-from understudy.apiserver.kinds.release import Group, Release, storage_version_hash
+from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.kinds.release import Group, storage_version_hash
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery import errors
 from understudy.machinery.releases import features
@@ -57,7 +58,7 @@ def to_json(document: Obj, output: Output) -> bytes:
 
 
 class Discovery:
-    """The discovery pages of one release.
+    """The discovery pages of what is served at one moment.
 
     gates    feature gates of the server
     address  address of the server, which /api publishes
@@ -66,9 +67,9 @@ class Discovery:
     """
 
     def __init__(
-        self, release: Release, gates: Gates, address: str, render: Render = to_json, pages: Sequence[str] = ()
+        self, serving: Serving, gates: Gates, address: str, render: Render = to_json, pages: Sequence[str] = ()
     ) -> None:
-        self.release = release
+        self.serving = serving
         self.gates = gates
         self.address = address
         self.render = render
@@ -86,7 +87,9 @@ class Discovery:
         if bare == "/version":
             get_only(request)
             negotiation.route(request.headers.get("Accept") or "", (negotiation.JSON,))
-            return Response(200, self._rendered(bare, Output(pretty=True), lambda release: release.version_info))
+            return Response(
+                200, self._rendered(bare, Output(pretty=True), lambda serving: serving.release.version_info)
+            )
         if parts[0] == "api" and len(parts) <= 2:
             return self._core(request, bare, parts)
         if parts[0] == "apis" and len(parts) <= 3:
@@ -96,21 +99,21 @@ class Discovery:
     def missing(self, path: str) -> Response:
         """Return 404 in plain text for a path that nothing serves; raise a 404 Status below a router's path."""
         parts = path.split("/")[1:]
-        known = len(parts) > 2 and parts[0] == "apis" and parts[1] and self.release.group(parts[1])
+        known = len(parts) > 2 and parts[0] == "apis" and parts[1] and self.serving.release.group(parts[1])
         if known or path.startswith(ROUTED):
             raise errors.no_such_resource()
         return not_found()
 
     def _core(self, request: Request, bare: str, parts: list[str]) -> Response | None:
         """Return /api or /api/v1, None if the core group or the version is not served."""
-        group = self.release.group("")
+        group = self.serving.group("")
         if group is None or (len(parts) == 2 and parts[1] not in group.versions):
             return None
         get_only(request)
         if len(parts) == 2:
-            return self._reply(request, bare, negotiation.PLAIN, lambda release: resource_list(release, "", parts[1]))
+            return self._reply(request, bare, negotiation.PLAIN, lambda serving: resource_list(serving, "", parts[1]))
         endpoint = negotiation.API if self._beta_is_removed else negotiation.BETA_API
-        return self._reply(request, bare, endpoint, lambda release: api_versions(release, self.address))
+        return self._reply(request, bare, endpoint, lambda serving: api_versions(serving, self.address))
 
     def _named(self, request: Request, bare: str, parts: list[str]) -> Response | None:
         """Return /apis or a page below it, None if the group or the version is not served."""
@@ -121,7 +124,7 @@ class Discovery:
             aggregated = negotiation.APIS if self._beta_is_removed else negotiation.BETA_APIS
             endpoint = aggregated if request.path == bare else negotiation.UNROUTED
             return self._reply(request, bare, endpoint, group_list)
-        group = self.release.group(parts[1])
+        group = self.serving.group(parts[1])
         if group is None or not parts[1]:
             return None
         if len(parts) == 2:
@@ -132,11 +135,11 @@ class Discovery:
             return None
         get_only(request)
         return self._reply(
-            request, bare, negotiation.PLAIN, lambda release: resource_list(release, group.name, parts[2])
+            request, bare, negotiation.PLAIN, lambda serving: resource_list(serving, group.name, parts[2])
         )
 
     def _reply(
-        self, request: Request, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Release], Obj]
+        self, request: Request, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Serving], Obj]
     ) -> Response:
         output = negotiation.output(request.headers.get("Accept") or "", endpoint)
         if negotiation.wants_pretty(request.query, request.headers.get("User-Agent") or ""):
@@ -148,14 +151,14 @@ class Discovery:
     def _aggregated(self, request: Request, where: str, output: Output) -> Response:
         """Return aggregated discovery with an ETag, the same for every form, or 304 if the client has it."""
         if where not in self._etags:
-            document = aggregated(self.release, core=where == "/api", version="v2")
+            document = aggregated(self.serving, core=where == "/api", version="v2")
             self._etags[where] = f'"{sha512(orjson.dumps(document)).hexdigest().upper()}"'
         etag = self._etags[where]
         headers = [("ETag", etag), ("Vary", "Accept"), ("Cache-Control", "public")]
         if request.headers.get("If-None-Match") == etag:
             return Response(304, content_type="", headers=headers)
         body = self._rendered(
-            where, output, lambda r: aggregated(r, core=where == "/api", version=output.target_version)
+            where, output, lambda serving: aggregated(serving, core=where == "/api", version=output.target_version)
         )
         kind = f";g={negotiation.DISCOVERY_GROUP};v={output.target_version};as={output.target}"
         return Response(200, body, output.media_type + kind, headers)
@@ -164,14 +167,14 @@ class Discovery:
     def _beta_is_removed(self) -> bool:
         return self.gates[features.AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE]
 
-    def _root_paths(self, release: Release) -> Obj:
-        return root_paths(release, self.pages)
+    def _root_paths(self, serving: Serving) -> Obj:
+        return root_paths(serving, self.pages)
 
-    def _rendered(self, where: str, output: Output, document: Callable[[Release], Obj]) -> bytes:
+    def _rendered(self, where: str, output: Output, document: Callable[[Serving], Obj]) -> bytes:
         """Return a document in the negotiated form, rendered at most once."""
         body = self._bytes.get((where, output))
         if body is None:
-            body = self._bytes[where, output] = self.render(document(self.release), output)
+            body = self._bytes[where, output] = self.render(document(self.serving), output)
         return body
 
 
@@ -186,16 +189,16 @@ def get_only(request: Request) -> None:
         raise errors.method_not_allowed()
 
 
-def root_paths(release: Release, more: Sequence[str]) -> Obj:
+def root_paths(serving: Serving, more: Sequence[str]) -> Obj:
     """Return the paths that are no resources; `more` are the pages of the server."""
-    groups = [f"/apis/{group.name}" for group in release.groups if group.name]
-    versions = [group_version_path(group.name, version) for group in release.groups for version in group.versions]
+    groups = [f"/apis/{group.name}" for group in serving.groups if group.name]
+    versions = [group_version_path(group.name, version) for group in serving.groups for version in group.versions]
     return {"paths": sorted([*OTHER_PATHS, *groups, *versions, *more])}
 
 
-def api_versions(release: Release, address: str) -> Obj:
+def api_versions(serving: Serving, address: str) -> Obj:
     """Return the versions of the core group; `address` is for clients of every network."""
-    group = release.group("")
+    group = serving.group("")
     return {
         "kind": "APIVersions",
         "versions": list(group.versions) if group else [],
@@ -203,9 +206,9 @@ def api_versions(release: Release, address: str) -> Obj:
     }
 
 
-def group_list(release: Release) -> Obj:
+def group_list(serving: Serving) -> Obj:
     """Return an APIGroupList of all groups but the core group."""
-    return {**GROUP_LIST, "groups": [api_group(group) for group in release.groups if group.name]}
+    return {**GROUP_LIST, "groups": [api_group(group) for group in serving.groups if group.name]}
 
 
 def api_group(group: Group) -> Obj:
@@ -214,9 +217,9 @@ def api_group(group: Group) -> Obj:
     return {"name": group.name, "versions": versions, "preferredVersion": versions[0]}
 
 
-def resource_list(release: Release, group: str, version: str) -> Obj:
+def resource_list(serving: Serving, group: str, version: str) -> Obj:
     """Return an APIResourceList of a group-version. That of the core group has no apiVersion, as in the real server."""
-    served = release.group(group)
+    served = serving.group(group)
     kinds = served.versions[version] if served else ()
     head = RESOURCE_LIST if group else {"kind": "APIResourceList"}
     name = f"{group}/{version}" if group else version
@@ -250,10 +253,10 @@ def _entries(kind: Kind) -> Iterator[Obj]:
         }
 
 
-def aggregated(release: Release, *, core: bool, version: str) -> Obj:
+def aggregated(serving: Serving, *, core: bool, version: str) -> Obj:
     """Return an APIGroupDiscoveryList of the core group (/api) or of all others (/apis)."""
-    groups = [group for group in release.groups if (group.name == "") == core]
-    uncreated = Schemas.of(release.version).uncreated_metadata
+    groups = [group for group in serving.groups if (group.name == "") == core]
+    uncreated = Schemas.of(serving.version).uncreated_metadata
     return {
         "kind": negotiation.DISCOVERY_KIND,
         "apiVersion": f"{negotiation.DISCOVERY_GROUP}/{version}",
@@ -276,7 +279,7 @@ def _resource(kind: Kind) -> Obj:
     """Return an APIResourceDiscovery."""
     resource: Obj = {
         "resource": kind.resource,
-        "responseKind": {"group": "", "version": "", "kind": kind.name},
+        "responseKind": _response_kind(kind),
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": list(kind.verbs),
@@ -286,15 +289,23 @@ def _resource(kind: Kind) -> Obj:
     if kind.categories:
         resource["categories"] = list(kind.categories)
     if kind.subresources:
-        resource["subresources"] = [_subresource(sub) for sub in kind.subresources.values()]
+        resource["subresources"] = [_subresource(sub, kind) for sub in kind.subresources.values()]
     return resource
 
 
-def _subresource(sub: Subresource) -> Obj:
-    """Return an APISubresourceDiscovery; its kind has group and version only where they differ from the resource's."""
-    group, version = (sub.kind.group, sub.kind.version) if sub.foreign else ("", "")
+def _response_kind(kind: Kind) -> Obj:
+    """Return the kind of a resource's objects, with group and version for custom resources only."""
+    if kind.custom is not None:
+        return kind.gvk(kind.versions[0])._asdict()
+    return {"group": "", "version": "", "kind": kind.name}
+
+
+def _subresource(sub: Subresource, kind: Kind) -> Obj:
+    """Return an APISubresourceDiscovery. Its kind has group and version where they differ from the resource's, and for
+    custom resources."""
+    named = sub.foreign or kind.custom is not None
     return {
         "subresource": sub.name,
-        "responseKind": {"group": group, "version": version, "kind": sub.kind.kind},
+        "responseKind": sub.kind._asdict() if named else {"group": "", "version": "", "kind": sub.kind.kind},
         "verbs": list(sub.verbs),
     }

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from understudy.apiserver.endpoints.handlers.watch import SENDS_BLUEPRINT, EventSource
-from understudy.apiserver.endpoints.negotiation import LIST, output, route, watch_output
+from understudy.apiserver.endpoints.negotiation import output, route, watch_output, without_tables
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
+from understudy.apiserver.endpoints.responsewriters.tables import list_endpoint
 from understudy.apiserver.endpoints.responsewriters.writers import (
     form_of,
     list_response,
@@ -18,9 +17,6 @@ from understudy.machinery.options import ListOptions, list_options, resource_ver
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_32
 
-# In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
-_TABLELESS = replace(LIST, tables=False)
-
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of an object (`GetResource`), at least as new as the `resourceVersion` of the query, if any."""
@@ -31,22 +27,24 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     return object_response(request, scope, entry, form=form)
 
 
-def _options(state: ServerState, request: Request, *, watch: bool) -> ListOptions:
+def _options(state: ServerState, request: Request, scope: RequestScope, *, watch: bool) -> ListOptions:
     """Negotiate the form of a list and parse its ListOptions. Raises 400, 406.
 
     kube-apiserver checks Accept twice: the router before it parses, the handler after; 1.31's handler also before.
     """
-    route(request.headers.get("Accept", ""), LIST.produces)
+    endpoint = list_endpoint(scope.kind)
+    if endpoint.produces:
+        route(request.headers.get("Accept", ""), endpoint.produces)
     if state.release.version < V1_32:
-        negotiate_output(request, LIST)
+        negotiate_output(request, endpoint)
     options = list_options(request.query, request.release, watch=watch, watch_list=state.gates[features.WATCH_LIST])
-    negotiate_output(request, LIST)
+    negotiate_output(request, endpoint)
     return options
 
 
 async def list_(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer GET of a collection (`ListResource`)."""
-    options = _options(state, request, watch=False)
+    options = _options(state, request, scope, watch=False)
     selector = selector_of(scope, options)
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, options, selector, snapshots=snapshots)
@@ -55,13 +53,15 @@ async def list_(state: ServerState, request: Request, scope: RequestScope) -> Re
 
 async def watch(state: ServerState, request: Request, scope: RequestScope) -> WatchResponse:
     """Answer GET of a collection with `watch=true` (`ListResource`), which sends events until it ends."""
-    options = _options(state, request, watch=True)
+    options = _options(state, request, scope, watch=True)
     selector = selector_of(scope, options)
     resource_version(options.version)
-    form = watch_output(request.headers.get("Accept", ""))
+    endpoint = list_endpoint(scope.kind)
+    form = watch_output(request.headers.get("Accept", ""), endpoint)
+    # In 1.32 the bookmark that ends initial events holds an empty list in the watch's form: no table.
     listed = options.initial_events and options.bookmarks and SENDS_BLUEPRINT[state.release.version]
     if listed and form.target == "Table":
-        form = output(request.headers.get("Accept", ""), _TABLELESS)
+        form = output(request.headers.get("Accept", ""), without_tables(endpoint))
     source = EventSource(state, request, scope, options, selector, form)
     await source.start()
     return WatchResponse(source, form.watch_type)

@@ -11,14 +11,16 @@ from understudy.apiserver.endpoints.handlers.patchers import PATCHERS, Current
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
     check_name,
+    check_named,
     check_namespace,
     dedup_owner_references,
 )
-from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
+from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCHES, PATCHES, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, object_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.codec import Sent
+from understudy.apiserver.registry.encoding.codec import Sent
+from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.registry.store import Transform
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
@@ -26,9 +28,15 @@ from understudy.machinery.patch.apply import apply_body
 from understudy.machinery.types import Obj
 
 
+def patches_of(kind: Kind) -> tuple[str, ...]:
+    """Return the media types of patches that a kind accepts."""
+    return PATCHES if kind.custom is None else CUSTOM_PATCHES
+
+
 async def patch(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PATCH of an object, or of a subresource that is the object itself, in any of the four forms."""
-    media = patch_type(request.headers)
+    media = patch_type(request.headers, patches_of(scope.kind))
+    check_named(scope)
     form_of(request, scope)
     request.check_body()
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)

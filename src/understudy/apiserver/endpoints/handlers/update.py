@@ -6,6 +6,7 @@ from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import (
     WriteRequest,
     check_name,
+    check_named,
     check_namespace,
     dedup_owner_references,
 )
@@ -18,6 +19,7 @@ from understudy.machinery.types import Obj
 
 async def update(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PUT of an object, or of a subresource that is the object itself (`UpdateResource`)."""
+    check_named(scope)
     form_of(request, scope)
     request.check_body()
     options = write_options(request.query, request.method, request.release)

@@ -23,7 +23,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import partial, parti
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
-from understudy.apiserver.registry.encoded import encoded, encoded_protobuf, internal, versioned
+from understudy.apiserver.registry.encoding.encoded import encoded, encoded_protobuf, internal, versioned
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
@@ -142,7 +142,10 @@ class EventSource:
                 while watch.queue and self._out_size < SENT_AT_ONCE:  # the rest waits where its bytes are counted
                     self._on_write(watch.take())
             if not self.ended and not watch.queue:
-                self._on_time()
+                if watch.ended:
+                    self.close()
+                else:
+                    self._on_time()
         out, self._out, self._out_size = self._out, [], 0
         return out
 

@@ -6,8 +6,8 @@ from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.codec import Sent
-from understudy.apiserver.registry.conversion import from_internal, to_internal
+from understudy.apiserver.registry.encoding.codec import Sent
+from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
@@ -135,6 +135,12 @@ def check_namespace(obj: Obj, scope: RequestScope) -> None:
         raise errors.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
+
+
+def check_named(scope: RequestScope) -> None:
+    """Raise 400 for a path without a name, as only those of custom resources can be."""
+    if not scope.name:
+        raise errors.bad_request("name must be provided")
 
 
 def check_name(obj: Obj, scope: RequestScope) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from understudy.apiserver.endpoints.negotiation import LOG, OBJECT, UNTABLED, Endpoint, Output
+from understudy.apiserver.endpoints.negotiation import CUSTOM, LIST, LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.kinds import printers
-from understudy.apiserver.registry.codec import Codec
+from understudy.apiserver.registry.encoding.codec import Codec
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.text import go_quote
@@ -122,6 +122,8 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form:
 @lru_cache(1024)
 def endpoint(kind: Kind, subresource: str) -> Endpoint:
     """Return the forms in which an object or a subresource can be read. Reviews and bindings have no tables."""
+    if kind.custom is not None:
+        return CUSTOM
     if subresource == "log":
         return LOG
     if kind.virtual and "get" not in kind.verbs:
@@ -130,6 +132,11 @@ def endpoint(kind: Kind, subresource: str) -> Endpoint:
         return OBJECT
     readable = "get" in kind.subresources[subresource].verbs
     return OBJECT if readable and (kind.group, kind.resource, subresource) not in UNTABLED_SUBRESOURCES else UNTABLED
+
+
+def list_endpoint(kind: Kind) -> Endpoint:
+    """Return the forms in which a list or a watch can be read."""
+    return LIST if kind.custom is None else CUSTOM
 
 
 def include_object(query: Query) -> str:

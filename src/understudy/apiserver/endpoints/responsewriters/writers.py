@@ -6,7 +6,6 @@ import re
 
 from understudy.apiserver.endpoints.negotiation import (
     JSON,
-    LIST,
     OBJECT,
     PROTOBUF,
     YAML,
@@ -20,13 +19,14 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.tables import (
     check_conversion,
     endpoint,
+    list_endpoint,
     partial,
     partial_list,
     scale_table,
     table,
 )
 from understudy.apiserver.endpoints.scope import RequestScope
-from understudy.apiserver.registry.encoded import (
+from understudy.apiserver.registry.encoding.encoded import (
     encoded,
     encoded_list,
     encoded_protobuf,
@@ -85,7 +85,7 @@ def object_response(
 def list_response(request: Request, scope: RequestScope, page: Page) -> Response:
     """Return a list of stored objects in the negotiated form. Raises 406."""
     kind, version = scope.kind, scope.version
-    form = negotiate_output(request, LIST)
+    form = negotiate_output(request, list_endpoint(kind))
     check_conversion(form, kind, listing=True)
     metadata: Obj = {"resourceVersion": str(page.revision)} if page.revision else {}
     if page.token:

@@ -10,13 +10,13 @@ from copy import deepcopy
 
 from understudy.admission.validation import objectmeta
 from understudy.apiserver.endpoints.handlers import request_body
-from understudy.apiserver.endpoints.handlers.patch import apply_to_live, patch_live
+from understudy.apiserver.endpoints.handlers.patch import apply_to_live, patch_live, patches_of
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_name, check_namespace
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, scale_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
-from understudy.apiserver.registry.conversion import bare
+from understudy.apiserver.registry.encoding.conversion import bare
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.patch.apply.scale_handler import to_scale, to_workload
@@ -96,7 +96,7 @@ async def update_scale(state: ServerState, request: Request, scope: RequestScope
 
 async def patch_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:
     """Answer PATCH of a scale. It reads the patch only once the workload is there: a missing one is reported first."""
-    media = patch_type(request.headers)
+    media = patch_type(request.headers, patches_of(scope.kind))
     options = write_options(request.query, request.method, request.release, apply=media == APPLY_PATCH)
     write = WriteRequest(state, request, scope, options)
 

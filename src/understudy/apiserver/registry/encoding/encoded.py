@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from understudy.apiserver.registry.codec import Codec
-from understudy.apiserver.registry.conversion import from_internal
+from understudy.apiserver.registry.encoding.codec import Codec
+from understudy.apiserver.registry.encoding.conversion import from_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.deep_recursion import call_deeply

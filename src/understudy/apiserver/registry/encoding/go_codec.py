@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any
 
-from understudy.apiserver.registry.codec import Body, Sent
-from understudy.apiserver.registry.conversion import bare
+from understudy.apiserver.registry.encoding.codec import Body, Sent
+from understudy.apiserver.registry.encoding.conversion import bare
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.golang.json_writer import rewrite_raw
 from understudy.machinery.patch.apply.object_type import GoObjectType

@@ -31,6 +31,11 @@ def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
 
 
+def stored(kind: Kind, obj: Obj) -> Obj:
+    """Return an internal object in the form in which it is stored."""
+    return obj if kind.custom is None else kind.custom.store(obj)
+
+
 def bare(obj: Obj) -> Obj:
     """Return an object without kind and apiVersion, as list items are encoded."""
     return keep_empty_fields(obj, {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")})

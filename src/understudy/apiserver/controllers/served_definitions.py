@@ -1,0 +1,57 @@
+"""Serves what the stored custom resource definitions define, from the very write that changes them.
+
+kube-apiserver learns of such writes by its informers, a moment later.
+"""
+
+from __future__ import annotations
+
+from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.serving import Serving
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.storage.interface import Event, Watch
+
+GROUP, RESOURCE = "apiextensions.k8s.io", "customresourcedefinitions"
+
+
+class ServedDefinitions:
+    """Follows the definitions in the store of a server for as long as that lives."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._state = state
+        self._store = state.registry.store
+        self._prefix = ""
+        definitions = state.release.of_resource(GROUP, RESOURCE)
+        if definitions is not None:
+            self._prefix = prefix_of(definitions)
+            self._watch = self._begin()
+
+    def _begin(self) -> Watch:
+        """Serve what is stored now, and watch what is written from now on."""
+        serving = Serving(self._state.release)
+        for entry in self._store.scan(self._prefix):
+            serving = serving.with_definition(Definition(entry.object))
+        self._state.serve(serving)
+        watch = self._store.watch(self._prefix, self._store.revision)
+        watch.wake = self._follow
+        return watch
+
+    def _follow(self) -> None:
+        """Serve what was written. The store calls this within the write."""
+        if self._watch.overflown:
+            self._store.unwatch(self._watch)
+            self._watch = self._begin()
+        while self._watch.queue:
+            self._change(self._watch.take())
+
+    def _change(self, event: Event) -> None:
+        """Serve a definition as it was written, and end the watches of its objects if they are served otherwise now."""
+        before, definition = self._state.serving, Definition(event.entry.object)
+        old = before.custom(definition.group, definition.plural)
+        if event.deleted:
+            self._state.serve(before.without_definition(definition))
+        else:
+            self._state.serve(before.with_definition(definition))
+        if old is not None and (event.deleted or not old.definition.defines_the_same(definition)):
+            for kind in old.kinds.values():
+                self._store.end_watches(prefix_of(kind))

@@ -1,0 +1,72 @@
+"""A custom resource definition as the server reads it: which kind it defines, and in which versions."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from understudy.apiserver.extensions.version_order import priority_key
+from understudy.machinery.types import Obj, nested_field
+
+
+def condition_is_true(definition: Obj, type_: str) -> bool:
+    """Report whether a condition of a definition's status is True (`IsCRDConditionTrue`)."""
+    conditions = nested_field(definition, "status", "conditions", default=[])
+    return any(c["type"] == type_ and c["status"] == "True" for c in conditions)
+
+
+class Definition:
+    """A definition. Only its spec, its accepted names and its uid decide what is served.
+
+    obj  the stored definition
+    """
+
+    def __init__(self, obj: Obj) -> None:
+        self.obj = obj
+        spec, names = obj["spec"], nested_field(obj, "status", "acceptedNames", default={})
+        self.name: str = obj["metadata"]["name"]
+        self.group: str = spec["group"]
+        self.plural: str = spec["names"]["plural"]
+        self.namespaced: bool = spec["scope"] == "Namespaced"
+        self.kind: str = names.get("kind", "")
+        self.list_kind: str = names.get("listKind", "")
+        self.singular: str = names.get("singular", "")
+        self.short_names: tuple[str, ...] = tuple(names.get("shortNames") or ())
+        self.categories: tuple[str, ...] = tuple(names.get("categories") or ())
+        self.preserves_unknown_fields: bool = spec.get("preserveUnknownFields") or False
+        self.versions: dict[str, Obj] = {version["name"]: version for version in spec["versions"]}
+        self.is_terminating = condition_is_true(obj, "Terminating")
+        self.is_established = condition_is_true(obj, "Established")
+        self.is_served = self.is_established or condition_is_true(obj, "NamesAccepted")
+
+    @cached_property
+    def served_versions(self) -> tuple[str, ...]:
+        """Return the names of the versions that are served, the preferred one first."""
+        return tuple(sorted((name for name, v in self.versions.items() if v["served"]), key=priority_key))
+
+    @cached_property
+    def storage_version(self) -> str:
+        """Return the version in which objects are stored."""
+        return next(name for name, version in self.versions.items() if version["storage"])
+
+    def api_version(self, version: str) -> str:
+        """Return the apiVersion of objects in a version."""
+        return f"{self.group}/{version}"
+
+    def subresources(self, version: str) -> Obj:
+        """Return the subresources of a version as it declares them: `{"status": {}, "scale": {…}}`."""
+        declared: Obj = self.versions[version].get("subresources") or {}
+        return declared
+
+    def schema(self, version: str) -> Obj:
+        """Return the `openAPIV3Schema` of a version."""
+        schema: Obj = nested_field(self.versions[version], "schema", "openAPIV3Schema", default={})
+        return schema
+
+    def defines_the_same(self, other: Definition) -> bool:
+        """Report whether another definition serves the same kinds in the same way."""
+        mine, theirs = self.obj, other.obj
+        return bool(
+            mine["metadata"]["uid"] == theirs["metadata"]["uid"]
+            and mine["spec"] == theirs["spec"]
+            and mine["status"].get("acceptedNames") == theirs["status"].get("acceptedNames")
+        )

@@ -1,0 +1,47 @@
+"""The type of custom resources for managed fields and server-side apply."""
+
+from __future__ import annotations
+
+from understudy.apiserver.extensions.schemas import Schemas
+from understudy.machinery.patch.structured_merge_diff.field_set import Set
+from understudy.machinery.patch.structured_merge_diff.typed import DEDUCED, MapType, type_of
+from understudy.machinery.typeinfo.go_types import Struct
+from understudy.machinery.types import Obj, split_api_version
+
+
+class CustomObjectType:
+    """The type of the objects of a definition in one version."""
+
+    def __init__(self, schemas: Schemas, version: str) -> None:
+        self.kind = schemas.definition.kind
+        self._schemas = schemas
+        self.merge_type = MapType(lambda: {"metadata": type_of(schemas.metadata)}, DEDUCED)
+
+    @property
+    def metadata(self) -> Struct:
+        """Return the Go type of the metadata."""
+        return self._schemas.metadata
+
+    def of_version(self, api_version: str) -> CustomObjectType | None:
+        """Return the type of the objects in another version, None for one that the definition does not have."""
+        group, version = split_api_version(api_version)
+        definition = self._schemas.definition
+        if group != definition.group or version not in definition.versions:
+            return None
+        return CustomObjectType(self._schemas, version)
+
+    def empty(self, api_version: str) -> Obj:
+        """Return an object of which nothing is set."""
+        return {"apiVersion": api_version, "kind": self.kind, "metadata": {}}
+
+    def decoded(self, obj: Obj) -> Obj:
+        """Return the object: nothing is lost when it is decoded."""
+        return obj
+
+    def differences(self, old: Obj, new: Obj) -> Set:
+        """Return no fields: objects are the same if their JSON is."""
+        return {}
+
+    def canonical(self, merged: Obj) -> Obj:
+        """Return the object: it is stored as it was merged."""
+        return merged

@@ -1,0 +1,118 @@
+"""What is served at one moment: the kinds of a release, and those that definitions add.
+
+    serving = Serving(release)
+    serving = serving.with_definition(definition)       # another one: nothing is changed in place
+
+Whatever is made of it (routes, discovery, OpenAPI) belongs to one `Serving` and is made anew for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.kinds import kinds_of
+from understudy.apiserver.extensions.version_order import priority_key
+from understudy.apiserver.kinds.release import Group, Release
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.releases.version import Version
+
+
+class Defined(NamedTuple):
+    """A definition with its kinds by version, the preferred one first."""
+
+    definition: Definition
+    kinds: Mapping[str, Kind]
+
+
+class Serving:
+    """The kinds that are served. Immutable."""
+
+    def __init__(self, release: Release, definitions: Mapping[str, Defined] | None = None) -> None:
+        self.release = release
+        self.definitions: Mapping[str, Defined] = definitions or {}
+
+    def with_definition(self, definition: Definition) -> Serving:
+        """Return what is served once a definition is added or has changed."""
+        name = definition.name
+        before = self.definitions.get(name)
+        if before is not None and before.definition.defines_the_same(definition):
+            kinds = before.kinds
+            if before.definition.is_terminating != definition.is_terminating:
+                kinds = kinds_of(definition, self.release.version)
+        else:
+            kinds = kinds_of(definition, self.release.version)
+        return Serving(self.release, {**self.definitions, name: Defined(definition, kinds)})
+
+    def without_definition(self, definition: Definition) -> Serving:
+        """Return what is served once a definition is gone."""
+        definitions = {name: value for name, value in self.definitions.items() if name != definition.name}
+        return Serving(self.release, definitions)
+
+    @property
+    def version(self) -> Version:
+        """Return the version of the release."""
+        return self.release.version
+
+    def custom(self, group: str, resource: str) -> Defined | None:
+        """Return the definition of a custom resource, None if there is none that is served."""
+        return self.definitions.get(f"{resource}.{group}")
+
+    def resource(self, group: str, version: str, plural: str) -> Kind | None:
+        """Return the kind of a resource of a group-version, None if it is not served."""
+        kind = self.release.resource(group, version, plural)
+        if kind is None and (defined := self.custom(group, plural)) is not None:
+            return defined.kinds.get(version)
+        return kind
+
+    def kind(self, group: str, name: str) -> Kind | None:
+        """Return a kind by its name, None if it is not served."""
+        return self.release.kind(group, name) or self._custom_kinds.get((group, name))
+
+    def of_resource(self, group: str, plural: str) -> Kind | None:
+        """Return the kind of a resource in any version, the preferred one if there are several; None if it is not
+        served."""
+        kind = self.release.of_resource(group, plural)
+        if kind is None and (defined := self.custom(group, plural)) is not None:
+            return next(iter(defined.kinds.values()), None)
+        return kind
+
+    @property
+    def kinds(self) -> Iterator[Kind]:
+        """Return the built-in kinds in the order of discovery, then the custom ones in each of their versions."""
+        custom = (kind for defined in self.definitions.values() for kind in defined.kinds.values())
+        return chain(self.release.kinds, custom)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Return the API groups in the order of discovery, those of custom resources last."""
+        return (*self.release.groups, *self._custom_groups.values())
+
+    def group(self, name: str) -> Group | None:
+        """Return an API group, None if it is not served."""
+        return self.release.group(name) or self._custom_groups.get(name)
+
+    @cached_property
+    def _custom_kinds(self) -> dict[tuple[str, str], Kind]:
+        kinds: dict[tuple[str, str], Kind] = {}
+        for defined in self.definitions.values():
+            for kind in defined.kinds.values():
+                kinds.setdefault((kind.group, kind.name), kind)
+        return kinds
+
+    @cached_property
+    def _custom_groups(self) -> dict[str, Group]:
+        """Return the groups of established definitions by name, sorted, as discovery lists them."""
+        versions: dict[str, dict[str, list[Kind]]] = {}
+        for name in sorted(self.definitions):
+            definition, kinds = self.definitions[name]
+            if definition.is_established and self.release.group(definition.group) is None:
+                for version, kind in kinds.items():
+                    versions.setdefault(definition.group, {}).setdefault(version, []).append(kind)
+        return {
+            group: Group(group, {v: tuple(versions[group][v]) for v in sorted(versions[group], key=priority_key)})
+            for group in sorted(versions)
+        }

@@ -1,0 +1,128 @@
+"""The codec of custom resources: JSON that follows the schema of a definition, with its keys sorted.
+
+Objects carry their kind and apiVersion. Nothing but JSON and YAML is read and written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from understudy.apiserver.extensions.object_type import CustomObjectType
+from understudy.apiserver.extensions.schemas import Schemas
+from understudy.apiserver.registry.encoding.codec import Body, Sent
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.json_writer import encode_map, go_interface
+from understudy.machinery.patch import patch_body
+from understudy.machinery.serializer.json import encode, type_meta_of
+from understudy.machinery.serializer.ordering import in_field_order
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+
+GO_TYPE = "*unstructured.Unstructured"
+
+
+class StructuralCodec:
+    """Reads and writes objects of a definition in one version."""
+
+    head = item_head = b""
+    go_type = GO_TYPE
+
+    def __init__(self, schemas: Schemas, version: str) -> None:
+        definition = schemas.definition
+        self.kind = GroupVersionKind(definition.group, version, definition.kind)
+        self.object_type = CustomObjectType(schemas, version)
+        self._schemas = schemas
+        self._list_kind = definition.list_kind
+
+    def sent_kind(self, api_version: str, kind: str, text: Callable[[], str]) -> GroupVersionKind:
+        """Return the kind that a body names, which it has to. Raises DecodeError."""
+        if not kind:
+            raise DecodeError(f"Object 'Kind' is missing in '{text()}'")
+        if api_version.count("/") > 1:
+            raise DecodeError(f"unexpected GroupVersion string: {api_version}")
+        return GroupVersionKind(*split_api_version(api_version), kind)
+
+    def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
+        """Decode a JSON body. Returns the object with its defaults, and its strict errors. Raises DecodeError."""
+        if body.parsed is None:
+            raise DecodeError("protobuf is not supported")
+        if body.parsed.text is None:
+            value, duplicates = patch_body.loads(body.raw)
+            strict = [f'duplicate field "{path}"' for path in duplicates]
+        else:
+            value, strict = body.parsed.value, []
+        return self._coerced(value, strict), strict
+
+    def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
+        """Decode the document that a patch has made of an object. Raises DecodeError."""
+        sent = self.sent_kind(*type_meta_of(document), text)
+        strict: list[str] = []
+        return Sent(self._coerced(document, strict), sent), strict
+
+    def _coerced(self, value: Obj, strict: list[str]) -> Obj:
+        """Return an object as the schema of the version that it names has it, with defaults."""
+        _, version = split_api_version(value["apiVersion"])
+        schema = self._schemas.of(version)
+        unknown: list[str] = []
+        obj = schema.default(schema.coerce(_with_go_numbers(value), unknown))
+        strict += unknown
+        return obj
+
+    def in_order(self, obj: Obj) -> Obj:
+        """Return an object with the keys of all its maps sorted."""
+        ordered: Obj = go_interface(obj)
+        return ordered
+
+    def named(self, obj: Obj) -> Obj:
+        """Return the object: it has been sent with its kind and apiVersion, which validation checks."""
+        return obj
+
+    def encode_fields(self, obj: Obj) -> bytes:
+        """Return the JSON of an object."""
+        return encode_map(obj)
+
+    def encode_message(self, obj: Obj) -> bytes:
+        """Raise TypeError: custom resources have no protobuf messages."""
+        raise TypeError(f"{self.kind.kind} has no protobuf message")
+
+    def list_of(self, metadata: Obj, objects: list[Obj]) -> Obj:
+        """Return a list of objects. Its metadata always has a continue token."""
+        return {
+            "apiVersion": self.kind.api_version,
+            "items": objects,
+            "kind": self._list_kind,
+            "metadata": {"continue": "", **metadata},
+        }
+
+    def around_items(self, metadata: Obj) -> tuple[bytes, bytes]:
+        """Return the JSON of a list before and after its items."""
+        document = self.list_of(metadata, [])
+        before = encode({name: document[name] for name in ("apiVersion", "items")})
+        after = encode_map({name: document[name] for name in ("kind", "metadata")})
+        return before[:-2], b"]," + after[1:] + b"\n"
+
+    def metadata(self, obj: Obj) -> Obj:
+        """Return the metadata of an object with its fields in the order in which Go declares them."""
+        return in_field_order(obj["metadata"], self._schemas.metadata)
+
+    def empty(self) -> Obj:
+        """Return an object of which nothing is set."""
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": {}}
+
+
+def _with_go_numbers(value: Any) -> Any:
+    """Return a parsed value with integers that fit 64 bits, and floats for all other numbers. It is never edited."""
+    if isinstance(value, dict):
+        changed = {k: new for k, v in value.items() if type(v) not in _PLAIN and (new := _with_go_numbers(v)) is not v}
+        return {**value, **changed} if changed else value
+    if isinstance(value, list):
+        items = [_with_go_numbers(item) for item in value]
+        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
+    if type(value) is int:
+        return value if -(2**63) <= value < 2**63 else float(value)
+    if isinstance(value, str):
+        return value if type(value) is str else str(value)
+    return float(value) if type(value) is not float and isinstance(value, float) else value
+
+
+_PLAIN = frozenset((str, bool, type(None)))

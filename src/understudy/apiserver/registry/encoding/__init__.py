@@ -1,0 +1,1 @@
+"""Objects of a kind in its versions: read, converted, written."""

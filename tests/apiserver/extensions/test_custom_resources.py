@@ -1,0 +1,145 @@
+"""Custom resources over HTTP: served as soon as their definition is established, in the way of all other kinds."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from tests.http import exchange, send, watch
+from understudy import Server
+
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
+Obj = dict[str, Any]
+
+
+def version(name: str = "v1", *, storage: bool = True, **more: Any) -> Obj:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    return {"name": name, "served": True, "storage": storage, "schema": schema, **more}
+
+
+def definition(*versions: Obj, **spec: Any) -> Obj:
+    names = {"plural": "widgets", "kind": "Widget"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [*versions], **spec},
+    }
+
+
+def define(server: Server, *versions: Obj, **spec: Any) -> None:
+    """Create the definition of widgets, and wait until it is established."""
+    code, body = exchange(server, "POST", DEFINITIONS, definition(*versions or [version()], **spec))
+    assert code == 201, body
+    wait_for(server, f"{DEFINITIONS}/widgets.example.com", lambda code, body: is_true(body, "Established"))
+
+
+def is_true(obj: Obj, condition: str) -> bool:
+    conditions = obj["status"].get("conditions") or []
+    return any((c["type"], c["status"]) == (condition, "True") for c in conditions)
+
+
+def wait_for(server: Server, path: str, reached: Any) -> Obj:
+    """Return the answer at a path as soon as it is the one that is waited for."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        code, body = exchange(server, "GET", path)
+        if reached(code, body):
+            return body
+        time.sleep(0.01)
+    raise AssertionError(body)
+
+
+def widget(name: str = "a", **fields: Any) -> Obj:
+    return {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": name}, **fields}
+
+
+def test_established_definition_is_served(apiserver: Server) -> None:
+    """Objects of an established definition are created, read, patched and deleted like any other."""
+    define(apiserver)
+    code, created = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}))
+    assert (code, created["metadata"]["generation"]) == (201, 1)
+    code, patched = exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"spec": {"size": 2}})
+    assert (patched["spec"], patched["metadata"]["generation"]) == ({"size": 2}, 2)
+    assert exchange(apiserver, "GET", WIDGETS)[1]["items"] == [patched]
+    assert exchange(apiserver, "DELETE", f"{WIDGETS}/a")[0] == 200
+    assert exchange(apiserver, "GET", f"{WIDGETS}/a")[0] == 404
+
+
+def test_unknown_resource_is_no_page(apiserver: Server) -> None:
+    """A resource that no definition names is no page of the server, before and after a definition of its group."""
+    missing = send(apiserver, "GET", "/apis/example.com/v1/gadgets")
+    assert (missing.status, missing.body) == (404, b"404 page not found\n")
+    define(apiserver)
+    assert send(apiserver, "GET", "/apis/example.com/v1/gadgets").body == missing.body
+
+
+def test_keys_are_sorted(apiserver: Server) -> None:
+    """The JSON of a custom resource has its keys in alphabetical order, those of lists too."""
+    define(apiserver)
+    exchange(apiserver, "POST", WIDGETS, widget(zone={"b": 1, "a": 1.0}, alpha="<"))
+    text = send(apiserver, "GET", f"{WIDGETS}/a").body
+    assert text.startswith(b'{"alpha":"\\u003c","apiVersion":"example.com/v1","kind":"Widget","metadata":{')
+    assert text.endswith(b'"zone":{"a":1,"b":1}}\n')
+    text = send(apiserver, "GET", WIDGETS).body
+    assert text.startswith(b'{"apiVersion":"example.com/v1","items":[{"alpha":')
+    assert b'],"kind":"WidgetList","metadata":{"continue":"","resourceVersion":"' in text
+
+
+def test_patches_of_custom_resources(apiserver: Server) -> None:
+    """Custom resources know no strategic merge patches, and no protobuf."""
+    define(apiserver)
+    exchange(apiserver, "POST", WIDGETS, widget())
+    media = "application/strategic-merge-patch+json"
+    assert exchange(apiserver, "PATCH", f"{WIDGETS}/a", {}, media)[0] == 415
+    assert send(apiserver, "GET", WIDGETS, accept="application/vnd.kubernetes.protobuf").status == 406
+
+
+def test_definition_appears_in_discovery(apiserver: Server) -> None:
+    """Discovery has the resource with its subresources, its short names and its versions, the preferred one first."""
+    define(apiserver, version("v1beta1", storage=False), version("v1", subresources={"status": {}}))
+    group = exchange(apiserver, "GET", "/apis/example.com")[1]
+    assert [v["version"] for v in group["versions"]] == ["v1", "v1beta1"]
+    resources = exchange(apiserver, "GET", "/apis/example.com/v1")[1]["resources"]
+    assert [resource["name"] for resource in resources] == ["widgets", "widgets/status"]
+    resources = exchange(apiserver, "GET", "/apis/example.com/v1beta1")[1]["resources"]
+    assert [resource["name"] for resource in resources] == ["widgets"]
+
+
+def test_versions_show_the_same_objects(apiserver: Server) -> None:
+    """Every version shows the same objects, each under its own apiVersion."""
+    define(apiserver, version("v1"), version("v2", storage=False))
+    exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}))
+    other = exchange(apiserver, "GET", WIDGETS.replace("v1", "v2") + "/a")[1]
+    assert (other["apiVersion"], other["spec"]) == ("example.com/v2", {"size": 1})
+
+
+def test_status_has_writers_of_its_own(apiserver: Server) -> None:
+    """With a status subresource only that one writes the status, and such a write is no new generation."""
+    define(apiserver, version(subresources={"status": {}}))
+    created = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}, status={"ready": True}))[1]
+    assert "status" not in created
+    changes = {"spec": {"size": 2}, "status": {"ready": True}}
+    changed = exchange(apiserver, "PATCH", f"{WIDGETS}/a/status", changes)[1]
+    assert (changed["spec"], changed["status"]) == ({"size": 1}, {"ready": True})
+    assert changed["metadata"]["generation"] == 1
+
+
+def test_change_of_a_definition_ends_watches(apiserver: Server) -> None:
+    """A watch ends, after the events that it still has to send, when the definition of its objects changes."""
+    define(apiserver)
+    with watch(apiserver, WIDGETS) as events:
+        exchange(apiserver, "POST", WIDGETS, widget())
+        changed = {"spec": {"versions": [version(), version("v2", storage=False)]}}
+        assert exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", changed)[0] == 200
+        assert [event["type"] for event in events] == ["ADDED"]
+
+
+def test_removed_version_is_not_served(apiserver: Server) -> None:
+    """A version that its definition does not serve any more is gone at once, and the others stay."""
+    define(apiserver, version("v1"), version("v2", storage=False))
+    changed = {"spec": {"versions": [version(), {**version("v2", storage=False), "served": False}]}}
+    exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", changed)
+    assert send(apiserver, "GET", WIDGETS.replace("v1", "v2")).status == 404
+    assert send(apiserver, "GET", WIDGETS).status == 200
