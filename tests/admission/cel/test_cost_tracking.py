@@ -35,7 +35,7 @@ TYPES = {
 
 def environment() -> Environment:
     declared = build_declarations(V1_36, base_libraries(V1_36, True), {"self": "kubernetes.Self"}, TYPES)
-    return Environment(V1_36, frozenset(), True, declared, lambda _type: "", ("test",))
+    return Environment(V1_36, frozenset(), True, declared, lambda _type: "", purpose=("test",))
 
 
 @pytest.mark.parametrize(

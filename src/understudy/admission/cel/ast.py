@@ -190,6 +190,18 @@ def children(node: Node) -> list[Node]:
     return []
 
 
+def names_in(root: Node) -> frozenset[str]:
+    """Return the names that an expression uses, without leading dots: of variables, types and in comprehensions."""
+    names: set[str] = set()
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Ident):
+            names.add(node.name.removeprefix("."))
+        pending.extend(children(node))
+    return frozenset(names)
+
+
 def qualified_name(node: Node) -> str | None:
     """Return `a.b.c` if the node is a plain chain of selections from a name, else None."""
     parts: list[str] = []

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Literal
 
-from understudy.admission.cel.ast import Node
+from understudy.admission.cel.ast import Node, names_in
 from understudy.admission.cel.checker.checker import check
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
@@ -42,7 +42,7 @@ class Compiled:
     or `program instantiation failed: …` (kind "internal", printed as `Internal error: <error>`). `cost` is the
     worst-case estimate; with an error it is the largest 64-bit number. `type` is that of the result, and
     `features` are the feature gates of the environment. Device selectors have a `program`, which does not count its
-    cost, all other expressions a `tracking_program`.
+    cost, all other expressions a `tracking_program` and the `names` that they use, also those in comprehensions.
 
     The validation of device selectors does the following, in this order, from 1.32 on (`validateCELSelector` of
     `pkg/apis/resource/validation`): an expression of more than 10240 bytes of UTF-8 is `Too long: may not be more than
@@ -58,6 +58,7 @@ class Compiled:
     tracking_program: TrackingProgram | None = field(default=None, repr=False, compare=False)
     type: Type | None = field(default=None, repr=False, compare=False)
     features: frozenset[str] = frozenset()
+    names: frozenset[str] = frozenset()
 
     def evaluate(self, device: Mapping[str, Any]) -> bool:
         """Report whether a device matches. Raises `EvaluationError` with cel-go's text if the evaluation fails.
@@ -110,21 +111,23 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     assert tree.type is not None
     if wrong := environment.result_error(tree.type):
         return Compiled(expression, wrong, "invalid")
-    program, tracking_program = None, None
+    program, tracking_program, names = None, None, frozenset[str]()
     try:
         if environment.counts_cost:
             tracking_program = cost_tracking.plan(tree, environment.declarations)
+            names = names_in(tree)
         else:
             program = planner.plan(tree, environment.declarations)
     except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(
         expression,
-        cost=estimator.estimate_cost(tree, environment.release),
+        cost=estimator.estimate_cost(tree, environment.release, environment.estimate_size),
         program=program,
         tracking_program=tracking_program,
         type=tree.type,
         features=environment.features,
+        names=names,
     )
 
 

@@ -14,14 +14,19 @@ _NAME = re.compile(r"[a-zA-Z_./-][a-zA-Z0-9_./-]*")
 _ESCAPED = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
 
 
+def keyword_field(field: str) -> str:
+    """Return the escaped name of a field that is a keyword, "" for other fields: expressions may write it unescaped."""
+    return f"__{field}__" if field in _RESERVED else ""
+
+
 @lru_cache(4096)
 def escape(name: str) -> str | None:
     """Return the identifier of a field, None if it has a character that cannot be escaped.
 
     The field `a.b` is `a__dot__b`, and `namespace` is `__namespace__`.
     """
-    if name in _RESERVED:
-        return f"__{name}__"
+    if keyword := keyword_field(name):
+        return keyword
     if not _NAME.fullmatch(name):
         return None
     return re.sub("__|[-./]", lambda match: _ESCAPED[match[0]], name)

@@ -14,6 +14,8 @@ from functools import cache
 from importlib import import_module
 
 from understudy.admission.cel.checker.declarations import Declarations, Function, read_functions, read_type
+from understudy.admission.cel.cost.device_sizes import estimate_size
+from understudy.admission.cel.cost.estimate import SizeEstimator, unlimited
 from understudy.admission.cel.parser.macros import Macro, MacroKey
 from understudy.admission.cel.types import TYPE, Type, opaque, struct, type_of, wrapper
 from understudy.machinery.releases.features import DRA_CONSUMABLE_CAPACITY, DRA_LIST_TYPE_ATTRIBUTES
@@ -63,8 +65,9 @@ def _check_result_of(*kinds: str) -> Callable[[Type], str]:
 class Environment:
     """The names, functions and result types that expressions are compiled with; two are equal if they accept the same.
 
-    `purpose` distinguishes environments that differ in declarations or results; () is that of device selectors.
-    `result_error` returns the error for the type of a result, "" if an expression may have it.
+    `purpose` distinguishes environments that differ in declarations, results or sizes; () is that of device selectors.
+    `result_error` returns the error for the type of a result, "" if an expression may have it. `estimate_size` returns
+    the sizes of the parts of variables, for the estimate of the cost.
     """
 
     release: Version
@@ -72,6 +75,7 @@ class Environment:
     stored: bool
     declarations: Declarations = field(repr=False, compare=False, hash=False)
     result_error: Callable[[Type], str] = field(repr=False, compare=False, hash=False)
+    estimate_size: SizeEstimator = field(default=unlimited, repr=False, compare=False, hash=False)
     purpose: tuple[object, ...] = ()
 
     @property
@@ -114,7 +118,7 @@ def device_environment(
     if has(DRA_LIST_TYPE_ATTRIBUTES, V1_36):
         libraries += ("device_includes",)
     declared = build_declarations(release, libraries, {"device": DEVICE}, {DEVICE: device})
-    return Environment(release, features, stored, declared, _check_result_of("bool", "any", attribute))
+    return Environment(release, features, stored, declared, _check_result_of("bool", "any", attribute), estimate_size)
 
 
 def base_libraries(release: Version, stored: bool) -> tuple[str, ...]:

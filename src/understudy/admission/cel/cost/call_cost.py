@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from understudy.admission.cel.ast import Const
-from understudy.admission.cel.cost.device_sizes import estimate_size
 from understudy.admission.cel.cost.estimate import LIMIT, ONE, UNKNOWN_SIZE, ZERO, AstNode, Estimate, fixed
 from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
 
@@ -31,7 +30,7 @@ def _element_node(of: AstNode) -> AstNode | None:
     if not of.type.params:
         return None
     path = (*of.path, "@items") if of.path else ()
-    return AstNode(None, of.type.params[0], path, None, estimate_size(path) if path else None)
+    return AstNode(None, of.type.params[0], path, None, of.estimate_size(path) if path else None, of.estimate_size)
 
 
 # functions of the Kubernetes libraries

@@ -19,7 +19,6 @@ from understudy.admission.cel.ast import (
     StructExpr,
 )
 from understudy.admission.cel.cost.call_cost import call_rules, estimate_call_cost
-from understudy.admission.cel.cost.device_sizes import estimate_size
 from understudy.admission.cel.cost.estimate import (
     LIMIT,
     ONE,
@@ -29,6 +28,7 @@ from understudy.admission.cel.cost.estimate import (
     AstNode,
     Estimate,
     Path,
+    SizeEstimator,
     fixed,
 )
 from understudy.admission.cel.types import Type
@@ -61,7 +61,8 @@ class Coster:
     entries are, and `_variables` has the variables of macros in scope by name, the innermost last.
     """
 
-    def __init__(self, release: Version) -> None:
+    def __init__(self, release: Version, estimate_size: SizeEstimator) -> None:
+        self._estimate_size = estimate_size
         self._rules = call_rules(release)
         self._paths: dict[Node, Path] = {}
         self._sizes: dict[Node, Estimate] = {}
@@ -268,7 +269,7 @@ class Coster:
         if known is not None:
             return known
         path = self._path(node)
-        declared = estimate_size(path) if path else None
+        declared = self._estimate_size(path) if path else None
         if declared is not None:
             self._sizes[node] = declared
             return declared
@@ -298,7 +299,8 @@ class Coster:
         """Return a node as cost rules see it."""
         path = self._path(node)
         assert node.type is not None
-        return AstNode(node, node.type, path, self._size(node), estimate_size(path) if path else None)
+        declared = self._estimate_size(path) if path else None
+        return AstNode(node, node.type, path, self._size(node), declared, self._estimate_size)
 
 
 _NO_TYPE = Type("", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -53,6 +54,15 @@ SCALARS: Final = frozenset(("bool", "double", "duration", "int", "timestamp", "u
 """The kinds of types whose values all have size 1."""
 
 
+SizeEstimator = Callable[[Path], Estimate | None]
+"""Returns the size of the value at a path, None if nothing limits it."""
+
+
+def unlimited(_path: Path) -> Estimate | None:
+    """Return None: nothing limits the value."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class AstNode:
     """A node as cost rules see it (`AstNode` in cel-go's `checker/cost.go`)."""
@@ -63,7 +73,8 @@ class AstNode:
     computed_size: Estimate | None
     """The size if it follows from the expression (`ComputedSize`)."""
     declared_size: Estimate | None
-    """The size if it follows from the limits of the API (`EstimateSize`)."""
+    """The size if it follows from the limits of the API or of a schema (`EstimateSize`)."""
+    estimate_size: SizeEstimator
 
     @property
     def size_or_unknown(self) -> Estimate:

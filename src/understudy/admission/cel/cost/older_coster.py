@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from understudy.admission.cel.ast import Comprehension, Ident, Node
 from understudy.admission.cel.cost.coster import Coster, EntrySize, literal_size
-from understudy.admission.cel.cost.device_sizes import estimate_size
-from understudy.admission.cel.cost.estimate import ONE, AstNode, Estimate, Path
+from understudy.admission.cel.cost.estimate import ONE, AstNode, Estimate, Path, SizeEstimator
 from understudy.admission.cel.parser.dialect import DIALECTS
 from understudy.machinery.releases.version import Version
 
@@ -20,8 +19,8 @@ class OlderCoster(Coster):
     `_iter_ranges` has, for each iteration variable in scope, the ranges that it iterates over, the innermost last.
     """
 
-    def __init__(self, release: Version) -> None:
-        super().__init__(release)
+    def __init__(self, release: Version, estimate_size: SizeEstimator) -> None:
+        super().__init__(release, estimate_size)
         self._accumulator = DIALECTS[release].accumulator
         self._iter_ranges: dict[str, list[Node]] = {}
 
@@ -72,4 +71,5 @@ class OlderCoster(Coster):
         if path and path[0] == self._accumulator:
             path = ()
         assert node.type is not None
-        return AstNode(node, node.type, path, self._size(node), estimate_size(path) if path else None)
+        declared = self._estimate_size(path) if path else None
+        return AstNode(node, node.type, path, self._size(node), declared, self._estimate_size)

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from understudy.admission.cel.ast import Call, Ident, ListExpr, MapExpr, Node, Select, StructExpr, qualified_name
+from understudy.admission.cel.ast import Call, Const, Ident, ListExpr, MapExpr, Node, Select, StructExpr, qualified_name
 from understudy.admission.cel.checker.declarations import Declarations
 from understudy.admission.cel.cost.actual_cost import call_cost
 from understudy.admission.cel.cost.budget import CostTracker
 from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.escaping import keyword_field
 from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Program, Scope
 from understudy.admission.cel.interpreter.field_access import has_field, index, optional_field, select_field
 from understudy.admission.cel.interpreter.planner import Planner
@@ -96,14 +97,23 @@ class _TrackingPlanner(Planner):
         name = qualified_name(node)
         if name is not None and self._declarations.variable(name.removeprefix(".")) is not None:
             return self._ident(name, node)
-        field = node.field
+        field = self._field(node.operand, node.field)
         access = has_field if node.test_only else select_field
         return _qualified(self._operand(node.operand), lambda _scope: field, access, optional=False)
+
+    def _field(self, operand: Node, field: str) -> str:
+        """Return the name that a field has in values: one that is written like a keyword is escaped."""
+        escaped, of = keyword_field(field), operand.type
+        if escaped and of is not None and escaped in (self._declarations.fields_of(of.name) or {}):
+            return escaped
+        return field
 
     def _index(self, node: Call) -> Program:
         operand, key = node.args
         optional = node.function in _OPTIONAL
         access = optional_field if optional else index
+        if isinstance(key, Const) and isinstance(key.value, str):
+            key = Const(key.pos, self._field(operand, key.value))
         return _qualified(self._operand(operand), self._operand(key), access, optional=optional)
 
     def _apply(self, node: Call, call: Callable[..., Value], parts: list[Program]) -> Program:

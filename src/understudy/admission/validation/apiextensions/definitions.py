@@ -14,6 +14,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.admissionregistration import webhooks
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions import versions as definition_versions
+from understudy.admission.validation.apiextensions.schema_rules import KnownRules
 from understudy.admission.validation.apiextensions.versions import schema_of
 from understudy.admission.validation.compose import Update, all_of
 from understudy.admission.validation.formats import choice, domain, indexed, invalid_texts, kind, label_1035
@@ -79,7 +80,7 @@ def _accepted_names(obj: Obj) -> Errors:
 
 def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
     spec = internal(obj["spec"])
-    errors = _spec(spec, old, ctx)
+    errors = _spec(spec, old, _known_rules(obj, old, ctx))
     if old is not None:
         errors += _unchanged(spec, old)
     errors += _accepted_names(obj) + _stored(obj) + _approval(obj, old)
@@ -87,6 +88,17 @@ def _whole(obj: Obj, old: Obj | None, ctx: Context) -> Errors:
         text = "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, text))
     return errors
+
+
+def _known_rules(obj: Obj, old: Obj | None, ctx: Context) -> KnownRules:
+    """Return the rules that a definition had before an update, none for a new one."""
+    if old is None:
+        return KnownRules(ctx.release)
+    before, after = (
+        {version.get("name", ""): schema_of(version, "schema") for version in each["spec"].get("versions") or ()}
+        for each in (old, obj)
+    )
+    return KnownRules.of(ctx.release, before, after)
 
 
 def internal(spec: Obj) -> Obj:
@@ -103,7 +115,7 @@ def internal(spec: Obj) -> Obj:
     return {**out, "versions": versions}
 
 
-def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
+def _spec(spec: Obj, old: Obj | None, known: KnownRules) -> Errors:
     errors = domain(spec.get("group", ""), _SPEC.child("group"), dots=1, requirement="one dot")
     errors += choice(spec.get("scope", ""), ("Cluster", "Namespaced"), _SPEC.child("scope"), needed=True)
     versions, where = spec.get("versions") or [], _SPEC.child("versions")
@@ -115,7 +127,7 @@ def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
         text = "must be false in order to use defaults in the schema"
         errors.append(invalid(_SPEC.child("preserveUnknownFields"), True, text))
     for i, version in enumerate(versions):
-        errors += definition_versions.validate(version, spec, where.index(i), ctx)
+        errors += definition_versions.validate(version, spec, where.index(i), known)
     errors += _versions(spec, where)
     if spec.get("version"):
         errors += label_1035(spec["version"], _SPEC.child("version"))
@@ -123,7 +135,7 @@ def _spec(spec: Obj, old: Obj | None, ctx: Context) -> Errors:
     errors += [required(_SPEC.child("names", name)) for name in _NAMES if not names.get(name)]
     errors += _names(names, _SPEC.child("names"))
     has_status = any(definition_versions.has_status(part) for part in (spec, *versions))
-    errors += definition_versions.part(spec, "validation", has_status, _SPEC, ctx)
+    errors += definition_versions.part(spec, "validation", has_status, _SPEC, known)
     return errors + _conversion(spec, old, _SPEC.child("conversion"))
 
 

@@ -6,9 +6,14 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from understudy.admission.context import Context
-from understudy.admission.validation.apiextensions import schema_defaults, schema_lists, structural_schemas
+from understudy.admission.validation.apiextensions import (
+    schema_defaults,
+    schema_lists,
+    schema_rules,
+    structural_schemas,
+)
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
+from understudy.admission.validation.apiextensions.schema_rules import KnownRules
 from understudy.admission.validation.formats import choice, message, of_field
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
@@ -50,16 +55,25 @@ _ROOT = {
 _BEFORE_TYPE = ("id", "$schema", "$ref")
 
 
-def validate(schema: Obj, path: Path, has_status: bool, ctx: Context) -> Errors:
-    """Check the whole schema of a version; `path` is the path of the field that holds it."""
+def validate(schema: Obj, path: Path, has_status: bool, version: str, known: KnownRules) -> Errors:
+    """Check the whole schema of a version; `path` is the path of the field that holds it.
+
+    version  the name of the version, the first one of those that share the schema
+    """
     where = path.child("openAPIV3Schema")
     errors = _root(schema, where) if has_status else []
     if schema.get("nullable"):
         errors.append(forbidden(where.child("nullable"), "nullable cannot be true at the root"))
     unfit = structural_schemas.unfit(schema)
+    not_structural: Errors = []
     if not unfit:
-        errors += structural_schemas.validate(schema, where) or schema_defaults.validate(schema, where, ctx.release)
-    errors += _Checker().check(schema, where, _Place(root=True))
+        not_structural = structural_schemas.validate(schema, where) or schema_defaults.validate(
+            schema, where, known.release
+        )
+    others = _Checker().check(schema, where, _Place(root=True))
+    errors += not_structural + others
+    if not unfit and not not_structural:
+        errors += schema_rules.validate(schema, where, version, known, others)
     return errors or ([invalid(where, "", unfit)] if unfit else [])
 
 

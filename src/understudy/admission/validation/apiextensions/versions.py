@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from understudy.admission.context import Context
 from understudy.admission.validation.apiextensions import schemas
 from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
+from understudy.admission.validation.apiextensions.schema_rules import KnownRules
 from understudy.admission.validation.formats import invalid_texts, label_1035, of_field
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
 from understudy.machinery.types import Obj
@@ -47,14 +47,14 @@ def has_status(part: Obj) -> bool:
     return (part.get("subresources") or {}).get("status") is not None
 
 
-def validate(version: Obj, spec: Obj, path: Path, ctx: Context) -> Errors:
+def validate(version: Obj, spec: Obj, path: Path, known: KnownRules) -> Errors:
     """Check a version without what it shares with the others: that is in the spec (see `definitions.internal`)."""
     errors = label_1035(version.get("name", ""), path.child("name"))
     warning = version.get("deprecationWarning")
     errors += invalid_texts(
         _warning_texts(warning, bool(version.get("deprecated"))), warning, path.child("deprecationWarning")
     )
-    return errors + part(version, "schema", has_status(version) or has_status(spec), path, ctx)
+    return errors + part(version, "schema", has_status(version) or has_status(spec), path, known)
 
 
 def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
@@ -71,12 +71,13 @@ def _warning_texts(warning: str | None, deprecated: bool) -> list[str]:
     return texts
 
 
-def part(part: Obj, schema: str, has_status: bool, path: Path, ctx: Context) -> Errors:
+def part(part: Obj, schema: str, has_status: bool, path: Path, known: KnownRules) -> Errors:
     """Check schema, subresources, columns and selectable fields of a version, or of the spec for all of them."""
     whole_schema = schema_of(part, schema)
     errors: Errors = []
     if whole_schema is not None:
-        errors += schemas.validate(whole_schema, path.child(schema), has_status, ctx)
+        version = part.get("name" if schema == "schema" else "version", "")
+        errors += schemas.validate(whole_schema, path.child(schema), has_status, version, known)
     errors += _subresources(part.get("subresources") or {}, path.child("subresources"))
     for i, column in enumerate(part.get("additionalPrinterColumns") or ()):
         errors += _column(column, path.child("additionalPrinterColumns").index(i))
