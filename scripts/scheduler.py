@@ -3,10 +3,11 @@
 
     scripts/scheduler.py --binaries DIR              once; without --binaries both programs are found through PATH
     scripts/scheduler.py --binaries DIR --runs 10    ten times, each on a new server
+    scripts/scheduler.py --binaries DIR --emulated-version 1.34                      with both programs of that release
     scripts/scheduler.py --binaries DIR --server https://127.0.0.1:6443 --token T    on a server that runs already
 
-Both programs are those of Kubernetes 1.32 with their defaults, so they speak protobuf. Go builds them from the module
-k8s.io/kubernetes, as scripts/build_kubectl.sh builds kubectl: the same go.mod, with
+Both programs are those of the emulated release, 1.32 or later, with their defaults, so they speak protobuf. Go builds
+them from the module k8s.io/kubernetes, as scripts/build_kubectl.sh builds kubectl: the same go.mod, with
 
     go build -o DIR/ k8s.io/kubernetes/cmd/kube-scheduler k8s.io/kubernetes/cmd/kube-controller-manager
 
@@ -17,17 +18,23 @@ The scenario (its manifests are in fixtures/scheduler/):
     handover     the first pod is deleted, and its claim with it; the second pod gets the devices
     sharing      two pods share a claim, which is reserved for both, and run on the node of its device
     deployment   a deployment makes pods; when it is deleted, all of them are collected
+    job          a job makes pods one after the other until enough of them have succeeded
+    records      both programs hold their leases and renew them, and events tell what was done
     namespace    the namespace is deleted, and everything in it
 
-No kubelet runs: the script marks pods on nodes as running, and removes those that are being deleted.
+No kubelet runs: the script marks pods on nodes as running, those that are not to be restarted as succeeded, and removes
+those that are being deleted. The manifests are in resource.k8s.io/v1beta1, which every release from 1.32 on serves.
+
+With --state FILE the objects at the end of each part are written to a file, one a line, without what differs from one
+run to the next: the files of understudy and of a real server of the same release can be compared with diff.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import logging
+import re
 import shutil
 import ssl
 import subprocess
@@ -44,6 +51,7 @@ from pathlib import Path
 from typing import Any
 
 from understudy import Server
+from understudy.apiserver.kinds.release import DEFAULT
 from understudy.machinery.golang.yaml_reader import load_yaml
 
 MANIFESTS = Path(__file__).parent.parent / "fixtures" / "scheduler"
@@ -53,6 +61,7 @@ PROGRAMS = {
     "kube-controller-manager": ["--secure-port=0", GATE],
 }
 TIMEOUT = 60.0  # seconds that a step of the scenario may take
+HEARTBEAT = 5.0  # seconds between two reports of a node
 Obj = dict[str, Any]
 
 
@@ -110,6 +119,10 @@ PODS = f"{CORE}/pods"
 CLAIMS = "/apis/resource.k8s.io/v1beta1/namespaces/lab/resourceclaims"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/lab/deployments"
 REPLICASETS = "/apis/apps/v1/namespaces/lab/replicasets"
+JOBS = "/apis/batch/v1/namespaces/lab/jobs"
+EVENTS = f"{CORE}/events"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+COMPARED = (NODES, PODS, CLAIMS, DEPLOYMENTS, REPLICASETS, JOBS, EVENTS, LEASES)
 
 
 def _trusting(url: str) -> ssl.SSLContext | None:
@@ -177,16 +190,16 @@ def _end(program: subprocess.Popen[bytes]) -> None:
 
 @contextmanager
 def kubelet(api: Api) -> Iterator[None]:
-    """Act as the kubelets: nodes are ready, pods on nodes run, and pods that are being deleted end."""
+    """Act as the kubelets: nodes are ready, pods on nodes run or have succeeded, and those that are deleted end."""
     stopped = threading.Event()
 
     def work() -> None:
-        for turn in itertools.count():
-            if stopped.wait(0.1):
-                return
+        reported = 0.0
+        while not stopped.wait(0.1):
             try:
-                if turn % 50 == 0:
+                if time.monotonic() > reported + HEARTBEAT:
                     _heartbeat(api)
+                    reported = time.monotonic()
                 for pod in api.items(PODS):
                     _update_pod(api, pod)
             except (urllib.error.URLError, OSError):
@@ -211,15 +224,15 @@ def _heartbeat(api: Api) -> None:
 
 
 def _update_pod(api: Api, pod: Obj) -> None:
-    """Mark a pod on a node as running, or remove it if it is being deleted."""
+    """Mark a pod on a node as running, or as succeeded if it runs only once; remove it if it is being deleted."""
     path = f"{PODS}/{pod['metadata']['name']}"
     if not pod["spec"].get("nodeName"):
         return
     if "deletionTimestamp" in pod["metadata"]:
         api.delete(path, gracePeriodSeconds=0, preconditions={"uid": pod["metadata"]["uid"]})
     elif pod["status"].get("phase") == "Pending":
-        ready = [{"type": "Ready", "status": "True"}]
-        body = {"status": {"phase": "Running", "conditions": ready}}
+        phase, ready = ("Succeeded", "False") if pod["spec"]["restartPolicy"] == "Never" else ("Running", "True")
+        body = {"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}}
         api.ask("PATCH", f"{path}/status", body, STRATEGIC)
 
 
@@ -274,41 +287,29 @@ def users(claim: Obj) -> list[str]:
 
 def template(api: Api) -> None:
     """Check that the claim of a pod with a template gets the devices, and the pod the node."""
-    api.create("exclusive.yaml")
-    both = ("first", "second")
-    name = until("one pod runs", lambda: next((n for n in both if _node(api, n)), ""))
-    pod = pod_on(api, name, "gpu-node")
+    api.create("first.yaml")
+    pod = pod_on(api, "first", "gpu-node")
     claim = claim_of(api, pod)
     check("its devices", devices(claim), ["gpu-0", "gpu-1"])
-    check("reserved for", users(claim), [name])
+    check("reserved for", users(claim), ["first"])
     check("its labels", claim["metadata"]["labels"], {"from": "template"})
     (owner,) = claim["metadata"]["ownerReferences"]
     check("its owner", (owner["kind"], owner["uid"], owner["controller"]), ("Pod", pod["metadata"]["uid"], True))
     check("its finalizers", claim["metadata"]["finalizers"], ["resource.kubernetes.io/delete-protection"])
 
 
-def _node(api: Api, name: str) -> str:
-    pod = api.find(f"{PODS}/{name}")
-    return pod["spec"].get("nodeName", "") if pod else ""
-
-
-def _order(api: Api) -> tuple[str, str]:
-    """Return the name of the pod that has the devices, then that of the pod that waits."""
-    return ("first", "second") if _node(api, "first") else ("second", "first")
-
-
 def waiting(api: Api) -> None:
     """Check that a second pod waits for devices, and that an event says why."""
-    _, name = _order(api)
+    api.create("second.yaml")
 
     def failed_event() -> Obj | None:
-        query = f"?fieldSelector=involvedObject.name={name},reason=FailedScheduling"
-        events = [event for event in api.items(f"{CORE}/events", query) if "cannot allocate all claims" in _text(event)]
+        query = "?fieldSelector=involvedObject.name=second,reason=FailedScheduling"
+        events = [event for event in api.items(EVENTS, query) if "cannot allocate all claims" in _text(event)]
         return events[0] if events else None
 
     event = until("the event", failed_event)
     check("who says so", event["reportingComponent"], "default-scheduler")
-    pod = api.ask("GET", f"{PODS}/{name}")
+    pod = api.ask("GET", f"{PODS}/second")
     (condition,) = [c for c in pod["status"]["conditions"] if c["type"] == "PodScheduled"]
     check("its condition", (condition["status"], condition["reason"]), ("False", "Unschedulable"))
     claim = claim_of(api, pod)
@@ -321,12 +322,11 @@ def _text(event: Obj) -> str:
 
 def handover(api: Api) -> None:
     """Check that the second pod gets the devices once the first is deleted."""
-    old, new = _order(api)
-    old_claim = claim_of(api, api.ask("GET", f"{PODS}/{old}"))["metadata"]["name"]
-    api.delete(f"{PODS}/{old}", gracePeriodSeconds=0)
-    claim = claim_of(api, pod_on(api, new, "gpu-node"))
+    old_claim = claim_of(api, api.ask("GET", f"{PODS}/first"))["metadata"]["name"]
+    api.delete(f"{PODS}/first", gracePeriodSeconds=0)
+    claim = claim_of(api, pod_on(api, "second", "gpu-node"))
     check("the devices of the next", devices(claim), ["gpu-0", "gpu-1"])
-    check("reserved for", users(claim), [new])
+    check("reserved for", users(claim), ["second"])
     until("the claim of the first is gone", lambda: not api.find(f"{CLAIMS}/{old_claim}"))
 
 
@@ -360,6 +360,34 @@ def deployment(api: Api) -> None:
         until("its pods are gone", lambda: not api.items(REPLICASETS, web) + api.items(PODS, web))
 
 
+def job(api: Api) -> None:
+    """Check that the pods of a job are counted and let go, and collected with it."""
+    api.create("job.yaml")
+    of_job = "?labelSelector=job-name=sum"
+
+    def finished() -> bool:
+        conditions = api.ask("GET", f"{JOBS}/sum").get("status", {}).get("conditions", ())
+        return any(condition["type"] == "Complete" and condition["status"] == "True" for condition in conditions)
+
+    until("the job is complete", finished)
+    check("how many pods succeeded", api.ask("GET", f"{JOBS}/sum")["status"]["succeeded"], 2)
+    pods = api.items(PODS, of_job)
+    check("what holds its pods", [pod["metadata"].get("finalizers", []) for pod in pods], [[], []])
+    api.delete(f"{JOBS}/sum", propagationPolicy="Background")
+    until("its pods are gone", lambda: not api.items(PODS, of_job))
+
+
+def records(api: Api) -> None:
+    """Check that both programs renew their leases, and that events name what was done."""
+    for name in PROGRAMS:
+        spec = api.ask("GET", f"{LEASES}/{name}")["spec"]
+        check(f"whether {name} holds its lease", bool(spec["holderIdentity"]), True)
+        renewed = spec["renewTime"]
+        until("it is renewed", lambda: api.ask("GET", f"{LEASES}/{name}")["spec"]["renewTime"] > renewed)  # noqa: B023
+    expected = {"Scheduled", "FailedScheduling", "ScalingReplicaSet", "SuccessfulCreate", "Completed"}
+    until("the events", lambda: expected <= {event["reason"] for event in api.items(EVENTS)})
+
+
 def namespace(api: Api) -> None:
     """Check that the deletion of the namespace deletes everything in it."""
     check("what is there", bool(api.items(PODS) and api.items(CLAIMS)), True)
@@ -368,21 +396,43 @@ def namespace(api: Api) -> None:
     check("what is left", api.items(PODS) + api.items(CLAIMS) + api.items(f"{CORE}/configmaps"), [])
 
 
-SCENARIO = (template, waiting, handover, sharing, deployment, namespace)
+SCENARIO = (template, waiting, handover, sharing, deployment, job, records, namespace)
+
+# What differs from one run to the next, and what stands for it.
+_VARYING = {
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}": "<uid>",
+    r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z": "<time>",
+    r'(resourceVersion\\*": ?\\*")\d+': r"\1<version>",
+    r"\.[0-9a-f]{16}\b": ".<event>",
+    r"-[bcdfghjklmnpqrstvwxz2456789]{5}\b": "-<generated>",
+}
 
 
-def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
+def state(api: Api) -> list[str]:
+    """Return the objects that are compared, one a line, without what differs from one run to the next."""
+    lines = []
+    for path in COMPARED:
+        for obj in api.items(path):
+            obj["metadata"]["managedFields"].sort(key=lambda entry: entry["manager"] + entry.get("subresource", ""))
+            text = json.dumps({"path": path, **obj}, sort_keys=True)
+            for pattern, placeholder in _VARYING.items():
+                text = re.sub(pattern, placeholder, text)
+            lines.append(text)
+    return sorted(lines)
+
+
+def run(binaries: dict[str, str], api: Api | None, release: str, verbose: bool, state_file: Path | None = None) -> str:
     """Run the scenario once, and return how long its parts took. Raises ScenarioError."""
 
     def report(text: str) -> None:
         if verbose:
             print(f"    {text}", flush=True)
 
-    took, folder = [], Path(tempfile.mkdtemp(prefix="understudy-scheduler-"))
+    took, states, folder = [], [], Path(tempfile.mkdtemp(prefix="understudy-scheduler-"))
     with ExitStack() as stack:
         if api is None:
             stack.enter_context(request_log(folder / "requests.log"))
-            api = Api(stack.enter_context(Server(emulated_version="1.32")).url)
+            api = Api(stack.enter_context(Server(emulated_version=release)).url)
         api.create("cluster.yaml")
         stack.enter_context(running_programs(binaries, api, folder, report))
         stack.enter_context(kubelet(api))
@@ -394,6 +444,9 @@ def run(binaries: dict[str, str], api: Api | None, verbose: bool) -> str:
                 (folder / "state.json").write_text(json.dumps(api.items(PODS) + api.items(CLAIMS), indent=1))
                 raise ScenarioError(f"{act.__name__}: {error!r}; logs and what is there: {folder}") from error
             took.append(f"{act.__name__} {time.monotonic() - began:.1f}")
+            if state_file:
+                states += [f"{act.__name__} {line}\n" for line in state(api)]
+                state_file.write_text("".join(states))
     shutil.rmtree(folder)
     return " ".join(took)
 
@@ -404,16 +457,19 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--server", metavar="URL", help="a server that runs already, for one run")
     parser.add_argument("--token", default="")
+    parser.add_argument("--emulated-version", default=DEFAULT, metavar="RELEASE", help="default: %(default)s")
+    parser.add_argument("--state", type=Path, metavar="FILE", help="write the objects of the last run to this file")
     parser.add_argument("-v", "--verbose", action="store_true", help="print the programs' error lines")
     args = parser.parse_args()
     binaries = {name: shutil.which(name, path=args.binaries) or "" for name in PROGRAMS}
     if missing := [name for name, path in binaries.items() if not path]:
         parser.error(f"{' and '.join(missing)}: not found; see the head of this file")
+    api = Api(args.server.rstrip("/"), args.token) if args.server else None
     failed = 0
     for number in range(1, args.runs + 1):
         began = time.monotonic()
         try:
-            result = run(binaries, Api(args.server.rstrip("/"), args.token) if args.server else None, args.verbose)
+            result = run(binaries, api, args.emulated_version, args.verbose, args.state)
         except ScenarioError as error:
             failed, result = failed + 1, f"FAILED {error}"
         print(f"run {number}: {time.monotonic() - began:.1f} s: {result}", flush=True)

@@ -20,10 +20,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy import Server
+from understudy.machinery.releases.version import V1_32, V1_34, Version
 
 MODULE = Path(__file__).parent / "go"
 GATES = {"DRAAdminAccess": True, "DRAResourceClaimDeviceStatus": True}
+RELEASES = [V1_32, V1_34, NEWEST]  # that of the clients, and later ones
 pytestmark = pytest.mark.go
 
 
@@ -52,15 +55,16 @@ def run(*argv: str, **env: str) -> str:
     return done.stdout
 
 
-def test_go_clients(program: str) -> None:
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+def test_go_clients(program: str, release: Version) -> None:
     """client-go, controller-runtime and the DRA helpers get what kube-apiserver gives them, in JSON and protobuf."""
-    with Server(emulated_version="1.32", feature_gates=GATES) as server:
+    with Server(emulated_version=str(release), feature_gates=GATES) as server:
         run(program, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
 
 
 def test_go_clients_over_tls(program: str) -> None:
     """Watches, informers and leader election work over TLS and survive dropped connections."""
-    with Server(emulated_version="1.32", feature_gates=GATES, tls=True) as server:
+    with Server(emulated_version=str(NEWEST), feature_gates=GATES, tls=True) as server:
         some = "-test.run=Informers|Watch|Manager|Leader"
         run(program, some, "-test.timeout=5m", UNDERSTUDY_URL=server.url, UNDERSTUDY_TOKEN="")
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from understudy import Server
+from understudy.apiserver.cmd.pytest_plugin import marked
+from understudy.machinery.releases.version import Version
 
 CLAIM = {
     "apiVersion": "resource.k8s.io/v1beta1",
@@ -27,6 +29,17 @@ CLAIM = {
         }
     },
 }
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run these tests on the release of `--client-release`, those that are marked with a release on no later one.
+
+    The marker names the latest release that the client knows."""
+    release = config.getoption("--client-release")
+    for item in items if release else ():
+        latest = marked(item).get("emulated_version", release)
+        if Path(__file__).parent in item.path.parents and Version.parse(release) <= Version.parse(latest):
+            item.add_marker(pytest.mark.apiserver(emulated_version=release), append=False)
 
 
 @pytest.fixture

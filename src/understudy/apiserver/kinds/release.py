@@ -51,7 +51,7 @@ _NEEDED_GATES: Mapping[tuple[str, str], Gate] = {
 }
 
 # The feature gates that serve what is off by default if they are turned on, so that --runtime-config need not say so.
-_SUFFICIENT_GATES: Mapping[tuple[str, str], Gate] = {
+SUFFICIENT_GATES: Mapping[tuple[str, str], Gate] = {
     **_NEEDED_GATES,
     ("admissionregistration.k8s.io", "mutatingadmissionpolicies"): features.MUTATING_ADMISSION_POLICY,
     ("admissionregistration.k8s.io", "mutatingadmissionpolicybindings"): features.MUTATING_ADMISSION_POLICY,
@@ -259,7 +259,7 @@ class _Switches:
             (self.versions if len(parts) == 2 else self.resources)[parts] = enabled
 
     def __call__(self, group: str, version: str, resource: str) -> bool:
-        needed, sufficient = _NEEDED_GATES.get((group, resource)), _SUFFICIENT_GATES.get((group, resource))
+        needed, sufficient = _NEEDED_GATES.get((group, resource)), SUFFICIENT_GATES.get((group, resource))
         if needed is not None and not self.gates[needed]:
             return False
         on = (
