@@ -120,6 +120,12 @@ LIST_MAP = {
         ({"x-kubernetes-list-type": "set"}, [1, 1, 1.0, True, 1], ["spec[1]: Duplicate value: 1"]),
         ({"x-kubernetes-list-type": "set"}, [{"a": 1}, {"a": 1.0}], ['spec[1]: Duplicate value: {"a":1}']),
         (LIST_MAP, [{"name": "a"}, {"name": "a"}], ['spec[1]: Duplicate value: {"name":"a"}']),
+        (LIST_MAP, [{"name": 1}, {"name": 1.0}], []),
+        (
+            {**LIST_MAP, "x-kubernetes-list-map-keys": ["name", "x"]},
+            [{"name": 1}, {"name": True}, {"name": 1.0, "y": 1}],
+            ['spec[2]: Duplicate value: {"name":1}'],
+        ),
         (LIST_MAP, [{}, None], ["spec[1]: Duplicate value: {}"]),
         (LIST_MAP, [1], ["spec[0]: Invalid value: 1: must be an object for an array of list-type map"]),
         ({"additionalProperties": LIST_MAP}, {"x": [{}, {}]}, ["spec[x][1]: Duplicate value: {}"]),

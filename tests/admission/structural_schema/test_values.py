@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.admission.structural_schema.values import compile_values, validate
 from understudy.machinery.releases.version import V1_32
 
@@ -13,7 +14,7 @@ NOT_POSITIVE = "factor MultipleOf declared for  must be positive:"
 
 
 def messages(value: Any, schema: Any) -> list[str]:
-    return [error.body(V1_32) for error in validate(compile_values(schema, V1_32), value, "f")]
+    return [error.body(V1_32) for error in validate(compile_values(schema, V1_32), with_go_numbers(value), "f")]
 
 
 @pytest.mark.parametrize(

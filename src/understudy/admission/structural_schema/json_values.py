@@ -1,4 +1,7 @@
-"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean."""
+"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean.
+
+Values are of exactly these classes; see `with_go_numbers`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 
+_PLAIN = frozenset((str, bool, type(None)))
 JSON_TYPES: Mapping[type, str] = {
     str: "string",
     dict: "object",
@@ -19,11 +23,25 @@ JSON_TYPES: Mapping[type, str] = {
 
 
 def json_type(value: Any) -> str:
-    """Return the JSON type of a value, as schemas name it; an integer of more than 64 bits is a number."""
-    name = JSON_TYPES.get(type(value))
-    if name is None:  # a class of our own, derived from one of the table
-        name = next(name for base, name in JSON_TYPES.items() if isinstance(value, base))
-    return "number" if name == "integer" and not MIN_INT64 <= value <= MAX_INT64 else name
+    """Return the JSON type of a value, as schemas name it."""
+    return JSON_TYPES[type(value)]
+
+
+def with_go_numbers(value: Any) -> Any:
+    """Return a parsed value with integers that fit 64 bits, and floats for all other numbers. It is never edited.
+
+    Strings and floats of a class of their own, which note how they were written, become plain ones.
+    """
+    if isinstance(value, dict):
+        changed = {k: new for k, v in value.items() if type(v) not in _PLAIN and (new := with_go_numbers(v)) is not v}
+        return {**value, **changed} if changed else value
+    if isinstance(value, list):
+        return map_items(value, with_go_numbers)
+    if type(value) is int:
+        return value if MIN_INT64 <= value <= MAX_INT64 else float(value)
+    if isinstance(value, str):
+        return value if type(value) is str else str(value)
+    return float(value) if type(value) is not float and isinstance(value, float) else value
 
 
 def is_same(value: Any, other: Any) -> bool:

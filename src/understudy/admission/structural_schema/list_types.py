@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from understudy.admission.structural_schema.json_values import json_type
@@ -12,8 +12,6 @@ from understudy.machinery.validation.bad_values import Untyped
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid
 
 Check = Callable[[Any, Path], Errors]
-
-_UNSPECIFIED: Obj = {}  # stands for a missing key
 
 
 def compile_list_types(schema: Obj) -> Check | None:
@@ -51,7 +49,9 @@ def _compile_inner(schema: Any) -> Check | None:
 def _compile_list(schema: Obj) -> Check | None:
     kind, keys = schema.get("x-kubernetes-list-type"), tuple(schema.get("x-kubernetes-list-map-keys") or ())
     if kind == "set":
-        return lambda value, path: [duplicate(path.index(i), Untyped(value[i])) for i in _duplicates(value)]
+        return lambda value, path: [
+            duplicate(path.index(i), Untyped(value[i])) for i in _duplicates(map(_identity, value))
+        ]
     if kind == "map":
         return lambda value, path: _check_map(value, keys, path)
     return None
@@ -62,16 +62,31 @@ def _check_map(value: Sequence[Any], keys: Sequence[str], path: Path) -> Errors:
         if item is not None and not isinstance(item, dict):
             text = "must be an object for an array of list-type map"
             return [invalid(path.index(i), Untyped(item), text)]
-    identities = [{key: item[key] for key in keys if key in item} if item else _UNSPECIFIED for item in value]
-    return [duplicate(path.index(i), Untyped(identities[i])) for i in _duplicates(identities)]
+    identity = _identity if len(keys) == 1 else _json_identity
+    identities = [tuple([identity(item[key]) if item and key in item else None for key in keys]) for item in value]
+    return [duplicate(path.index(i), Untyped(_keys_of(value[i], keys))) for i in _duplicates(identities)]
 
 
-def _duplicates(items: Sequence[Any]) -> Iterator[int]:
+def _keys_of(item: Obj | None, keys: Sequence[str]) -> Obj:
+    return {key: item[key] for key in keys if key in item} if item else {}
+
+
+def _duplicates(identities: Iterable[Any]) -> Iterator[int]:
     """Yield the index of the second of equal items, but not of those that follow."""
-    seen: dict[tuple[str, Any], int] = {}
-    for i, item in enumerate(items):
-        kind = json_type(item)
-        identity = (kind, encode_sorted(item) if kind in ("object", "array") else item)
-        seen[identity] = seen.get(identity, 0) + 1
-        if seen[identity] == 2:
+    seen: dict[Any, int] = {}
+    for i, identity in enumerate(identities):
+        count = seen[identity] = seen.get(identity, 0) + 1
+        if count == 2:
             yield i
+
+
+def _identity(value: Any) -> Any:
+    """Return something that equal values have in common; an integer is not equal to a float."""
+    return _json_identity(value) if isinstance(value, dict | list) else (type(value), value)
+
+
+def _json_identity(value: Any) -> Any:
+    """Return something that values with the same JSON have in common."""
+    if isinstance(value, dict | list):
+        return encode_sorted(value)
+    return (json_type(value).replace("integer", "number"), value)

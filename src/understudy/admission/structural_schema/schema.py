@@ -10,6 +10,7 @@ from understudy.admission.structural_schema import values
 from understudy.admission.structural_schema.correlation import Correlation
 from understudy.admission.structural_schema.defaulting import Change, compile_defaults, compile_null_pruner
 from understudy.admission.structural_schema.embedded import Coerce, Coercion, Walk, compile_coercion, compile_walk
+from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.admission.structural_schema.list_types import Check, compile_list_types
 from understudy.admission.structural_schema.merge_type import merge_type
 from understudy.admission.structural_schema.pruning import Pruner
@@ -124,6 +125,7 @@ class StructuralSchema:
 
     def _prepare_default(self, default: Any, schema: Obj) -> Any:
         """Return a default without unknown fields (upstream: `PruneDefaults`)."""
+        default = with_go_numbers(default)
         coerce = compile_coercion(schema)
         if coerce is not None:
             default = coerce(default, _ROOT, Coercion(self.release, drop_invalid=True, unknown=None))

@@ -1,7 +1,8 @@
 """Validation of values with the texts and the order of kube-openapi's `validate` package.
 
-A schema is compiled once. Each node of it has, for every type that a JSON value may have, just the checks that concern
-that type; most have none, so that a valid value costs little more than a walk.
+A schema is compiled part by part, when the first value is checked by it. Each part has, for every type that a JSON
+value may have, just the checks that concern that type; most have none, so that a valid value costs little more than a
+walk.
 
     check = compile_values(schema, release)
     errors = validate(check, value, "status")
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from understudy.admission.structural_schema.correlation import Correlation
-from understudy.admission.structural_schema.json_values import JSON_TYPES, is_same, json_type
+from understudy.admission.structural_schema.json_values import is_same, json_type, with_go_numbers
 from understudy.admission.structural_schema.numbers import compile_number, is_whole, to_int64
 from understudy.admission.structural_schema.result import Result
 from understudy.machinery.golang.json_writer import encode_sorted
@@ -68,18 +69,12 @@ class _Compiler:
 
     def compile(self, schema: Obj) -> Check:
         """Return the check of values by a schema."""
-        types = self._types(schema)
-        string_format = self._format(schema, types)
-        plans = {name: self._plan(name, schema, types, string_format) for name in JSON_TYPES.values()}
-        by_class = {cls: plans[name] for cls, name in JSON_TYPES.items()}
-        integer = plans["integer"]
+        plans: dict[type, _Plan] = {}
 
         def check(value: Any, place: str, result: Result, old: Correlation | None) -> None:
-            plan = by_class.get(type(value))
-            if plan is None or plan is integer:
-                kind = json_type(value)
-                plan = plans[kind]
-                value = float(value) if kind == "number" else value
+            plan = plans.get(type(value))
+            if plan is None:
+                plan = plans[type(value)] = self._plan(json_type(value), schema)
             if old is not None:
                 outer, result = result, Result(result.root)
             result.matches += plan.matches
@@ -107,7 +102,9 @@ class _Compiler:
         known = {"integer": _INTEGERS, "number": _NUMBERS}.get(types[0], ())
         return name if name in known else ""
 
-    def _plan(self, kind: str, schema: Obj, types: tuple[str, ...], string_format: str) -> _Plan:
+    def _plan(self, kind: str, schema: Obj) -> _Plan:
+        types = self._types(schema)
+        string_format = self._format(schema, types)
         typed = bool(types or string_format)
         check_type = _compile_type(kind, types, string_format, bool(schema.get("nullable"))) if typed else None
         checks = [check_type]
@@ -298,9 +295,10 @@ def _compile_size(schema: Obj, unit: str) -> Check | None:
     return check
 
 
-def _compile_enum(allowed: Sequence[Any]) -> Check | None:
-    if not allowed:
+def _compile_enum(values: Sequence[Any]) -> Check | None:
+    if not values:
         return None
+    allowed = with_go_numbers(values)
 
     def check(value: Any, place: str, result: Result, old: Correlation | None) -> None:
         if not any(_is_enum_value(value, item) for item in allowed):

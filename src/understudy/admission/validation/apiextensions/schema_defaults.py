@@ -8,6 +8,7 @@ from typing import Any
 
 from understudy.admission.structural_schema import values
 from understudy.admission.structural_schema.embedded import Coercion, CoercionError, compile_coercion, compile_walk
+from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.admission.structural_schema.pruning import META_FIELDS, Pruner
 from understudy.admission.validation.apiextensions import embedded_resources
 from understudy.machinery.golang.text import aggregate
@@ -50,7 +51,7 @@ def validate(schema: Obj, path: Path, release: Version) -> Errors:
 def _validate(schema: Obj, path: Path, place: _Place) -> Errors:
     if schema.get(_EMBEDDED):
         place = _Place(place.release, schema)
-    default, errors = schema.get("default"), []
+    default, errors = with_go_numbers(schema.get("default")), []
     if default is not None:
         check = _in_metadata if place.inside_meta else _outside
         errors += check(default, schema, path.child("default"), place)
