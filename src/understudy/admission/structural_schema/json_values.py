@@ -1,12 +1,11 @@
-"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean.
-
-Values are of exactly these classes; see `with_go_numbers`.
-"""
+"""JSON values as Go tells them apart: an integer is not equal to a float or a boolean."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from understudy.machinery.golang.fmt import base_type
 
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1
 
@@ -24,7 +23,7 @@ JSON_TYPES: Mapping[type, str] = {
 
 def json_type(value: Any) -> str:
     """Return the JSON type of a value, as schemas name it."""
-    return JSON_TYPES[type(value)]
+    return JSON_TYPES.get(type(value)) or JSON_TYPES[base_type(value)]
 
 
 def with_go_numbers(value: Any) -> Any:

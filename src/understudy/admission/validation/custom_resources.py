@@ -46,15 +46,12 @@ class CustomResourceRules:
     scale: Obj | None = None
     rules: Rules | None = None
 
-    def metadata(self, obj: Obj, ctx: Context) -> Errors:
-        """Check the metadata of a new object."""
-        return [] if self._type_meta(obj) else PLAIN.created(obj, ctx)
-
     def create(self, obj: Obj, ctx: Context) -> Errors:
-        """Check a new object apart from its metadata."""
+        """Check a new object."""
         errors = self._type_meta(obj)
         if not errors:
-            errors = self.schema.validate(obj) + self._scale_spec(obj) + self._scale_status(obj)
+            errors = PLAIN.created(obj, ctx) + self.schema.validate(obj)
+            errors += self._scale_spec(obj) + self._scale_status(obj)
         errors += embedded_resources.validate(self.schema.embedded_resources(obj), ctx.release)
         return self._with_rules(errors + self.schema.validate_list_types(obj), obj, None, ctx)
 

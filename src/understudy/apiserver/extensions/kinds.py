@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.apiserver.extensions.storage import Storage
@@ -37,7 +38,9 @@ def _kind(schemas: Schemas, version: str, release: Version) -> Kind:
     """Return the kind of a definition's objects in one version."""
     definition = schemas.definition
     gvk = GroupVersionKind(definition.group, version, definition.kind)
-    resource = CustomResource(gvk, has_status="status" in definition.subresources(version))
+    subresources = definition.subresources(version)
+    rules = CustomResourceRules(gvk, schemas.of(version), scale=subresources.get("scale"))
+    resource = CustomResource(rules, has_status="status" in subresources)
     return Kind(
         release=release,
         group=definition.group,

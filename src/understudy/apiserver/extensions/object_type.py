@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
-from understudy.machinery.patch.structured_merge_diff.typed import DEDUCED, MapType, type_of
+from understudy.machinery.patch.structured_merge_diff.typed import MapType
 from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj, split_api_version
 
@@ -15,7 +15,12 @@ class CustomObjectType:
     def __init__(self, schemas: Schemas, version: str) -> None:
         self.kind = schemas.definition.kind
         self._schemas = schemas
-        self.merge_type = MapType(lambda: {"metadata": type_of(schemas.metadata)}, DEDUCED)
+        self._version = version
+
+    @property
+    def merge_type(self) -> MapType:
+        """Return the type that says which fields are owned one by one."""
+        return self._schemas.of(self._version).merge_type
 
     @property
     def metadata(self) -> Struct:

@@ -6,17 +6,16 @@ from copy import deepcopy
 from typing import Any
 
 from understudy.admission.context import Context
-from understudy.admission.validation.objectmeta import PLAIN
+from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.registry.kind import Strategy
-from understudy.machinery.types import GroupVersionKind, Obj
-from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.types import Obj
 
 
 class CustomResource:
-    """The rules of custom resources in one version. `has_status`: whether it has a status subresource."""
+    """The strategies of custom resources in one version. `has_status`: whether it has a status subresource."""
 
-    def __init__(self, kind: GroupVersionKind, *, has_status: bool) -> None:
-        self.kind = kind
+    def __init__(self, rules: CustomResourceRules, *, has_status: bool) -> None:
+        self.rules = rules
         self.has_status = has_status
 
     def strategy(self) -> Strategy:
@@ -25,8 +24,10 @@ class CustomResource:
             prepare_for_create=self._prepare_for_create,
             prepare_for_update=self._prepare_for_update,
             validate_metadata=lambda obj, ctx: [],
-            validate=self._validate,
-            validate_update=self._validate_update,
+            validate=self.rules.create,
+            validate_update=self.rules.update,
+            warn_create=self.rules.warn_create,
+            warn_update=self.rules.warn_update,
             unconditional_update=False,
             reset_fields={"": (("status",),)} if self.has_status else {},
         )
@@ -35,7 +36,7 @@ class CustomResource:
         """Return the strategy of the status subresource."""
         return Strategy(
             prepare_for_update=self._prepare_status,
-            validate_update=self._validate_status_update,
+            validate_update=self.rules.update_status,
             unconditional_update=False,
             reset_fields={"": (("metadata",), ("spec",))},
         )
@@ -66,27 +67,6 @@ class CustomResource:
         obj.pop("status", None)
         if status is not _ABSENT:
             obj["status"] = status
-
-    def _validate(self, obj: Obj, ctx: Context) -> Errors:
-        """Return what is wrong with a new object."""
-        return self._type_errors(obj) or PLAIN.created(obj, ctx)
-
-    def _validate_update(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
-        """Return what is wrong with an object that replaces another one."""
-        return self._type_errors(obj) or PLAIN.updated(obj, old, ctx)
-
-    def _validate_status_update(self, obj: Obj, old: Obj, ctx: Context) -> Errors:
-        """Return what is wrong with a status that replaces another one."""
-        return self._type_errors(obj) or PLAIN.updated(obj, old, ctx)
-
-    def _type_errors(self, obj: Obj) -> Errors:
-        """Return the errors of an object of another kind or version (`ValidateTypeMeta`)."""
-        expected = {"kind": self.kind.kind, "apiVersion": self.kind.api_version}
-        return [
-            invalid(Path(name), obj.get(name, ""), f"must be {value}")
-            for name, value in expected.items()
-            if obj.get(name) != value
-        ]
 
 
 def _without_metadata(obj: Obj) -> Obj:

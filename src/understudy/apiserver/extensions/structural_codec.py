@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.apiserver.extensions.object_type import CustomObjectType
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.apiserver.registry.encoding.codec import Body, Sent
@@ -64,8 +65,8 @@ class StructuralCodec:
         _, version = split_api_version(value["apiVersion"])
         schema = self._schemas.of(version)
         unknown: list[str] = []
-        obj = schema.default(schema.coerce(_with_go_numbers(value), unknown))
-        strict += unknown
+        obj = schema.default(schema.coerce(with_go_numbers(value), unknown))
+        strict += [f'unknown field "{path}"' for path in unknown]
         return obj
 
     def in_order(self, obj: Obj) -> Obj:
@@ -108,21 +109,3 @@ class StructuralCodec:
     def empty(self) -> Obj:
         """Return an object of which nothing is set."""
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": {}}
-
-
-def _with_go_numbers(value: Any) -> Any:
-    """Return a parsed value with integers that fit 64 bits, and floats for all other numbers. It is never edited."""
-    if isinstance(value, dict):
-        changed = {k: new for k, v in value.items() if type(v) not in _PLAIN and (new := _with_go_numbers(v)) is not v}
-        return {**value, **changed} if changed else value
-    if isinstance(value, list):
-        items = [_with_go_numbers(item) for item in value]
-        return items if any(new is not item for new, item in zip(items, value, strict=True)) else value
-    if type(value) is int:
-        return value if -(2**63) <= value < 2**63 else float(value)
-    if isinstance(value, str):
-        return value if type(value) is str else str(value)
-    return float(value) if type(value) is not float and isinstance(value, float) else value
-
-
-_PLAIN = frozenset((str, bool, type(None)))
