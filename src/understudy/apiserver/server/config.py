@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -124,6 +124,11 @@ class ServerConfig:
         """Return what is served. Raises ValueError for an unknown release, group or version."""
         return Release.named(self.emulated_version).served(self.runtime_config or {}, self.gates())
 
+    def flags(self) -> dict[str, str]:
+        """Return the options that are flags as text, in the order of their names."""
+        options = {option.name: getattr(self, option.name) for option in fields(self) if option.metadata}
+        return {name.replace("_", "-"): _flag_text(options[name]) for name in sorted(options)}
+
     def gates(self) -> Gates:
         """Return new feature gates, as they are at the start. Raises UnknownGateError, ValueError for an unknown
         release."""
@@ -158,3 +163,16 @@ class ServerConfig:
 
         self_signed = self.tokens is not None if self.tls is None else self.tls
         return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file)
+
+
+def _flag_text(value: object) -> str:
+    """Return the value of a flag as Go's package `pflag` prints it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={_flag_text(on)}" for name, on in sorted(value.items()))
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return f"[{','.join(map(str, value))}]"
+    return str(value)

@@ -6,7 +6,7 @@ Errors of everything below end here and become a metav1.Status in one place. Ups
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -36,10 +36,11 @@ from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
-from understudy.apiserver.server.pages import control, healthz
+from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
+from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import run_on_deep_stack
@@ -68,8 +69,8 @@ class _Served:
         """Return the pages of discovery."""
         state = self._state
         render = partial(render_document, schemas=state.schemas)
-        health_paths = healthz.paths(state.release.health_checks)
-        return Discovery(self.serving, state.gates, self._address, render, health_paths)
+        pages = [*healthz.paths(state.release.health_checks), *zpages.paths(state)]
+        return Discovery(self.serving, state.gates, self._address, render, pages)
 
     @cached_property
     def openapi(self) -> OpenAPI:
@@ -80,7 +81,10 @@ class _Served:
 
 
 class Director:
-    """Answers every request of one server, at a URL. `accepted_hosts` are those of `build_handler_chain`."""
+    """Answers every request of one server, at a URL.
+
+    `accepted_hosts` are those of `build_handler_chain`, `flags` those that /flagz shows.
+    """
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class Director:
         url: str,
         control: Control | None = None,
         accepted_hosts: Sequence[re.Pattern[str]] | None = None,
+        flags: Mapping[str, str] | None = None,
     ) -> None:
         self.state = state
         self.clock = state.clock
@@ -103,6 +108,7 @@ class Director:
         self._request_metrics = RequestMetrics(state.release, self._metrics)
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address)
+        self._zpages = ZPages(state, flags or {})
         self._pages = self._page_mux(url, control)
 
     def _page_mux(self, url: str, control_page: Control | None) -> PageMux:
@@ -111,6 +117,8 @@ class Director:
         checks = self.state.release.health_checks
         exact: dict[str, Page] = {
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
+            zpages.STATUSZ: as_page(self._zpages.statusz),
+            zpages.FLAGZ: as_page(self._zpages.flagz),
             "/metrics": as_page(self._metrics_page),
             "/metrics/slis": as_page(lambda request: Response(200, slis(checks), PROMETHEUS)),
             "/": discovery,

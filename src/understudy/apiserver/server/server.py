@@ -150,7 +150,8 @@ class Server:
         tokens = LoopbackTokens()
         authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens)
         control = Control(self.state, self._reset) if self._config.control else None
-        director = Director(self.state, authenticator, url, control, self._config.accepted_hosts)
+        flags = self._config.flags()
+        director = Director(self.state, authenticator, url, control, self._config.accepted_hosts, flags)
         clients = ClientBuilder(director, self.state, tokens)
         self._client = clients.client(apply.USER_AGENT)
         return director, Controllers(ControllerContext(self.state, clients), self._config.controllers)
