@@ -9,10 +9,13 @@ import orjson
 import pytest
 
 from tests.http import send
+from tests.releases import every_release, since
 from understudy import Server
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.endpoints.negotiation import Output
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.endpoints.responsewriters.tables import table
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
@@ -22,7 +25,7 @@ from understudy.apiserver.server.director import Director
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.options import Query
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_32, V1_34, Version
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 
@@ -123,3 +126,46 @@ async def test_watch_that_is_never_read_ends(director: Director) -> None:
         await update_map(director, number)
     source.take()
     assert source.ended
+
+
+def bookmarks(release: Version, path: str, include: str = "") -> list[Any]:
+    """Return the bookmarks of a Table watch from the start, without column definitions."""
+    query = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=-1"
+    with Server(emulated_version=str(release)) as server:
+        answer = send(server, "GET", f"{path}?watch=1{query}{include}", accept=TABLE)
+    events = [json.loads(line) for line in answer.body.splitlines()]
+    return [event["object"] for event in events if event["type"] == "BOOKMARK"]
+
+
+@pytest.mark.parametrize("release", since(V1_34), ids=str)
+@pytest.mark.parametrize(
+    ("path", "cells"),
+    [
+        ("/api/v1/configmaps", ["", 0, "<unknown>"]),
+        ("/api/v1/resourcequotas", ["", "", "", "<unknown>"]),
+        ("/api/v1/persistentvolumeclaims", ["", "", "", "", "", "", "<unset>", "<unknown>", "<unset>"]),
+        ("/apis/autoscaling/v1/horizontalpodautoscalers", ["", "/", "<none>", "<unset>", 0, 0, "<unknown>"]),
+    ],
+)
+def test_bookmark_of_a_table_watch_is_a_table(release: Version, path: str, cells: list[Any]) -> None:
+    """Its row is that of an empty object; the end of the initial events shows in its metadata."""
+    (shown,) = bookmarks(release, path, "&includeObject=None")
+    (row,) = shown["rows"]
+    assert (shown["kind"], row["cells"]) == ("Table", cells)
+    metadata = {"resourceVersion": shown["metadata"]["resourceVersion"]}
+    notes = {"annotations": {"k8s.io/initial-events-end": "true"}}
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {**metadata, **notes}}
+    assert row["object"] == partial
+
+
+@every_release
+def test_every_kind_has_a_row_for_bookmarks(release: Version) -> None:
+    """A row can be made of an object that has nothing but metadata."""
+    request = Request("GET", "/", {}, b"", Query(""), release)
+    for kind in Release.of(release).kinds:
+        if not kind.virtual:
+            for version in kind.versions:
+                empty: Any = {"metadata": {}}
+                form = Output(target="Table", target_version="v1")
+                (row,) = table(kind, version, [empty], versioned=[empty], request=request, form=form)["rows"]
+                assert row["cells"]

@@ -19,7 +19,7 @@ from random import random
 
 from understudy.apiserver.endpoints.negotiation import JSON, Output
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.endpoints.responsewriters.tables import partial, partial_list, table
+from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS_END, partial, partial_list, table
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
@@ -200,7 +200,7 @@ class EventSource:
         self._out_size += len(frame)
 
     def _emit(self, type_: str, obj: Obj, internal: Obj | None = None) -> None:
-        """Send an event in the form that the client asked for. `internal` is None for errors and bookmarks."""
+        """Send an event in the form that the client asked for. `internal` is None for errors."""
         form = self._form
         if form.target == "PartialObjectMetadataList" and internal is not None:
             self.close()  # an object is no list: the real server ends the watch without an error
@@ -224,11 +224,11 @@ class EventSource:
         obj = scope.codec.empty()
         obj["metadata"] = {"resourceVersion": str(self._seen), **self._state.schemas.uncreated_metadata}
         if initial_events_end:
-            notes = {"k8s.io/initial-events-end": "true"}
+            notes = {INITIAL_EVENTS_END: "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = notes
-        self._emit("BOOKMARK", obj, obj if self._form.target.startswith("Partial") else None)
+        self._emit("BOOKMARK", obj, {"metadata": obj["metadata"]})
 
     def _blueprint(self) -> str:
         """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""

@@ -18,6 +18,7 @@ from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
+from understudy.machinery.releases.version import V1_34, Version
 from understudy.machinery.types import Obj
 
 WITH_METADATA, WITH_OBJECT, WITH_NOTHING = "Metadata", "Object", "None"
@@ -44,6 +45,9 @@ ANY_KIND: Mapping[str, Callable[[Obj, float], Any]] = {
     "Age": printers.age,
     CREATED_AT: lambda obj, now: obj["metadata"].get("creationTimestamp"),
 }
+
+
+INITIAL_EVENTS_END = "k8s.io/initial-events-end"  # an annotation
 
 
 def table(
@@ -74,7 +78,7 @@ def table(
         {
             "cells": row(obj, now),
             **_conditions(kind, obj),
-            "object": _included(codec, out, include, meta_version),
+            "object": _included(codec, out, include, meta_version, kind.release),
         }
         for obj, out in zip(objects, versioned, strict=True)
     ]
@@ -150,9 +154,10 @@ def include_object(query: Query) -> str:
     return value
 
 
-def _included(codec: Codec, obj: Obj, include: str, meta_version: str) -> Obj | None:
-    """Return the part of an object that a row includes."""
-    if include == WITH_NOTHING:
+def _included(codec: Codec, obj: Obj, include: str, meta_version: str, release: Version) -> Obj | None:
+    """Return the part of an object that a row includes: since 1.34 always the metadata of the bookmark that ends the
+    initial events of a watch."""
+    if include == WITH_NOTHING and not (release >= V1_34 and _ends_initial_events(obj)):
         return None
     return codec.in_order(obj) if include == WITH_OBJECT else partial(codec.metadata(obj), meta_version)
 
@@ -163,6 +168,11 @@ def _included_scale(scale: Obj, request: Request, meta_version: str) -> Obj | No
     if include == WITH_NOTHING:
         return None
     return scale if include == WITH_OBJECT else partial(scale["metadata"], meta_version)
+
+
+def _ends_initial_events(obj: Obj) -> bool:
+    """Report whether an object is the bookmark that ends the initial events of a watch (KEP-3157)."""
+    return (obj["metadata"].get("annotations") or {}).get(INITIAL_EVENTS_END) == "true"
 
 
 def _any_row(columns: Sequence[Obj]) -> printers.Row:

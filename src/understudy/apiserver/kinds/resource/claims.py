@@ -13,7 +13,7 @@ from understudy.admission.validation.resource.claims import adminaccess, resourc
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import METADATA_RESET, SPEC_RESET, STATUS_RESET
-from understudy.apiserver.kinds.printers import age
+from understudy.apiserver.kinds.printers import age, name
 from understudy.apiserver.kinds.resource import conversions, defaults, disabled_fields
 from understudy.apiserver.kinds.resource.shared import SPEC, STATUS, check_spec, keep_all_but_status, keep_status
 from understudy.apiserver.registry.kind import Behavior, Strategy
@@ -92,7 +92,7 @@ def _claim_status(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _claim_row(rules: ReleaseRules) -> Callable[[Obj, float], list[Any]]:
-    return lambda obj, now: [obj["metadata"]["name"], resourceclaim.state(obj, rules), age(obj, now)]
+    return lambda obj, now: [name(obj), resourceclaim.state(obj, rules), age(obj, now)]
 
 
 _RESET_BY_STATUS = ByRelease[Mapping[str, tuple[tuple[str, ...], ...]]]({V1_35: METADATA_RESET, V1_31: SPEC_RESET})

@@ -16,7 +16,7 @@ from understudy.admission.validation.resource import deviceclass, podschedulingc
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import SPEC_RESET, STATUS_RESET
-from understudy.apiserver.kinds.printers import age
+from understudy.apiserver.kinds.printers import age, name
 from understudy.apiserver.kinds.resource import claims, disabled_fields, slices
 from understudy.apiserver.kinds.resource.shared import (
     SPEC,
@@ -29,7 +29,7 @@ from understudy.apiserver.kinds.resource.shared import (
 )
 from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 from understudy.machinery.validation.names import long_name
 
@@ -114,6 +114,10 @@ _SCHEDULING = Behavior(
         validate_update=all_of(CORE.updated, _scheduling_status),
         reset_fields=SPEC_RESET,
     ),
-    table_row=lambda obj, now: [obj["metadata"]["name"], obj["spec"].get("selectedNode", ""), age(obj, now)],
+    table_row=lambda obj, now: [
+        name(obj),
+        nested_field(obj, "spec", "selectedNode", default=""),
+        age(obj, now),
+    ],
     delete_returns_object=True,
 )

@@ -28,7 +28,7 @@ from understudy.apiserver.registry.kind import Behavior, Strategy
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import parse
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
 from understudy.machinery.validation.names import go_lower
 
@@ -148,10 +148,10 @@ def _rule_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
 
 
 def _rule_row(obj: Obj, now: float) -> list[Any]:
-    taint = obj["spec"].get("taint") or {}
+    taint = nested_field(obj, "spec", "taint", default={})
     added = printers.since(taint["timeAdded"], now) if taint.get("timeAdded") else ""
     cells = (taint.get(name, "") for name in ("key", "value", "effect"))
-    return [obj["metadata"]["name"], *cells, added, printers.age(obj, now)]
+    return [printers.name(obj), *cells, added, printers.age(obj, now)]
 
 
 _TAINT_RULE = Behavior(
@@ -200,7 +200,7 @@ def _request_row(obj: Obj, now: float) -> list[Any]:
         totals = [str(sum(pool.get(name) or 0 for pool in pools)) for name in _DEVICE_COUNTS]
         totals.append(str(sum(pool.get("validationError") is not None for pool in pools)))
     ago = printers.since(completed, now) if completed is not None else printers.NONE
-    return [obj["metadata"]["name"], obj["spec"]["driver"], *totals, count, state, ago]
+    return [printers.name(obj), nested_field(obj, "spec", "driver", default=""), *totals, count, state, ago]
 
 
 def _state(conditions: Sequence[Obj]) -> tuple[str, str | None]:

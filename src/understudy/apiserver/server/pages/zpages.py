@@ -95,7 +95,7 @@ class ZPages:
         if not form.versions:
             accepted = any(clause.matches(_PLAIN) for clause in clauses(accept))
             return Response(200, text().encode(), TEXT) if accepted else _NOT_TEXT
-        asked = [found for clause in clauses(accept) for found in offers(clause)] if accept.strip() else [(_PLAIN, "")]
+        asked = [offer for clause in clauses(accept) for offer in offers(clause)] if accept.strip() else [(_PLAIN, "")]
         if not asked:
             raise not_acceptable((JSON, YAML, _PLAIN))
         media_type, version = asked[0]

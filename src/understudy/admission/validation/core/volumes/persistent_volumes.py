@@ -128,7 +128,7 @@ def claim(obj: Obj, ctx: Context) -> Errors:
 def class_of(obj: Obj) -> str:
     """Return the class that a claim or a volume names, by the deprecated annotation or by the field; "" for none."""
     annotations = obj["metadata"].get("annotations") or {}
-    return str(annotations.get(CLASS_ANNOTATION, obj["spec"].get("storageClassName")) or "")
+    return str(annotations.get(CLASS_ANNOTATION, obj.get("spec", {}).get("storageClassName")) or "")
 
 
 def claim_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
