@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from understudy.admission.context import Context
-from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy
 
 
 class Operation(StrEnum):
@@ -37,6 +37,20 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
+class Reinvocation:
+    """Notes whether plugins are asked a second time, since another has changed the object (`ReinvocationContext`).
+
+    needed  set by a plugin that has changed the object: all mutating plugins are asked once more
+    begun   whether they are being asked for the second time
+    values  what a plugin keeps between the two, by the name of the plugin
+    """
+
+    needed: bool = False
+    begun: bool = False
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Attributes:
     """Describes one request to the plugins (`admission.Attributes`).
 
@@ -44,8 +58,9 @@ class Attributes:
     kind    type of the object: that of the subresource's body for scales, bindings, evictions and tokens
     object  new object in its internal form; None for DELETE and CONNECT. It shares nothing with stored objects
     old_object  stored object, never edited; None for CREATE and CONNECT
-    options  parameters of the request, such as {"dryRun": ["All"]}
+    options  parameters of the request, such as {"kind": "CreateOptions", …, "dryRun": ["All"]}; {} for CONNECT
     user    who asks, as in UserInfo: {"username": …, "groups": […]}
+    version API version of the resource, as in the path
     """
 
     point: Point
@@ -57,6 +72,13 @@ class Attributes:
     options: Obj = field(default_factory=dict)
     dry_run: bool = False
     user: Obj = field(default_factory=dict)
+    version: str = ""
+    reinvocation: Reinvocation = field(default_factory=Reinvocation)
+
+    @property
+    def resource(self) -> GroupVersionResource:
+        """Return the group, version and resource of the path."""
+        return GroupVersionResource(self.point.group, self.version, self.point.resource)
 
     @property
     def new(self) -> Obj:
@@ -104,11 +126,15 @@ class Admission:
     validating: tuple[ValidatingPlugin, ...]
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
-        """Let the plugins edit the object of a request. Raises what a plugin raises."""
+        """Let the plugins edit the object of a request, twice if one asks for it. Raises what a plugin raises."""
         if self.mutating and attributes.object is not None and attributes.old_object is not None:
             attributes.object = deep_copy(attributes.object)  # an updated object shares parts with the stored one
         for plugin in self.mutating:
             await plugin.admit(attributes, ctx)
+        if attributes.reinvocation.needed:
+            attributes.reinvocation.begun = True
+            for plugin in self.mutating:
+                await plugin.admit(attributes, ctx)
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Ask the plugins whether they refuse a request. Raises what the first of them raises."""
@@ -130,6 +156,10 @@ class Chain:
         except KeyError:
             admission = self._resolved[point] = self._resolve(point)
             return admission
+
+    def forget(self) -> None:
+        """Forget which plugins handle which requests, since one of them handles others than before."""
+        self._resolved.clear()
 
     def _resolve(self, point: Point) -> Admission | None:
         plugins = [plugin for plugin in self.plugins if plugin.handles(point)]

@@ -145,6 +145,18 @@ class WriteOptions:
     force: bool | None
 
 
+def write_options_object(query: Query, *, create: bool) -> Obj:
+    """Return the options of a POST, PUT or PATCH as an object, as admission sees it: what they are in the query."""
+    obj: Obj = {"kind": _CREATE if create else _UPDATE, "apiVersion": _META}
+    if dry_run := query.all("dryRun"):
+        obj["dryRun"] = dry_run
+    for name in ("fieldManager", "fieldValidation"):
+        if text := query.get(name):
+            obj[name] = text
+    return obj
+
+
+_META = "meta.k8s.io/v1"
 _CREATE, _UPDATE, _PATCH = "CreateOptions", "UpdateOptions", "PatchOptions"
 _KIND = {"POST": _CREATE, "PUT": _UPDATE, "PATCH": _PATCH}
 _PLAIN = WriteOptions(False, "", WARN, None)
@@ -193,6 +205,20 @@ class DeleteOptions:
     propagation: str | None = None
     uid: str | None = None
     version: str | None = None  # resourceVersion precondition
+
+
+def delete_options_object(options: DeleteOptions) -> Obj:
+    """Return the options of a deletion as an object, as admission sees it."""
+    preconditions = {"uid": options.uid, "resourceVersion": options.version}
+    fields: Obj = {
+        "gracePeriodSeconds": options.grace_period,
+        "preconditions": {name: value for name, value in preconditions.items() if value is not None} or None,
+        "orphanDependents": options.orphan_dependents,
+        "propagationPolicy": options.propagation,
+        "dryRun": list(options.dry_run) or None,
+    }
+    present = {name: value for name, value in fields.items() if value is not None}
+    return {"kind": "DeleteOptions", "apiVersion": _META, **present}
 
 
 def read_delete_options(body: Obj) -> DeleteOptions:

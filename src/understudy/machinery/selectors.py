@@ -314,3 +314,21 @@ class Selector:
         if label == "metadata.namespace":
             return str(obj["metadata"].get("namespace", ""))
         return self._values[label](obj)
+
+
+def label_selector_matches(selector: Obj, labels: Mapping[str, str]) -> bool:
+    """Report whether labels match a valid `LabelSelector` object, which matches everything if it is empty.
+
+    Upstream: `LabelSelectorAsSelector`.
+    """
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(
+        Requirement(term["key"], _OPERATORS_OF_OBJECTS[term["operator"]], frozenset(term.get("values") or ())).matches(
+            labels
+        )
+        for term in selector.get("matchExpressions") or ()
+    )
+
+
+_OPERATORS_OF_OBJECTS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}

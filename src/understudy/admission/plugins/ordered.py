@@ -8,23 +8,27 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from understudy.admission.chain import Chain, Plugin
+from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.admission.plugins.limit_ranger import LimitRanger
 from understudy.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from understudy.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
 from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
 from understudy.admission.plugins.pods.runtime_class import RuntimeClass
 from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
+from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
+from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
 from understudy.admission.plugins.resource_quota.plugin import QuotaStore, ResourceQuota
 from understudy.admission.plugins.scheduling.pod_groups import PodGroupProtection, PodGroupWorkloadExists
 from understudy.admission.plugins.scheduling.priority import Priority
-from understudy.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from understudy.admission.plugins.storage.object_in_use_protection import StorageObjectInUseProtection
+from understudy.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_33, V1_35, V1_36, Version
+from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
 
 # Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
 ALL_ORDERED_PLUGINS = (
@@ -74,6 +78,7 @@ ALL_ORDERED_PLUGINS = (
 
 # The releases that brought plugins.
 _SINCE = {
+    "MutatingAdmissionPolicy": V1_32,
     "PodTopologyLabels": V1_33,
     "NodeDeclaredFeatureValidator": V1_35,
     "PodGroupProtection": V1_36,
@@ -87,12 +92,21 @@ def _is_known(name: str, release: Version) -> bool:
     return name in ALL_ORDERED_PLUGINS and (name not in _SINCE or release >= _SINCE[name])
 
 
-def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaStore, release: Version) -> Chain:
+def new_chain(
+    enable: Collection[str],
+    disable: Collection[str],
+    quotas: QuotaStore,
+    objects: ObjectInterfaces,
+    authorizer: Authorizer,
+    release: Version,
+) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
     Every plugin with a class here is on by default. Raises ValueError for names that are unknown or in both.
     """
     check_plugin_names(enable, disable, release)
+    mutating_policies = MutatingAdmissionPolicy(objects, authorizer, release)
+    validating_policies = ValidatingAdmissionPolicy(objects, authorizer, release)
     plugins: list[Plugin] = [
         NamespaceLifecycle(),
         LimitRanger(),
@@ -111,10 +125,15 @@ def new_chain(enable: Collection[str], disable: Collection[str], quotas: QuotaSt
         PodGroupWorkloadExists(),
         NodeDeclaredFeatureValidator(),
         PodResizeValidator(),
+        mutating_policies,
+        validating_policies,
         ResourceQuota(quotas),
     ]
     enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]
-    return Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
+    chain = Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
+    for source in (mutating_policies.source, validating_policies.source):
+        source.changed = chain.forget
+    return chain
 
 
 def check_plugin_names(enable: Collection[str], disable: Collection[str], release: Version) -> None:

@@ -12,6 +12,7 @@ from understudy.admission.plugins.ordered import new_chain
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.extensions.serving import Serving
@@ -78,22 +79,27 @@ class RequestScope:
         obj: Obj | None = None,
         old: Obj | None = None,
         *,
-        name: str = "",
         options: Obj | None = None,
         dry_run: bool = False,
     ) -> Attributes:
-        """Describe a request of this scope to admission plugins. `name` is needed where the path has none."""
-        metadata = (obj or old or {}).get("metadata") or {}
+        """Describe a request of this scope to admission plugins.
+
+        A new object may have its name in the body; the objects of a deleted collection are not named.
+        """
+        metadata = (obj or {}).get("metadata") or {}
+        name = self.name or metadata.get("name", "")
+        is_namespace = (self.kind.group, self.kind.resource) == ("", "namespaces")
         return Attributes(
             self.point(operation),
             self.body_kind,
-            self.namespace or metadata.get("namespace", ""),
-            name or self.name or metadata.get("name", ""),
+            name if is_namespace else self.namespace or metadata.get("namespace", ""),
+            name,
             obj,
             old,
             options or {},
             dry_run,
             ctx.requester,
+            self.version,
         )
 
 
@@ -122,7 +128,12 @@ class ServerState:
         self.account_tokens = AccountTokens(self.clock)
         quotas = QuotaStatus(self.registry)
         self.chain = new_chain(
-            self.enable_admission_plugins, self.disable_admission_plugins, quotas, self.release.version
+            self.enable_admission_plugins,
+            self.disable_admission_plugins,
+            quotas,
+            RegistryObjects(self.registry, self.schemas),
+            self.authorizer,
+            self.release.version,
         )
 
     @property

@@ -10,7 +10,7 @@ handed to a rule as `obj` belongs to the request and may be edited in place; `ol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -237,6 +237,13 @@ class Kind:
 
 class Resources(Protocol):
     """Finds the kinds that are served."""
+
+    @property
+    def kinds(self) -> Iterator[Kind]:
+        """Return each kind once, in the order of discovery."""
+
+    def resource(self, group: str, version: str, resource: str) -> Kind | None:
+        """Return the kind of a resource of a group-version, None if it is not served."""
 
     def of_resource(self, group: str, resource: str) -> Kind | None:
         """Return the kind of a resource such as ("apps", "deployments"), None for one that is not served."""

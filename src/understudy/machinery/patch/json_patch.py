@@ -14,10 +14,11 @@ a path through a null that the same patch has put there; here these patches do n
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
-from understudy.machinery.errors import bad_request, request_too_large, unprocessable
+from understudy.machinery.errors import StatusError, bad_request, request_too_large, unprocessable
 from understudy.machinery.golang.json_reader import parse as parse_json
 from understudy.machinery.golang.json_reader import to_text
 from understudy.machinery.golang.json_writer import Raw, encode
@@ -28,6 +29,19 @@ from understudy.machinery.types import Obj
 MAX_OPERATIONS = 10000
 MAX_COPIED_BYTES = 3 * 1024 * 1024
 _FIELDS = ("op", "path", "from", "value")
+
+
+class DoesNotApplyError(StatusError):
+    """A JSON patch that does not apply: a 422 without a cause, and `why` beside it, in the library's words."""
+
+    def __init__(self, why: str) -> None:
+        error = unprocessable()
+        super().__init__(error.code, error.reason, error.message, error.details)
+        self.why = why
+
+
+class TestFailedError(DoesNotApplyError):
+    """A JSON patch with a test that failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +123,7 @@ def _strict_errors(operations: list[Obj], duplicates: list[str]) -> list[str]:
 def apply(patch: Patch, current: Obj) -> Any:
     """Return the patched document. `current` stays as it is; the result may share parts with it.
 
-    A patch that replaces the whole document may leave a list. Raises StatusError 422 without a cause if the patch does
-    not apply.
+    A patch that replaces the whole document may leave a list. Raises DoesNotApplyError.
     """
     document = _Document(current)
     for operation in patch.operations:
@@ -130,34 +143,39 @@ _MISSING = object()
 
 
 class _Document:
-    """The document while operations are applied to it."""
+    """The document while operations are applied to it. The methods raise DoesNotApplyError."""
 
     def __init__(self, current: Obj) -> None:
         self.root: Any = _PartialDoc(current)
         self.copied = 0
 
     def run(self, operation: Obj) -> None:
-        """Apply one operation. Raises StatusError 422."""
-        apply_one = _OPERATIONS.get(str(operation.get("op")))
+        """Apply one operation."""
+        kind = operation.get("op")
+        apply_one = _OPERATIONS.get(str(kind))
         if apply_one is None:
-            _refuse()
+            raise DoesNotApplyError(f"Unexpected kind: {kind if isinstance(kind, str) else 'unknown'}")
         apply_one(self, operation)
 
-    def find_object(self, path: Any) -> tuple[Any, str]:
-        """Return the container of the value at a JSON pointer, and the pointer's last part (upstream: `findObject`)."""
-        if not isinstance(path, str):
-            _refuse()
+    def find_object(self, path: str) -> tuple[Any, str] | None:
+        """Return the container of the value at a JSON pointer, and the pointer's last part; None if there is none
+        (upstream: `findObject`)."""
         names = [name.replace("~1", "/").replace("~0", "~") for name in path.split("/")]
         if len(names) < 2:
-            _refuse()
+            return None
         container = self.root
         for name in names[1:-1]:
             container = self._walk(container, name)
+            if container is None:
+                return None
         return container, names[-1]
 
     def _walk(self, container: Any, name: str) -> Any:
-        """Return the object or list under `name`, as a copy that may be edited."""
-        child = _get(container, name)
+        """Return the object or list under `name`, as a copy that may be edited; None if there is none."""
+        try:
+            child = _get(container, name)
+        except _IndexError:
+            return None
         if type(child) in (_PartialDoc, _PartialArray):
             return child
         if isinstance(child, dict):
@@ -165,70 +183,103 @@ class _Document:
         elif isinstance(child, list):
             child = _PartialArray(child)
         else:
-            _refuse()
+            return None
         container[name if isinstance(container, dict) else _index(container, name)] = child
         return child
 
+    def place(self, operation: Obj, field: str, missing: str) -> tuple[Any, str]:
+        """Return the container and the last part of the path in a field; `missing` is the error without one."""
+        place = self.find_object(operation[field])
+        if place is None:
+            raise DoesNotApplyError(f"{missing.format(operation[field])}: missing value")
+        return place
+
     def add(self, operation: Obj) -> None:
         """Set a key, or insert into a list; `-` appends."""
-        container, name = self.find_object(operation.get("path"))
-        _add(container, name, operation.get("value"))
+        _need(operation, "path")
+        container, name = self.place(operation, "path", 'add operation does not apply: doc is missing path: "{}"')
+        with _explained(f"error in add for path: '{operation['path']}'"):
+            _add(container, name, operation.get("value"))
 
     def remove(self, operation: Obj) -> None:
-        """Remove a key or an element. Raises StatusError 422 if it is missing."""
-        container, name = self.find_object(operation.get("path"))
-        _remove(container, name)
+        """Remove a key or an element."""
+        _need(operation, "path")
+        container, name = self.place(operation, "path", 'remove operation does not apply: doc is missing path: "{}"')
+        with _explained(f"error in remove for path: '{operation['path']}'"):
+            _remove(container, name)
 
     def replace(self, operation: Obj) -> None:
         """Set a key or an element, or the whole document."""
-        value = operation.get("value", _MISSING)
-        if operation.get("path") == "":
-            if isinstance(value, dict):
-                self.root = _PartialDoc(value)
-            elif isinstance(value, list):
-                self.root = _PartialArray(value)
-            elif value is _MISSING:
-                _refuse()
+        _need(operation, "path")
+        if operation["path"] == "":
+            self._replace_root(operation.get("value", _MISSING))
             return
-        container, name = self.find_object(operation.get("path"))
-        if isinstance(container, list):
-            container[_index(container, name)] = operation.get("value")
-        else:
+        container, name = self.place(operation, "path", "replace operation does not apply: doc is missing path: {}")
+        if isinstance(container, dict):
             container[name] = operation.get("value")
+            return
+        try:
+            container[_index(container, name)] = operation.get("value")
+        except _IndexError:
+            text = f"replace operation does not apply: doc is missing key: {operation['path']}: missing value"
+            raise DoesNotApplyError(text) from None
+
+    def _replace_root(self, value: Any) -> None:
+        if isinstance(value, dict):
+            self.root = _PartialDoc(value)
+        elif isinstance(value, list):
+            self.root = _PartialArray(value)
+        elif value is _MISSING:
+            raise DoesNotApplyError("replace operation hit impossible case")
 
     def move(self, operation: Obj) -> None:
         """Remove the value at `from` and add it at `path`."""
-        container, name = self.find_object(operation.get("from"))
-        value = _get(container, name)
-        _remove(container, name)
-        container, name = self.find_object(operation.get("path"))
-        _add(container, name, value)
+        _need(operation, "from")
+        container, name = self.place(operation, "from", "move operation does not apply: doc is missing from path: {}")
+        with _explained(f"error in move for path: '{name}'"):
+            value = _get(container, name)
+            _remove(container, name)
+        _need(operation, "path")
+        missing = "move operation does not apply: doc is missing destination path: {}"
+        container, name = self.place(operation, "path", missing)
+        with _explained(f"error in move for path: '{operation['path']}'"):
+            _add(container, name, value)
 
     def copy(self, operation: Obj) -> None:
-        """Add a copy of the value at `from` at `path`. Raises StatusError 422 when all copies together have more than 3
-        MiB."""
-        source, copied = self.find_object(operation.get("from"))
-        _get(source, copied)
-        container, name = self.find_object(operation.get("path"))
+        """Add a copy of the value at `from` at `path`. All copies together may have 3 MiB."""
+        _need(operation, "from")
+        source, copied = self.place(operation, "from", "copy operation does not apply: doc is missing from path: {}")
+        with _explained(f"error in copy for from: '{operation['from']}'"):
+            _get(source, copied)
+        _need(operation, "path")
+        missing = "copy operation does not apply: doc is missing destination path: {}"
+        container, name = self.place(operation, "path", missing)
         value = _plain(_get(source, copied), deep=False)  # read again: finding the other path may have copied it
         if value is not None:
             self.copied += len(encode(value))
         if self.copied > MAX_COPIED_BYTES:
-            _refuse()
-        _add(container, name, value)
+            raise DoesNotApplyError(
+                f"Unable to complete the copy, the accumulated size increase of copy is {self.copied}, "
+                f"exceeding the limit {MAX_COPIED_BYTES}"
+            )
+        with _explained("error while adding value during copy"):
+            _add(container, name, value)
 
     def test(self, operation: Obj) -> None:
-        """Raise StatusError 422 unless the value at `path` equals the operation's."""
-        value = operation.get("value", _MISSING)
-        if operation.get("path") == "":
+        """Compare the value at `path` with the operation's. Raises TestFailedError if they differ."""
+        _need(operation, "path")
+        path, value = operation["path"], operation.get("value", _MISSING)
+        failed = TestFailedError(f"testing value {path} failed: test failed")
+        if path == "":
             if not _equal(self.root, value):
-                _refuse()
+                raise failed
             self.root = _as_partial(self.root)
             return
-        container, name = self.find_object(operation.get("path"))
-        current = _get(container, name)
+        container, name = self.place(operation, "path", "test operation does not apply: is missing path: {}")
+        with _explained(f"error in test for path: '{path}'"):
+            current = _get(container, name)
         if not _equal(current, value):
-            _refuse()
+            raise failed
         if isinstance(current, dict | list):
             container[name if isinstance(container, dict) else _index(container, name)] = _as_partial(current)
 
@@ -243,20 +294,36 @@ _OPERATIONS: dict[str, Callable[[_Document, Obj], None]] = {
 }
 
 
-def _refuse() -> NoReturn:
-    """Raise the error for a patch that does not apply."""
-    raise unprocessable()
+def _need(operation: Obj, field: str) -> None:
+    """Raise DoesNotApplyError unless an operation has a path in a field."""
+    if not isinstance(operation.get(field), str):
+        kind = operation["op"]
+        missing = "missing value" if kind in ("add", "remove") else f"operation, missing {field} field: missing value"
+        raise DoesNotApplyError(f"{kind} operation failed to decode {field}: {missing}")
+
+
+class _IndexError(Exception):
+    """A part of a path that names no element of a list, or no key to remove; the text is the library's."""
+
+
+@contextmanager
+def _explained(where: str) -> Iterator[None]:
+    """Turn an _IndexError into a DoesNotApplyError that says where."""
+    try:
+        yield
+    except _IndexError as error:
+        raise DoesNotApplyError(f"{where}: {error}") from None
 
 
 def _index(items: list[Any], name: str, size: int | None = None) -> int:
-    """Return the position that `name` means in a list of `size` places."""
+    """Return the position that `name` means in a list of `size` places. Raises _IndexError."""
     size = len(items) if size is None else size
     try:
         index = parse_int(name)
-    except ValueError:
-        _refuse()
+    except ValueError as error:
+        raise _IndexError(str(error).replace("ParseInt", "Atoi")) from None
     if not -size <= index < size:
-        _refuse()
+        raise _IndexError(f"Unable to access invalid index: {index}: invalid index referenced")
     return index % size
 
 
@@ -270,7 +337,12 @@ def _add(container: Any, name: str, value: Any) -> None:
     elif name == "-":
         container.append(value)
     else:
-        container.insert(_index(container, name, len(container) + 1), value)
+        try:
+            container.insert(_index(container, name, len(container) + 1), value)
+        except _IndexError as error:
+            if str(error).startswith("strconv"):
+                raise _IndexError(f"value was not a proper array index: '{name}': {error}") from None
+            raise
 
 
 def _remove(container: Any, name: str) -> None:
@@ -279,7 +351,7 @@ def _remove(container: Any, name: str) -> None:
     elif name in container:
         del container[name]
     else:
-        _refuse()
+        raise _IndexError(f"Unable to remove nonexistent key: {name}: missing value")
 
 
 def _equal(current: Any, value: Any) -> bool:

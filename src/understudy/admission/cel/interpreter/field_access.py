@@ -153,6 +153,6 @@ def new_message(name: str, values: dict[str, Value], fields: Mapping[str, Type])
             return values.get("values", [])
         if short == "Value":
             return next(iter(values.values()), None)
-    if name.startswith("kubernetes.") or short != name:
+    if name.startswith(("kubernetes.", "Object.")) or name in ("Object", "JSONPatch") or short != name:
         return Message(name, values, fields)
     raise EvaluationError(f"unknown type '{name}'")

@@ -34,7 +34,8 @@ from understudy.machinery.golang import regexp
 
 _LIBRARIES = tuple(
     "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
-    "semver semver_normalization two_variable_comprehensions list_extensions device_includes jsonpatch".split()
+    "semver semver_normalization two_variable_comprehensions list_extensions device_includes jsonpatch "
+    "authorization authorization_selectors".split()
 )
 _CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
 
@@ -108,7 +109,7 @@ class Planner:
             return self._constant(node, 0)
         if name in self._accumulators:
             return lambda scope: raise_if_error(scope[name])
-        return lambda scope: scope[name]
+        return _variable(name)
 
     def _select(self, node: Select) -> Program:
         name = qualified_name(node)
@@ -269,6 +270,18 @@ class Planner:
             return result({**scope, accu: value})
 
         return run
+
+
+def _variable(name: str) -> Program:
+    """Return the program of a variable, which the caller of an evaluation may have left out."""
+
+    def read(scope: Scope) -> Value:
+        try:
+            return scope[name]
+        except KeyError:
+            raise EvaluationError(f"no such attribute(s): {name}") from None
+
+    return read
 
 
 def _elements(values: Value) -> list[Value]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.escaping import escape
+from understudy.admission.cel.interpreter.field_access import Message
 from understudy.admission.cel.library.time import format_duration, format_timestamp, parse_timestamp
 from understudy.admission.cel.types import DYN, Type, list_of, map_of
 from understudy.admission.cel.values import Declared, Duration, ErrorValue, Optional, Timestamp, Value, equal, map_keys
@@ -333,6 +334,8 @@ def to_json(value: Value) -> Any:
             return [to_json(each) for each in value]
         case dict():
             return {_json_key(key): to_json(each) for key, each in zip(map_keys(value), value.values(), strict=True)}
+        case Message():
+            return {name: to_json(each) for name, each in value.values.items()}
         case Duration():
             return format_duration(value)
         case Timestamp():

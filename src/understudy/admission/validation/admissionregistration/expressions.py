@@ -30,9 +30,10 @@ class Expressions:
         *,
         authorizer: bool = True,
         original: str | None = None,
+        patch_types: bool = False,
     ) -> Errors:
         """Check an expression. The error carries `original`, if any, in the place of the expression."""
-        compiled = self._compile(expression, returns, authorizer)
+        compiled = self.compile(expression, returns, authorizer=authorizer, patch_types=patch_types)
         if compiled.error is None:
             return []
         if compiled.error_kind == "internal":
@@ -43,14 +44,27 @@ class Expressions:
         """Return the environment after a variable, whatever its name."""
         from understudy.admission.cel.checker.policy_environments import variable_type
 
-        value_type = self._compile(expression, (), True).type
+        value_type = self.compile(expression).type
         return replace(self, composed=(*(self.composed or ()), (name, variable_type(value_type))))
 
-    def _compile(self, expression: str, returns: Sequence[str], authorizer: bool) -> Compiled:
+    def compile(
+        self, expression: str, returns: Sequence[str] = (), *, authorizer: bool = True, patch_types: bool = False
+    ) -> Compiled:
+        """Compile an expression.
+
+        returns      names of the types that the result may have; none: any
+        authorizer   whether it may ask for rights
+        patch_types  whether it may make `Object{…}` and `JSONPatch{…}`
+        """
         from understudy.admission import cel  # here, since most objects have no expressions
         from understudy.admission.cel.checker.policy_environments import policy_environment
 
         environment = policy_environment(
-            self.release, returns=tuple(returns), params=self.params, authorizer=authorizer, composed=self.composed
+            self.release,
+            returns=tuple(returns),
+            params=self.params,
+            authorizer=authorizer,
+            composed=self.composed,
+            patch_types=patch_types,
         )
         return cel.compile(expression, environment)

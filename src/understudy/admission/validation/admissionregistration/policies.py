@@ -54,11 +54,13 @@ def mutating_policy(obj: Obj, ctx: Context) -> Errors:
     spec = obj["spec"]
     errors = _requests(spec)
     errors += _mutable(spec.get("matchConstraints") or {}, _SPEC.child("matchConstraints"))
-    errors += _conditions_and_variables(spec, ctx)[1]
+    expressions, wrong = _conditions_and_variables(spec, ctx)
+    errors += wrong
     mutations, path = spec.get("mutations") or [], _SPEC.child("mutations")
     if not mutations:
         errors.append(required(path, "mutations must contain at least one item"))
-    errors += [error for i, mutation in enumerate(mutations) for error in _mutation(mutation, path.index(i))]
+    for i, mutation in enumerate(mutations):
+        errors += _mutation(mutation, path.index(i), expressions)
     path = _SPEC.child("reinvocationPolicy")
     return errors + choice(spec.get("reinvocationPolicy", ""), matching.REINVOCATIONS, path, needed=True)
 
@@ -92,22 +94,25 @@ def _conditions_and_variables(spec: Obj, ctx: Context) -> tuple[Expressions, Err
     return expressions, errors
 
 
-# The field with the expression of a mutation, by its patch type.
-_PATCHES = {"ApplyConfiguration": "applyConfiguration", "JSONPatch": "jsonPatch"}
+# The field with the expression of a mutation, and the type of its result, by its patch type.
+PATCHES = {"ApplyConfiguration": ("applyConfiguration", "Object"), "JSONPatch": ("jsonPatch", "list(JSONPatch)")}
 
 
-def _mutation(mutation: Obj, path: Path) -> Errors:
-    """Check one mutation (upstream: `validateMutation`). Its expression is not compiled."""
+def _mutation(mutation: Obj, path: Path, expressions: Expressions) -> Errors:
+    """Check one mutation (upstream: `validateMutation`)."""
     kind = mutation.get("patchType", "")
-    errors = choice(kind, tuple(_PATCHES), path.child("patchType"), needed=True)
+    errors = choice(kind, tuple(PATCHES), path.child("patchType"), needed=True)
     if errors:
         return errors
-    own, (other,) = _PATCHES[kind], [name for name in _PATCHES.values() if name != _PATCHES[kind]]
+    own, result = PATCHES[kind]
+    (other,) = (name for name, _ in PATCHES.values() if name != own)
     patch = mutation.get(own)
     if patch is None:
         errors.append(required(path.child(own), f"must be specified when patchType is {kind}"))
-    elif not patch.get("expression", "").strip():
+    elif not (expression := patch.get("expression", "").strip()):
         errors.append(required(path.child(own, "expression")))
+    else:
+        errors += expressions.check(expression, path.child(own, "expression"), (result,), patch_types=True)
     if mutation.get(other) is not None:
         text = f"must not be specified when patchType is {kind}"
         errors.append(invalid(path.child(other), f"{{{other}}}", text))

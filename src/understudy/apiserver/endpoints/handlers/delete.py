@@ -21,6 +21,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import (
     DeleteOptions,
     boolean,
+    delete_options_object,
     integer,
     list_options,
     read_delete_options,
@@ -43,7 +44,7 @@ async def delete(state: ServerState, request: Request, scope: RequestScope) -> R
     if reason := scope.behavior.protected.get(scope.name):
         raise errors.forbidden(scope.kind.group, scope.kind.resource, scope.name, reason)
     ctx = state.context(request, scope)
-    deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx))
+    deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, options))
     entry, removed = await deletion.run(scope.namespace, scope.name, options)
     accepted = not removed and options.orphan_dependents is False
     status = 202 if accepted else 200
@@ -71,7 +72,7 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
     ctx = state.context(request, scope)
-    deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx))
+    deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, options))
     for entry in page.entries:
         fields = entry.value["metadata"]
         try:
@@ -82,14 +83,16 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     return list_response(request, scope, page)
 
 
-def _validate(state: ServerState, scope: RequestScope, ctx: Context) -> ValidateDeletion:
+def _validate(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> ValidateDeletion:
     """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`)."""
     admission = state.chain.of(scope.point(Operation.DELETE))
     if admission is None:
         return validate_all
 
     async def validate(old: Obj) -> None:
-        attributes = scope.attributes(Operation.DELETE, ctx, old=old, dry_run=ctx.dry_run)
+        attributes = scope.attributes(
+            Operation.DELETE, ctx, old=old, options=delete_options_object(options), dry_run=bool(options.dry_run)
+        )
         await admission.admit(attributes, ctx)
         await admission.validate(attributes, ctx)
 

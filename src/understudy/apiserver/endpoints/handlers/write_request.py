@@ -11,7 +11,7 @@ from understudy.apiserver.registry.encoding.conversion import from_internal, to_
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
-from understudy.machinery.options import WriteOptions
+from understudy.machinery.options import WriteOptions, write_options_object
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
 from understudy.machinery.types import Obj
@@ -95,7 +95,7 @@ class WriteRequest:
             self.ctx,
             obj,
             old,
-            options={name: self.request.query.all(name) for name in self.request.query},
+            options=write_options_object(self.request.query, create=old is None),
             dry_run=self.options.dry_run,
         )
         return described

@@ -14,7 +14,8 @@ from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.times import TimeError, canonical_time
-from understudy.machinery.options import Query, integer
+from understudy.machinery.options import Query, boolean, integer
+from understudy.machinery.typeinfo.go_types import List, Scalar
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid
 
@@ -31,12 +32,31 @@ def _admitted(handler: Handler) -> Handler:
         admission = state.chain.of(scope.point(Operation.CONNECT))
         if admission is not None:
             ctx = state.context(request, scope)
-            attributes = scope.attributes(Operation.CONNECT, ctx)
+            attributes = scope.attributes(Operation.CONNECT, ctx, _connect_options(state, request, scope))
             await admission.admit(attributes, ctx)
             await admission.validate(attributes, ctx)
         return await handler(state, request, scope)
 
     return handle
+
+
+def _connect_options(state: ServerState, request: Request, scope: RequestScope) -> Obj:
+    """Return the parameters of a connection as an object such as PodExecOptions (`getRequestOptions`)."""
+    kind, query = scope.body_kind, request.query
+    options: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
+    for name, field in state.schemas.kind(*kind).fields.items():
+        if name not in query:
+            continue
+        match field.type:
+            case Scalar(kind="bool"):
+                options[name] = boolean(query, name)
+            case List(element=Scalar(kind="string")):
+                options[name] = query.all(name)
+            case List():
+                options[name] = [integer(text) for text in query.all(name)]
+            case _:
+                options[name] = query.get(name)
+    return {name: value for name, value in options.items() if value}
 
 
 async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:

@@ -1,0 +1,126 @@
+"""The variables of expressions in policies and match conditions: `object`, `request`, `params`, `authorizer` and so on.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/cel (activation.go, condition.go).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from understudy.admission.cel.library.authorization import AuthorizerValue, ResourceCheck
+from understudy.admission.cel.values import Value
+from understudy.admission.chain import Attributes
+from understudy.admission.context import Context
+from understudy.admission.objects import VersionedAttributes
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+from understudy.machinery.users import User
+
+Activation = dict[str, Value]
+
+_NAMESPACE_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "finalizers",
+)
+
+
+def new_activation(
+    versioned: VersionedAttributes,
+    resource: GroupVersionResource,
+    *,
+    params: Obj | None = None,
+    namespace: Obj | None = None,
+    authorizer: Authorizer | None = None,
+) -> Activation:
+    """Return the variables of expressions about a request (`newActivation`).
+
+    resource    the resource in whose version the request is looked at
+    namespace   the stored namespace of the request, None outside of namespaces
+    authorizer  None: the expressions may not ask for rights
+    """
+    attributes = versioned.attributes
+    activation: Activation = {
+        "object": cel_value(versioned.object),
+        "oldObject": cel_value(versioned.old_object),
+        "request": cel_value(admission_request(attributes, resource, versioned.kind)),
+        "namespaceObject": cel_value(None if namespace is None else _namespace_object(namespace)),
+        "params": cel_value(params),
+    }
+    if authorizer is not None:
+        value = activation["authorizer"] = AuthorizerValue(authorizer, _user(attributes.user))
+        activation["authorizer.requestResource"] = ResourceCheck(
+            value,
+            attributes.point.group,
+            attributes.point.resource,
+            attributes.point.subresource,
+            attributes.namespace,
+            attributes.name,
+        )
+    return activation
+
+
+def _user(info: Obj) -> User:
+    """Return the user of a UserInfo."""
+    return User(info.get("username", ""), info.get("groups") or [], info.get("uid", ""), info.get("extra") or {})
+
+
+def admission_request(attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind) -> Obj:
+    """Return what a request is, as AdmissionReviews say it, without its objects (`CreateAdmissionRequest`)."""
+    subresource = attributes.point.subresource
+    request: Obj = {
+        "uid": "",
+        "kind": kind._asdict(),
+        "resource": resource._asdict(),
+        "subResource": subresource,
+        "requestKind": attributes.kind._asdict(),
+        "requestResource": attributes.resource._asdict(),
+        "requestSubResource": subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": str(attributes.point.operation),
+        "userInfo": attributes.user,
+        "object": None,
+        "oldObject": None,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options or None,
+    }
+    optional = ("subResource", "requestSubResource", "name", "namespace")
+    return {key: value for key, value in request.items() if value or key not in optional}
+
+
+def request_namespace(attributes: Attributes, ctx: Context) -> Obj | None:
+    """Return the stored namespace of a request; None for one outside of namespaces, and for one of a namespace."""
+    if not attributes.namespace or attributes.kind == ("", "v1", "Namespace"):
+        return None
+    return ctx.lookup("", "namespaces", "", attributes.namespace)
+
+
+def _namespace_object(namespace: Obj) -> Obj:
+    """Return the part of a namespace that expressions see (`CreateNamespaceObject`)."""
+    fields = {key: namespace["metadata"][key] for key in _NAMESPACE_METADATA if key in namespace["metadata"]}
+    return {"metadata": fields, **{key: namespace.get(key) or {} for key in ("spec", "status")}}
+
+
+_PLAIN = frozenset((str, bool, int, float, type(None)))
+
+
+def cel_value(value: Any) -> Value:
+    """Return a JSON value as a value of CEL: maps, lists, strings and numbers without what Python notes beside them."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
+    if isinstance(value, dict):
+        return {key: cel_value(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [cel_value(item) for item in value]
+    return next(plain(value) for plain in (str, bool, int, float) if isinstance(value, plain))

@@ -1,0 +1,77 @@
+"""The evaluation of compiled expressions within a budget, and of the variables that a policy composes them of.
+
+Source: k8s.io/apiserver/pkg/admission/plugin/cel (activation.go, composition.go).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from understudy.admission.cel.compiler import Compiled
+from understudy.admission.cel.cost.budget import Budget, CostLimitError
+from understudy.admission.cel.errors import EvaluationError
+from understudy.admission.cel.values import Value
+from understudy.admission.expressions.activation import Activation
+
+
+class Result(NamedTuple):
+    """The value of an expression, or the text of the error that it ended with ("": none)."""
+
+    value: Value
+    error: str = ""
+
+
+class Composition:
+    """The variables that a policy declares, compiled; an expression evaluates those that it names."""
+
+    def __init__(self, variables: Mapping[str, Compiled]) -> None:
+        self._variables = variables
+
+    def evaluate(self, expressions: Iterable[Compiled | None], activation: Activation, budget: Budget) -> list[Result]:
+        """Return the results of expressions (None: there is none), with the errors as policies report them.
+
+        A variable is evaluated once for all of them. Raises OutOfBudgetError. Upstream: `ForInput`.
+        """
+        scope = {**activation, "variables": _Variables(self._variables, activation, budget)}
+        return [Result(None) if compiled is None else _evaluate(compiled, scope, budget) for compiled in expressions]
+
+
+class _Variables(dict[str, Value]):
+    """The map `variables`: an entry is made when it is read first (`lazy.MapValue`)."""
+
+    def __init__(self, compiled: Mapping[str, Compiled], activation: Activation, budget: Budget) -> None:
+        super().__init__()
+        self._compiled = compiled
+        self._scope = {**activation, "variables": self}
+        self._budget = budget
+        self._errors: dict[str, str] = {}
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._compiled
+
+    def __missing__(self, name: str) -> Value:
+        if name not in self._errors:
+            result = _run(self._compiled[name], self._scope, self._budget)
+            if not result.error:
+                self[name] = result.value
+                return result.value
+            self._errors[name] = result.error
+        raise EvaluationError(f'composited variable "{name}" fails to evaluate: {self._errors[name]}')
+
+
+def _evaluate(compiled: Compiled, scope: Activation, budget: Budget) -> Result:
+    if compiled.error is not None:
+        return Result(None, f"compilation error: {compiled.error}")
+    result = _run(compiled, scope, budget)
+    if result.error:
+        return Result(None, f"expression '{compiled.expression}' resulted in error: {result.error}")
+    return result
+
+
+def _run(compiled: Compiled, scope: Activation, budget: Budget) -> Result:
+    """Return the result of an expression, with the error as cel-go words it. Raises OutOfBudgetError."""
+    try:
+        return Result(compiled.run(scope, budget))
+    except (EvaluationError, CostLimitError) as error:
+        return Result(None, str(error))

@@ -1,0 +1,1 @@
+"""The requests that a policy or webhook concerns: rules, selectors, equivalent resources."""

@@ -1,0 +1,75 @@
+"""Objects of every kind that is served, for admission plugins: versions, conversion, defaults, and what is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from understudy.admission.chain import Attributes
+from understudy.admission.context import Context
+from understudy.machinery.patch.structured_merge_diff.typed import Type
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+
+
+class RestMapping(NamedTuple):
+    """A resource in one version, with the kind of its objects, or of a subresource's bodies (`meta.RESTMapping`)."""
+
+    resource: GroupVersionResource
+    kind: GroupVersionKind
+    namespaced: bool
+
+
+class ObjectInterfaces(Protocol):
+    """Knows the kinds that are served, built-in and custom ones (`admission.ObjectInterfaces`).
+
+    Objects are in the internal form, or in a version; the latter have kind and apiVersion.
+    """
+
+    def equivalent_resources(self, resource: GroupVersionResource, subresource: str) -> Sequence[RestMapping]:
+        """Return the resources that serve the same objects, in every group and version (`EquivalentResourcesFor`)."""
+
+    def rest_mapping(self, kind: GroupVersionKind) -> RestMapping | None:
+        """Return the resource of a kind, None if the kind is not served in that version."""
+
+    def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Convert an internal object, or the body of a subresource, to a version of its kind."""
+
+    def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
+        """Convert an object of a version to the internal form; custom resources have that of the request's version."""
+
+    def decode(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type."""
+
+    def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
+        """Set the defaults of an object of a version, in place."""
+
+    def merge_type(self, kind: GroupVersionKind) -> Type:
+        """Return the type by which objects of a version are merged (`managedfields.TypeConverter`)."""
+
+    def stored(self, group: str, resource: str) -> Sequence[Obj]:
+        """Return all stored objects of a resource, in the internal form; none if it is not served."""
+
+    def get(self, mapping: RestMapping, namespace: str, name: str) -> Obj | None:
+        """Return a stored object in the version of a mapping, None if there is none."""
+
+    def list(self, mapping: RestMapping, namespace: str) -> Sequence[Obj]:
+        """Return the stored objects of a namespace, or ("") of all, in the version of a mapping."""
+
+    def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
+        """Call a function after every write of a resource, for as long as the server lives."""
+
+
+class VersionedAttributes:
+    """The objects of a request in one version (`admission.VersionedAttributes`).
+
+    dirty  whether `object` is another one than the request's
+    """
+
+    __slots__ = ("attributes", "dirty", "kind", "object", "old_object")
+
+    def __init__(self, attributes: Attributes, kind: GroupVersionKind, objects: ObjectInterfaces) -> None:
+        self.attributes = attributes
+        self.kind = kind
+        self.object = None if attributes.object is None else objects.to_version(attributes.object, kind)
+        self.old_object = None if attributes.old_object is None else objects.to_version(attributes.old_object, kind)
+        self.dirty = False

@@ -1,0 +1,1 @@
+"""Admission policies: which of them are in force, their parameters, and the plugins that ask them."""

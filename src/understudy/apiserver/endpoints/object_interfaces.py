@@ -1,0 +1,150 @@
+"""The kinds of a registry and their stored objects, for admission plugins (see `ObjectInterfaces`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from understudy.admission.context import Context
+from understudy.admission.objects import RestMapping
+from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
+from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.kind import Kind, Resources
+from understudy.apiserver.registry.store import Registry
+from understudy.machinery.patch.structured_merge_diff.typed import Type, type_of
+from understudy.machinery.serializer.json import DecodeError, decode_value, encode
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+
+
+class RegistryObjects:
+    """Answers admission plugins from a registry. The bodies of subresources have the same form in all versions."""
+
+    def __init__(self, registry: Registry, schemas: Schemas) -> None:
+        self._registry = registry
+        self._schemas = schemas
+        self._served: Resources = registry.resources
+        self._equivalents: dict[tuple[Kind, str], tuple[RestMapping, ...]] = {}  # of what is `_served`
+
+    def equivalent_resources(self, resource: GroupVersionResource, subresource: str) -> Sequence[RestMapping]:
+        """Return the resources that serve the same stored objects, in the order of discovery."""
+        if self._served is not self._registry.resources:
+            self._served = self._registry.resources
+            self._equivalents.clear()
+        kind = self._served.of_resource(resource.group, resource.resource)
+        if kind is None:
+            return ()
+        mappings = self._equivalents.get((kind, subresource))
+        if mappings is None:
+            mappings = self._equivalents[kind, subresource] = tuple(self._mappings(kind, subresource))
+        return mappings
+
+    def _mappings(self, kind: Kind, subresource: str) -> list[RestMapping]:
+        same = [other for other in self._served.kinds if other.stored == kind.stored]
+        return [
+            RestMapping(
+                GroupVersionResource(other.group, version, other.resource),
+                other.subresource_kind(other.subresources[subresource], version) if subresource else other.gvk(version),
+                other.namespaced,
+            )
+            for other in same
+            if not subresource or subresource in other.subresources
+            for version in other.versions
+        ]
+
+    def rest_mapping(self, kind: GroupVersionKind) -> RestMapping | None:
+        """Return the resource of a kind, None if the kind is not served in that version."""
+        served = self._kind(kind)
+        if served is None or kind.version not in served.versions:
+            return None
+        return RestMapping(GroupVersionResource(kind.group, kind.version, served.resource), kind, served.namespaced)
+
+    def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Convert an internal object to a version of its kind."""
+        served = self._kind(kind)
+        if served is None:
+            return {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
+        if served.custom is not None:
+            return served.custom.convert(obj, kind.api_version) or obj
+        return from_internal(served, kind.version, obj)
+
+    def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
+        """Convert an object of a version to the form in which rules see the object of a request."""
+        served = self._kind(kind)
+        if served is None:
+            return obj
+        if served.custom is not None:
+            return served.custom.convert(obj, request_kind.api_version) or obj
+        return to_internal(served, kind.version, obj)
+
+    def decode(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return a JSON value as an object of a version. Raises DecodeError for types and fields it cannot have."""
+        served = self._kind(kind)
+        if served is not None and served.custom is not None:
+            sent, strict = served.codec(kind.version).decode_patched(obj, lambda: encode(obj).decode())
+            decoded = sent.obj
+        else:
+            struct = self._schemas.kind(*kind)
+            decoded, strict = decode_value(obj, struct)
+            decoded = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
+        if strict:
+            raise DecodeError(f"strict decoding error: {', '.join(strict)}")
+        return decoded
+
+    def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
+        """Set the defaults of an object of a version, in place."""
+        served = self._kind(kind)
+        if served is not None:
+            served.behavior.defaults(obj, ctx if ctx.version == kind.version else replace(ctx, version=kind.version))
+
+    def merge_type(self, kind: GroupVersionKind) -> Type:
+        """Return the type by which objects of a version are merged."""
+        served = self._kind(kind)
+        if served is None:
+            return type_of(self._schemas.kind(*kind))
+        return served.codec(kind.version).object_type.merge_type
+
+    def stored(self, group: str, resource: str) -> Sequence[Obj]:
+        """Return all stored objects of a resource, in the internal form; none if it is not served."""
+        return self._registry.listing(group, resource)
+
+    def get(self, mapping: RestMapping, namespace: str, name: str) -> Obj | None:
+        """Return a stored object in the version of a mapping, None if there is none."""
+        obj = self._registry.lookup(mapping.resource.group, mapping.resource.resource, namespace, name)
+        return None if obj is None else self._load(obj, mapping.kind)
+
+    def list(self, mapping: RestMapping, namespace: str) -> Sequence[Obj]:
+        """Return the stored objects of a namespace, or ("") of all, in the version of a mapping."""
+        objects = self._registry.listing(mapping.resource.group, mapping.resource.resource, namespace)
+        return [self._load(obj, mapping.kind) for obj in objects]
+
+    def _load(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+        """Return a stored object in a version."""
+        served = self._kind(kind)
+        return self.to_version(obj, kind) if served is None or served.custom is None else served.custom.load(obj)
+
+    def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
+        """Call a function after every write of a resource, and when the store is emptied."""
+        kind = self._registry.resources.of_resource(group, resource)
+        if kind is not None:
+            self._watch(prefix_of(kind), call)
+
+    def _watch(self, prefix: str, call: Callable[[], None]) -> None:
+        store = self._registry.store
+        watch = store.watch(prefix, store.revision)
+
+        def wake() -> None:
+            while watch.queue:
+                watch.take()
+            call()
+            if watch.overflown:  # the store was emptied, and has let go of its watches
+                self._watch(prefix, call)
+
+        watch.wake = wake
+
+    def _kind(self, kind: GroupVersionKind) -> Kind | None:
+        """Return a kind that is served, that of exactly this version if each version is a kind of its own."""
+        served = self._registry.resources.kind(kind.group, kind.kind)
+        if served is None or served.custom is None:
+            return served
+        return self._registry.resources.resource(kind.group, kind.version, served.resource)

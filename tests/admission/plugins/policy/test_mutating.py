@@ -1,0 +1,192 @@
+"""MutatingAdmissionPolicy: what policies make of objects, and how they fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.admission.plugins.policy.policies import (
+    CONFIG_MAPS,
+    GROUP,
+    config_map,
+    constraints,
+    create,
+    reason,
+    store_policy,
+    validations,
+)
+from tests.http import send
+from understudy import Server
+
+Obj = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(emulated_version="1.36") as running:
+        yield running
+
+
+def apply(expression: str) -> Obj:
+    return {"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}
+
+
+def json_patch(expression: str) -> Obj:
+    return {"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}
+
+
+@pytest.mark.parametrize(
+    ("mutations", "data"),
+    [
+        ([apply('Object{data: {"y": "2"}}')], {"x": "1", "y": "2"}),
+        ([apply("has(object.data.x) ? Object{} : Object{data: {'y': '2'}}")], {"x": "1"}),
+        ([apply('Object{data: {"y": variables.v}}')], {"x": "1", "y": "1!"}),
+        ([json_patch('[JSONPatch{op: "add", path: "/data/y", value: object.data.x}]')], {"x": "1", "y": "1"}),
+        ([json_patch('[JSONPatch{op: "remove", path: "/data/x"}]')], None),
+        (
+            [
+                json_patch(
+                    '[JSONPatch{op: "test", path: "/data/x", value: "2"}, JSONPatch{op: "remove", path: "/data/x"}]'
+                )
+            ],
+            {"x": "1"},
+        ),
+        (
+            [json_patch('[JSONPatch{op: "add", path: "/metadata/labels/" + jsonpatch.escapeKey("a/b"), value: "1"}]')],
+            {"x": "1"},
+        ),
+        (
+            [
+                apply('Object{data: {"y": "2"}}'),
+                json_patch('[JSONPatch{op: "copy", from: "/data/y", path: "/data/z"}]'),
+            ],
+            {"x": "1", "y": "2", "z": "2"},
+        ),
+    ],
+    ids=range(8),
+)
+def test_what_becomes_of_an_object(
+    server: Server, request: pytest.FixtureRequest, mutations: list[Obj], data: Obj | None
+) -> None:
+    """Apply configurations are merged, JSON patches applied, one after the other; a failed test changes nothing."""
+    name = f"object-{request.node.callspec.indices['mutations']}"
+    variables = [{"name": "v", "expression": "object.data.x + '!'"}]
+    store_policy(server, name, {"variables": variables, "mutations": mutations}, "mutating")
+    assert create(server, name, x="1").json().get("data") == data
+
+
+@pytest.mark.parametrize(
+    ("mutation", "text"),
+    [
+        (
+            apply('Object{nothing: "2"}'),
+            "error applying patch: failed to convert patch object to typed object: .nothing: field not declared in "
+            "schema",
+        ),
+        (
+            apply('Object{data: {"y": object.data.z}}'),
+            "expression 'Object{data: {\"y\": object.data.z}}' resulted in error: no such key: z",
+        ),
+        (
+            apply("Object{metadata: Object.spec{}}"),
+            'type mismatch: unexpected type name "Object.spec", expected "Object.metadata", which matches field name '
+            "path from root Object type",
+        ),
+        (
+            json_patch('[JSONPatch{op: "add", path: "/spec/x", value: "2"}]'),
+            'JSON Patch: add operation does not apply: doc is missing path: "/spec/x": missing value',
+        ),
+        (
+            json_patch('[JSONPatch{op: "remove", path: "/data/z"}]'),
+            "JSON Patch: error in remove for path: '/data/z': Unable to remove nonexistent key: z: missing value",
+        ),
+    ],
+    ids=range(5),
+)
+def test_a_mutation_that_fails(server: Server, request: pytest.FixtureRequest, mutation: Obj, text: str) -> None:
+    """A mutation that fails refuses the request with a 403 whose reason is Invalid, unless the policy ignores it."""
+    name = f"fails-{request.node.callspec.indices['mutation']}"
+    store_policy(server, name, {"mutations": [mutation]}, "mutating")
+    refused = create(server, name, x="1")
+    assert (refused.status, refused.json()["reason"], reason(refused)) == (403, "Invalid", text)
+    store_policy(server, f"{name}i", {"mutations": [mutation], "failurePolicy": "Ignore"}, "mutating")
+    assert create(server, f"{name}i", x="1").json()["data"] == {"x": "1"}
+
+
+def test_lists_that_are_replaced_as_a_whole_cannot_be_applied(server: Server) -> None:
+    """Apply configurations may not set atomic lists, whose other elements they would remove."""
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    text = "Object{spec: Object.spec{tolerations: [Object.spec.tolerations{key: 'k'}], containers: "
+    text += "[Object.spec.containers{name: 'c', env: [Object.spec.containers.env{name: 'A', value: '1'}]}]}}"
+    spec = {"matchConstraints": {"resourceRules": [pods]}, "mutations": [apply(text)]}
+    with Server(emulated_version="1.36") as running:
+        store_policy(running, "pods", spec, "mutating")
+        pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        refused = send(running, "POST", "/api/v1/namespaces/default/pods", pod)
+        assert reason(refused) == (
+            "error applying patch: invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: "
+            ".spec.tolerations"
+        )
+        patch = [
+            {
+                "op": "replace",
+                "path": "/spec/mutations/0",
+                "value": apply(text.replace("tolerations: [Object.spec.tolerations{key: 'k'}], ", "")),
+            }
+        ]
+        path = f"{GROUP}/v1/mutatingadmissionpolicies/pods"
+        assert send(running, "PATCH", path, patch, "application/json-patch+json").status == 200
+        created = send(running, "POST", "/api/v1/namespaces/default/pods", pod).json()
+        assert created["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+        assert created["spec"]["containers"][0]["image"] == "i"
+
+
+def test_policies_are_asked_again_about_what_later_ones_change(server: Server) -> None:
+    """A policy with reinvocationPolicy IfNeeded sees what a later one has changed; one with Never does not."""
+    for policy in ("IfNeeded", "Never"):
+        case = f"again-{policy.lower()}"
+        matches = constraints(case)
+        first = apply("has(object.data.b) ? Object{data: {'a': 'after b'}} : Object{}")
+        second = json_patch('[JSONPatch{op: "add", path: "/data/b", value: "1"}]')
+        spec = {"matchConstraints": matches, "mutations": [first], "reinvocationPolicy": policy}
+        store_policy(server, f"{case}-a", spec, "mutating")
+        store_policy(server, f"{case}-b", {"matchConstraints": matches, "mutations": [second]}, "mutating")
+    assert create(server, "again-ifneeded", x="1").json()["data"] == {"a": "after b", "b": "1", "x": "1"}
+    assert create(server, "again-never", x="1").json()["data"] == {"b": "1", "x": "1"}
+
+
+def test_what_validation_says_of_a_mutation(server: Server) -> None:
+    """Expressions are compiled when the policy is stored: they have to make objects or JSON patches."""
+    for mutation, text in (
+        (apply("object.data.x"), "must evaluate to Object but got dyn"),
+        (json_patch("object.data.x"), "must evaluate to list(JSONPatch) but got dyn"),
+        (apply("Object{"), "compilation failed: ERROR: <input>:1:8: Syntax error"),
+    ):
+        spec = {"matchConstraints": constraints("x"), "mutations": [mutation], "reinvocationPolicy": "Never"}
+        policy = {"metadata": {"name": "x"}, "spec": spec}
+        answer = send(server, "POST", f"{GROUP}/v1/mutatingadmissionpolicies", policy)
+        assert (answer.status, text in answer.json()["message"]) == (422, True)
+
+
+def test_validating_policies_see_what_mutating_ones_have_made(server: Server) -> None:
+    """A mutation comes before validation, and updates are changed as new objects are."""
+    store_policy(server, "both", {"mutations": [apply('Object{data: {"y": object.data.x}}')]}, "mutating")
+    store_policy(server, "both", {"validations": validations("object.data.y != '3'")})
+    assert send(server, "POST", CONFIG_MAPS, config_map("both", "both", x="1")).json()["data"] == {"x": "1", "y": "1"}
+    path = f"{CONFIG_MAPS}/both"
+    assert send(server, "PUT", path, config_map("both", "both", x="2")).json()["data"] == {"x": "2", "y": "2"}
+    assert (
+        reason(send(server, "PUT", path, config_map("both", "both", x="3")))
+        == "failed expression: object.data.y != '3'"
+    )
+
+
+def test_policies_need_their_feature_gate() -> None:
+    """Stored policies change nothing while the gate MutatingAdmissionPolicy is off."""
+    with Server(emulated_version="1.36") as running:
+        store_policy(running, "gate", {"mutations": [apply('Object{data: {"y": "2"}}')]}, "mutating")
+        assert create(running, "gate", x="1").json()["data"] == {"x": "1", "y": "2"}
+        running.set_feature_gates({"MutatingAdmissionPolicy": False})
+        assert create(running, "gate", x="1").json()["data"] == {"x": "1"}
