@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.apply.manager_names import validate_field_manager
-from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
+from understudy.machinery.releases.version import V1_31, V1_34, V1_35, ByRelease
+from understudy.machinery.serializer.json_fast import was_sent_empty
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.bad_values import OWNER_REFERENCE, Stringer, TextByRelease, Typed, strings
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, required, too_long
@@ -23,6 +24,7 @@ from understudy.machinery.validation.names import (
     go_lower,
     label_name,
     label_value_texts,
+    long_name,
     qualified_name_texts,
     size,
     subdomain_name,
@@ -133,6 +135,13 @@ class Metadata:
 CORE = Metadata()
 # Metadata rules of kinds that upstream keeps outside `pkg/apis/core`: webhooks, leases, runtime classes, definitions.
 PLAIN = Metadata(domains=False)
+_DECLARED = ByRelease({V1_35: Metadata(name=long_name), V1_31: CORE})
+
+
+def created_with_declared_name(obj: Obj, ctx: Context) -> Errors:
+    """Check the metadata of a new object of a kind whose name has a declarative rule in newer releases, which do not
+    check its generateName (upstream: `ValidateObjectMetaWithOpts`)."""
+    return _DECLARED[ctx.release].created(obj, ctx)
 
 
 # Fields that the metadata of a template (of a pod, a claim) cannot have: {JSON name: name in errors}.
@@ -158,8 +167,9 @@ def validate_template(meta: Obj, path: Path) -> Errors:
     errors = annotation_errors(meta.get("annotations"), path.child("annotations"))
     errors += label_errors(meta.get("labels"), path.child("labels"))
     for name, text in _NOT_IN_TEMPLATES.items():
-        # A pointer counts when it points to zero.
-        if meta.get(name) or (name == "deletionGracePeriodSeconds" and meta.get(name) is not None):
+        # A pointer counts when it points to zero, a list when it is sent empty.
+        is_zero_pointer = name == "deletionGracePeriodSeconds" and meta.get(name) is not None
+        if meta.get(name) or is_zero_pointer or was_sent_empty(meta, name):
             errors.append(forbidden(path.child(text), "cannot be set"))
     return errors
 

@@ -127,7 +127,7 @@ def _shared(check: Check) -> dict[str, Any]:
 def _rules_of_webhooks(more: dict[str, Any]) -> Behavior:
     return Behavior(
         defaults=lambda configuration, ctx: _default_webhooks(configuration, more),
-        strategy=Strategy(**_shared(webhooks.configuration)),
+        strategy=Strategy(**_shared(webhooks.configuration), generation_counts_empty=True),
         table_row=row(count("webhooks")),
     )
 

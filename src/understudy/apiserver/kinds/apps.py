@@ -9,7 +9,7 @@ from understudy.admission.context import Context
 from understudy.admission.validation.apps import common, statuses, workloads
 from understudy.admission.validation.apps.workloads import TEMPLATE_GENERATION
 from understudy.admission.validation.core.volumes import volume_warnings
-from understudy.admission.validation.objectmeta import Metadata
+from understudy.admission.validation.objectmeta import Metadata, created_with_declared_name
 from understudy.apiserver.kinds.common import (
     create_steps,
     keep_metadata,
@@ -177,9 +177,8 @@ def _default_stateful_set(stateful_set: Obj, ctx: Context) -> None:
 
 
 def _default_claim_template(claim: Obj, ctx: Context) -> None:
-    """Set the defaults of a claim template, with kind and apiVersion: it is decoded like an object of its own."""
-    claim.setdefault("kind", "PersistentVolumeClaim")
-    claim.setdefault("apiVersion", "v1")
+    """Set the defaults of a claim template, and its kind and apiVersion, whatever was sent."""
+    claim |= {"kind": "PersistentVolumeClaim", "apiVersion": "v1"}
     default_claim(claim, ctx)
 
 
@@ -395,6 +394,7 @@ def _controllers() -> Behavior:
             "ReplicationController",
             drop_template_fields_on_create,
             prepare_update=drop_template_fields,
+            validate_metadata=created_with_declared_name,
             validate=workloads.controller,
             validate_update=workloads.controller_update,
             generation=True,

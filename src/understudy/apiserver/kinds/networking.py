@@ -187,13 +187,14 @@ def _first_generation(obj: Obj, ctx: Context) -> None:
 
 
 def _count_slice_generation(obj: Obj, old: Obj, ctx: Context) -> None:
-    """Count the generation of an endpoint slice, also if labels change: consumers watch them."""
+    """Count the generation of an endpoint slice, also if labels change, since consumers watch them, or fields that are
+    dropped after that."""
     metadata, before = obj["metadata"], old["metadata"]
-    drop_disabled_fields(_SLICE_GUARDS, obj, old, ctx.gates)
-    _drop_topology(obj, old)
     same = {k: v for k, v in obj.items() if k != "metadata"} == {k: v for k, v in old.items() if k != "metadata"}
     if not same or (metadata.get("labels") or {}) != (before.get("labels") or {}):
         metadata["generation"] = before.get("generation", 0) + 1
+    drop_disabled_fields(_SLICE_GUARDS, obj, old, ctx.gates)
+    _drop_topology(obj, old)
 
 
 def _parent(ip_address: Obj) -> str:
@@ -292,6 +293,7 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 warn_create=network_policies.warn,
                 warn_update=lambda policy, old, ctx: network_policies.warn(policy, ctx),
                 generation=True,
+                generation_counts_empty=True,
             ),
             table_row=row(lambda policy: selector(nested_field(policy, "spec", "podSelector"))),
         ),

@@ -64,6 +64,9 @@ class Strategy:
     create_on_update: bool = False  # PUT of a missing object creates it (leases)
     unconditional_update: bool = True  # PUT without resourceVersion is allowed
     generation: bool = False  # metadata.generation starts at 1 and counts changes of what is not metadata and status
+    generation_counts_empty: bool = (
+        False  # a list that is sent empty counts as a change (upstream: `reflect.DeepEqual`)
+    )
     reset_fields: Mapping[str, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
     # {version: field paths that this strategy resets, such as ("status",)}; for managed fields. "": any version
 

@@ -15,6 +15,7 @@ from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
+from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
@@ -110,7 +111,7 @@ def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
     _keep(fields, before, "generation")
     strategy.prepare_for_update(obj, old, ctx)
     fields = obj["metadata"]
-    if strategy.generation and _spec_changed(obj, old):
+    if strategy.generation and _spec_changed(obj, old, strategy.generation_counts_empty):
         fields["generation"] = before.get("generation", 0) + 1
     if not fields.get("uid"):
         fields["uid"] = before["uid"]
@@ -192,7 +193,13 @@ def _keep(fields: Obj, before: Obj, name: str) -> None:
         fields.pop(name, None)
 
 
-def _spec_changed(obj: Obj, old: Obj) -> bool:
-    """Report whether anything but metadata and status differs."""
+def _spec_changed(obj: Obj, old: Obj, counts_empty: bool) -> bool:
+    """Report whether anything but metadata and status differs.
+
+    counts_empty  whether a list or map that is sent empty differs from one that is not sent
+    """
     ignored = ("metadata", "status", "kind", "apiVersion")
-    return {k: v for k, v in obj.items() if k not in ignored} != {k: v for k, v in old.items() if k not in ignored}
+    spec = {k: v for k, v in obj.items() if k not in ignored}
+    if counts_empty and has_empty_fields(keep_empty_fields(obj, spec)):
+        return True
+    return spec != {k: v for k, v in old.items() if k not in ignored}

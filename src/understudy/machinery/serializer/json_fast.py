@@ -325,6 +325,14 @@ def keep_empty_fields(source: Obj, obj: Obj, names: Container[str] | None = None
     return _with_empty_fields(obj, empty) if empty else obj
 
 
+def has_empty_fields(value: Any) -> bool:
+    """Report whether a list or map was sent without elements anywhere in a decoded value, and has none yet."""
+    if isinstance(value, WithEmptyFields) and any(not value.get(name) for name in value.empty):
+        return True
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(has_empty_fields(item) for item in items)
+
+
 def _is_left_out(field: Field) -> bool:
     """Report whether Go leaves the field out when it is empty: never a struct, nor what a pointer points to."""
     return field.omitzero or (field.omitempty and not field.pointer and isinstance(field.type, (Scalar, List, Map)))
@@ -338,3 +346,8 @@ def _missing(field: Field) -> Callable[[], Any] | None:
     if field.omitzero or (field.omitempty and isinstance(field.type, Scalar)):
         return None
     return zero_value_of(field.type)
+
+
+def was_sent_empty(obj: Any, name: str) -> bool:
+    """Report whether a list or map of a decoded struct was sent without elements."""
+    return isinstance(obj, WithEmptyFields) and name in obj.empty

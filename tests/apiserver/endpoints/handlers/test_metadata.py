@@ -55,6 +55,14 @@ REFUSED = [
         PODS, pod({"name": "a"}, overhead={"cpu": "1"}), 403, f'pods "a" is forbidden: {OVERHEAD}', id="overhead"
     ),
     pytest.param(
+        PODS,
+        pod({"name": "a"}, runtimeClassName="../x"),
+        500,
+        """invalid resource name "../x": [may not contain '/']""",
+        id="name that no client can ask for",
+    ),
+    pytest.param(PODS, pod({"name": "a"}, runtimeClassName=""), 500, "resource name may not be empty", id="no name"),
+    pytest.param(
         f"{GOING}/bindings", {"metadata": {}, **BINDING}, 403, f'bindings "Unknown" {TERMINATING}', id="binding"
     ),
     pytest.param(f"{GOING}/pods/x/binding", BINDING, 403, f'pods "x" {TERMINATING}', id="binding of a pod"),
@@ -165,3 +173,46 @@ def test_scale_metadata_is_checked(server: Server, fields: Any, status: int, mes
     scale = {"metadata": {"name": "w", **fields}, "spec": {"replicas": 2}}
     code, answer = exchange(server, "PUT", f"{CORE}/replicationcontrollers/w/scale", scale)
     assert (code, message in answer["message"]) == (status, True)
+
+
+APPLY = "application/apply-patch+yaml"
+MERGE = "application/merge-patch+json"
+EVENT = {
+    "metadata": {"name": "cleared"},
+    "involvedObject": {"namespace": "default", "name": "x"},
+    "reason": "a",
+}
+
+
+@pytest.mark.parametrize("version", ["/api/v1", "/apis/events.k8s.io/v1"])
+def test_empty_managed_fields_clear_the_stored_ones(apiserver: Server, version: str) -> None:
+    """An empty list of managed fields clears the stored ones, in the version that is stored and in any other."""
+    send(apiserver, "POST", f"{CORE}/events", EVENT)
+    path = f"{version}/namespaces/default/events/cleared"
+    answer = send(apiserver, "PATCH", path, {"metadata": {"managedFields": []}}, MERGE).json()
+    assert answer["metadata"]["name"] == "cleared"
+    assert "managedFields" not in answer["metadata"]
+
+
+def test_apply_that_changes_nothing_warns_again(apiserver: Server) -> None:
+    """An apply that changes nothing is checked as any other, and so warns."""
+    group, name = "admissionregistration.k8s.io/v1", "a.static.k8s.io"
+    webhooks = {"apiVersion": group, "kind": "ValidatingWebhookConfiguration", "metadata": {"name": name}}
+    path = f"/apis/{group}/validatingwebhookconfigurations/{name}?fieldManager=m"
+    first, second = (send(apiserver, "PATCH", path, webhooks, APPLY) for _ in range(2))
+    assert (first.status, second.status) == (201, 200)
+    assert first.json() == second.json()
+    assert first.warnings == second.warnings != []
+
+
+@pytest.mark.parametrize(("method", "when"), [("PUT", ""), ("PATCH", " after mutating admission happens")])
+def test_repeated_owners_are_removed_with_a_warning(apiserver: Server, method: str, when: str) -> None:
+    """Repeated owner references are removed: by a PUT at once, by a patch only after mutating admission."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "u"}
+    owned = {"metadata": {"name": "owned", "ownerReferences": [owner, owner]}}
+    send(apiserver, "POST", f"{CORE}/configmaps", {"metadata": {"name": "owned"}})
+    media = "application/json" if method == "PUT" else MERGE
+    response = send(apiserver, method, f"{CORE}/configmaps/owned", owned, media)
+    assert response.json()["metadata"]["ownerReferences"] == [owner]
+    (warning,) = response.warnings
+    assert warning.startswith(f".metadata.ownerReferences contains duplicate entries{when}; ")

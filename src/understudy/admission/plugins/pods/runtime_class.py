@@ -8,6 +8,7 @@ from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.quantity import round_up_milli
 from understudy.machinery.types import Obj, nested_field
+from understudy.machinery.validation.names import path_segment_name
 
 
 class RuntimeClass:
@@ -24,6 +25,7 @@ class RuntimeClass:
         spec, metadata = attributes.new["spec"], attributes.new["metadata"]
         name, runtime_class = spec.get("runtimeClassName"), _runtime_class(spec, ctx)
         if name is not None and runtime_class is None:
+            _check_path(name)
             raise _forbidden(metadata, f"pod rejected: RuntimeClass {go_quote(name)} not found")
         overhead = nested_field(runtime_class, "overhead", "podFixed")
         if overhead is not None:
@@ -38,6 +40,14 @@ class RuntimeClass:
         if spec.get("overhead") and nested_field(_runtime_class(spec, ctx), "overhead", "podFixed") is None:
             why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
             raise _forbidden(attributes.new["metadata"], why)
+
+
+def _check_path(name: str) -> None:
+    """Raise 500 for a name that upstream's client cannot ask for."""
+    if not name:
+        raise errors.unknown_error("resource name may not be empty")
+    if texts := path_segment_name(name, False):
+        raise errors.unknown_error(f"invalid resource name {go_quote(name)}: [{' '.join(texts)}]")
 
 
 def _forbidden(metadata: Obj, why: str) -> errors.StatusError:

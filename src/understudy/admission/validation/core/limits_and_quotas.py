@@ -9,7 +9,7 @@ from understudy.admission.validation.core.containers import resources
 from understudy.admission.validation.formats import invalid_texts
 from understudy.admission.validation.objectmeta import IMMUTABLE
 from understudy.machinery.quantity import parse
-from understudy.machinery.releases.version import V1_35
+from understudy.machinery.releases.version import V1_31, V1_33, V1_35, ByRelease
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid, required
@@ -111,8 +111,7 @@ def _ratio(values: Mapping[str, str], path: Path) -> Errors:
 # --- quotas -------------------------------------------------------------------------------------------------------
 
 _POD_COMPUTE = ("pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory")
-# {scope: the resources that it can be applied to}
-_SCOPES: dict[str, tuple[str, ...]] = {
+_POD_SCOPES: dict[str, tuple[str, ...]] = {
     "Terminating": _POD_COMPUTE,
     "NotTerminating": _POD_COMPUTE,
     "NotBestEffort": _POD_COMPUTE,
@@ -120,6 +119,14 @@ _SCOPES: dict[str, tuple[str, ...]] = {
     "CrossNamespacePodAffinity": _POD_COMPUTE,
     "BestEffort": ("pods",),
 }
+# {scope: the resources that it can be applied to}
+_SCOPES = ByRelease({
+    V1_33: {**_POD_SCOPES, "VolumeAttributesClass": ("persistentvolumeclaims", "requests.storage")},
+    V1_31: _POD_SCOPES,
+})  # fmt: skip
+_WITH_VALUES = ("PriorityClass", "VolumeAttributesClass")  # scopes that other operators than Exists can select
+_UNSUPPORTED = "unsupported scope applied to resource"
+_SCOPE_LIST = "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope"
 _EXCLUSIVE = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"})
 _EXISTS = (
     "must be 'Exists' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
@@ -131,7 +138,7 @@ def quota(obj: Obj, ctx: Context) -> Errors:
     """Check a resource quota (upstream: `ValidateResourceQuota`)."""
     spec = obj["spec"]
     errors = _hard(spec.get("hard"), Path("spec", "hard"))
-    errors += _scopes(spec, Path("spec", "scopes"))
+    errors += _scopes(spec, Path("spec", "scopes"), ctx)
     selector = spec.get("scopeSelector")
     return (
         errors if selector is None else errors + _selector(spec, Path("spec", "scopeSelector", "matchExpressions"), ctx)
@@ -153,26 +160,34 @@ def _is_quota(name: str) -> bool:
     return name in resources.QUOTA or name.startswith(("hugepages-", "requests.hugepages-"))
 
 
-def _scopes(spec: Obj, path: Path) -> Errors:
+def _scopes(spec: Obj, path: Path, ctx: Context) -> Errors:
     scopes: Sequence[str] = spec.get("scopes") or []
-    bad_value = Typed(scopes, "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    bad_value = Typed(scopes, _SCOPE_LIST)
     errors: Errors = []
     for scope in scopes:
-        if scope not in _SCOPES:
+        if scope not in _SCOPES[ctx.release]:
             errors.append(invalid(path, bad_value, "unsupported scope"))
-        for name in sorted(spec.get("hard") or ()):
-            if _is_quota(name) and name not in _SCOPES.get(scope, (name,)):
-                errors.append(invalid(path, bad_value, "unsupported scope applied to resource"))
+        errors += [invalid(path, bad_value, _UNSUPPORTED) for _ in _not_in_scope(spec, scope, ctx)]
     return errors + [invalid(path, bad_value, "conflicting scopes") for pair in _EXCLUSIVE if pair <= set(scopes)]
+
+
+def _not_in_scope(spec: Obj, scope: str, ctx: Context) -> list[str]:
+    """Return the resources of a quota that a scope cannot be applied to."""
+    resources_of_scope = _SCOPES[ctx.release].get(scope)
+    limited = [name for name in sorted(spec.get("hard") or ()) if _is_quota(name)]
+    return [name for name in limited if resources_of_scope is not None and name not in resources_of_scope]
 
 
 def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
     errors: Errors = []
-    for item in spec["scopeSelector"].get("matchExpressions") or ():
+    expressions = spec["scopeSelector"].get("matchExpressions") or ()
+    bad_value = Typed(spec["scopeSelector"], "k8s.io/kubernetes/pkg/apis/core.ScopeSelector")
+    for item in expressions:
         scope, operator, values = item.get("scopeName", ""), item.get("operator", ""), item.get("values") or []
-        if scope not in _SCOPES:
+        if scope not in _SCOPES[ctx.release]:
             errors.append(invalid(path.child("scopeName"), scope, "unsupported scope"))
-        if scope in _SCOPES and scope != "PriorityClass" and operator != "Exists":
+        errors += [invalid(path, bad_value, _UNSUPPORTED) for _ in _not_in_scope(spec, scope, ctx)]
+        if scope in _SCOPES[ctx.release] and scope not in _WITH_VALUES and operator != "Exists":
             errors.append(invalid(path.child("operator"), operator, _EXISTS))
         if operator in ("In", "NotIn"):
             if not values:
@@ -184,7 +199,9 @@ def _selector(spec: Obj, path: Path, ctx: Context) -> Errors:
                 errors.append(invalid(path.child("values"), Typed(values, "[]string"), text))
         else:
             errors.append(invalid(path.child("operator"), operator, "not a valid selector operator"))
-    return errors
+    scopes = {item.get("scopeName", "") for item in expressions}
+    bad_value = Typed.of_field(spec, "scopes", _SCOPE_LIST)
+    return errors + [invalid(path, bad_value, "conflicting scopes") for pair in _EXCLUSIVE if pair <= scopes]
 
 
 def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
@@ -192,7 +209,7 @@ def quota_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:
     scopes, before = obj["spec"].get("scopes") or [], old["spec"].get("scopes") or []
     if set(scopes) == set(before):
         return []
-    bad_value = Typed.of_field(obj["spec"], "scopes", "[]k8s.io/kubernetes/pkg/apis/core.ResourceQuotaScope")
+    bad_value = Typed.of_field(obj["spec"], "scopes", _SCOPE_LIST)
     return [invalid(Path("spec", "scopes"), bad_value, IMMUTABLE)]
 
 

@@ -14,7 +14,7 @@ from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_33
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.bad_values import Typed
-from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, invalid
+from understudy.machinery.validation.field import Errors, Path, duplicate, forbidden, internal, invalid
 from understudy.machinery.validation.names import SUBDOMAIN_LENGTH, size
 
 _TAINTS = Path("metadata", "taints")
@@ -76,8 +76,13 @@ def _pod_cidrs(cidrs: list[str], ctx: Context) -> Errors:
     rule = AddressRules(ctx).cidr_rule()
     errors = [error for i, value in enumerate(cidrs) for error in rule(value, _CIDRS.index(i))]
     if len(cidrs) > 1:
-        families = {network.version for value in cidrs if (network := parse_cidr(value))}
-        if len(cidrs) > 2 or len(families) < 2:
+        networks = [parse_cidr(value) for value in cidrs]
+        if None in networks:
+            wrong = networks.index(None)
+            text = f"invalid CIDR[{wrong}]: <nil> (invalid CIDR address: {cidrs[wrong]})"
+            errors.append(internal(_CIDRS, f"invalid PodCIDRs. failed to check with dual stack with error:{text}"))
+        families = {network.version if network else 0 for network in networks}
+        if len(cidrs) > 2 or 0 in families or len(families) < 2:
             bad_value = Typed(cidrs, "[]string")
             errors.append(invalid(_CIDRS, bad_value, "may specify no more than one CIDR for each IP family"))
         if ctx.release < V1_33:

@@ -72,10 +72,8 @@ def _apply_transform(write: WriteRequest) -> Transform:
     async def transform(current: Obj | None) -> Obj:
         live = write.live(current) if current else None
         obj = apply_to_live(write, live)
-        if current is not None and obj is live:
-            return current
         if live is not None and any(item is live.get(key) for key, item in obj.items() if isinstance(item, dict)):
-            obj = deepcopy(obj)  # only owners change: the rest is the stored object's own, which nobody may edit
+            obj = deepcopy(obj)  # at most owners change: the rest is the stored object's own, which nobody may edit
         write.default(obj)
         if current is None and obj["metadata"].get("uid"):
             uid = obj["metadata"]["uid"]
@@ -90,8 +88,9 @@ async def _checked(write: WriteRequest, obj: Obj, current: Obj | None) -> Obj:
     """Check the metadata of a patched object, and return its internal form as mutating admission leaves it."""
     check_namespace(obj, write.scope)
     check_name(obj, write.scope)
-    dedup_owner_references(obj, write.ctx)
-    return await write.admit(write.internal(obj), current)
+    internal = await write.admit(write.internal(obj), current)
+    dedup_owner_references(internal, write.ctx, after_admission=True)
+    return internal
 
 
 def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:

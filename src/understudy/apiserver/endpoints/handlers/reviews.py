@@ -13,6 +13,7 @@ from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import binding
+from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.releases.version import V1_32
@@ -33,12 +34,12 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
         options = write_options(request.query, request.method, request.release)
         obj = request_body.read_object(request, scope.codec, options.field_validation)
         check_namespace(obj, scope)
+        wipe_object_meta_system_fields(obj, {})
         write = WriteRequest(state, request, scope, options)
         write.update_managed_fields(None, obj)
         obj = await write.admitted(obj)
         answered = answer(state, request, scope, obj)  # may drop fields that were sent
-        sent = {name: value for name, value in obj["metadata"].items() if name != "creationTimestamp"}
-        kept = {**obj, "metadata": {**sent, **state.schemas.uncreated_metadata}} if keeps else {}
+        kept = {**obj, "metadata": {**obj["metadata"], **state.schemas.uncreated_metadata}} if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}
         return value_response(request, scope, {**named, **kept, **answered}, 201)
 
@@ -90,16 +91,21 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
 
 
 def _token(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
-    """Answer a TokenReview: the user of a token of --token-auth-file or of a service account. Raises 400."""
+    """Answer a TokenReview: the user of a token of --token-auth-file or of a service account. Raises 400.
+
+    Fields of the status that a client has sent stay, unless they are answered.
+    """
     token = review["spec"].get("token")
     if not token:
         raise errors.bad_request("token is required for TokenReview in authentication")
+    sent = {name: value for name, value in (review.get("status") or {}).items() if name != "authenticated"}
     try:
         user, audiences = state.user_of(token, review["spec"].get("audiences") or (ISSUER,))
     except TokenError as error:
-        return {"status": {"user": {}, "error": f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN}}
+        text = f"[{INVALID_TOKEN}, {error}]" if str(error) else INVALID_TOKEN
+        return {"status": {"user": {}, **sent, "error": text}}
     info = {**user.info(), "groups": [*user.groups, AUTHENTICATED]}
-    return {"status": {"authenticated": True, "user": info, "audiences": audiences}}
+    return {"status": {**sent, "authenticated": True, "user": info, "audiences": audiences}}
 
 
 def _self(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:

@@ -14,11 +14,12 @@ from understudy.machinery import errors
 from understudy.machinery.options import WriteOptions, write_options_object
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
+from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.types import Obj
 
 DUPLICATE_OWNERS = (
-    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
-    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+    ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
+    "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
 )
 
 
@@ -50,7 +51,10 @@ class WriteRequest:
         of the request, with kind and apiVersion."""
         conversion = self.scope.kind.behavior.conversions.get(self.scope.version)
         adds = conversion is not None and not conversion.lossless
-        new = self.live(self.internal(obj)) if adds else obj  # with what a conversion adds
+        new = obj
+        if adds:  # managed fields are of the object with what a conversion adds; Go keeps empty lists of the metadata
+            new = self.live(self.internal(obj))
+            new["metadata"] = keep_empty_fields(obj["metadata"], new["metadata"])
         manager = manager_name(self.options.field_manager, self.agent)
         owners = self.field_manager.update(live, new, manager, self.ctx.now)
         metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
@@ -154,8 +158,11 @@ def check_name(obj: Obj, scope: RequestScope) -> None:
         raise errors.bad_request(f"the name of the object ({name}) does not match the name on the URL ({scope.name})")
 
 
-def dedup_owner_references(obj: Obj, ctx: Context) -> None:
-    """Remove repeated owner references in place, with a warning (`dedupOwnerReferencesAndAddWarning`)."""
+def dedup_owner_references(obj: Obj, ctx: Context, *, after_admission: bool = False) -> None:
+    """Remove repeated owner references in place, with a warning (`dedupOwnerReferencesAndAddWarning`).
+
+    after_admission  whether mutating admission has seen the object: patches are cleaned only then
+    """
     owners = obj["metadata"].get("ownerReferences")
     if not owners or len(owners) < 2:
         return
@@ -168,5 +175,6 @@ def dedup_owner_references(obj: Obj, ctx: Context) -> None:
         else:
             kept[fields] = owner
     if repeated:
-        ctx.warn(DUPLICATE_OWNERS.format(uids=", ".join(repeated)))
+        when = " after mutating admission happens" if after_admission else ""
+        ctx.warn(DUPLICATE_OWNERS.format(when=when, uids=", ".join(repeated)))
         obj["metadata"] = {**obj["metadata"], "ownerReferences": list(kept.values())}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import all_of, as_on_create, until
-from understudy.admission.validation.objectmeta import CORE, Metadata
+from understudy.admission.validation.objectmeta import CORE, created_with_declared_name
 from understudy.admission.validation.resource import deviceclass, podschedulingcontext
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
@@ -28,10 +28,9 @@ from understudy.apiserver.kinds.resource.shared import (
     next_generation,
 )
 from understudy.apiserver.registry.kind import Behavior, Strategy
-from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj, nested_field
 from understudy.machinery.validation.field import Errors
-from understudy.machinery.validation.names import long_name
 
 
 def behaviors(release: Version) -> dict[str, Behavior]:
@@ -48,11 +47,6 @@ def behaviors(release: Version) -> dict[str, Behavior]:
 # --- DeviceClass ------------------------------------------------------------------------------------------------------
 
 _class_spec = check_spec(deviceclass.validate_spec)
-_CLASS_METADATA = ByRelease({V1_35: Metadata(name=long_name), V1_31: CORE})
-
-
-def _class_metadata(obj: Obj, ctx: Context) -> Errors:
-    return _CLASS_METADATA[ctx.release].created(obj, ctx)
 
 
 def _prepare_class(obj: Obj, ctx: Context) -> None:
@@ -74,10 +68,10 @@ _CLASS = Behavior(
     strategy=Strategy(
         prepare_for_create=_prepare_class,
         prepare_for_update=_prepare_class_update,
-        validate_metadata=_class_metadata,
+        validate_metadata=created_with_declared_name,
         validate=_class_spec,
         validate_update=all_of(
-            as_on_create(_class_metadata),
+            as_on_create(created_with_declared_name),
             until(V1_35, as_on_create(_class_spec)),
             CORE.updated,
             _class_changes,

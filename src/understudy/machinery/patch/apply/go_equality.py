@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set
 from understudy.machinery.quantity import RewrittenQuantity
-from understudy.machinery.serializer.json_fast import WithEmptyFields
+from understudy.machinery.serializer.json_fast import WithEmptyFields, was_sent_empty
 from understudy.machinery.typeinfo.go_types import Field, List, Map, Scalar, Struct
 
 
@@ -28,11 +28,6 @@ class _ComparedField(NamedTuple):
     below: tuple[_ComparedField, ...] = ()
     empty: bool = False
     atomic: bool = False
-
-
-def was_sent_empty(obj: Any, name: str) -> bool:
-    """Report whether a list or map of a decoded struct was sent without elements."""
-    return isinstance(obj, WithEmptyFields) and name in obj.empty
 
 
 def go_differences(struct: Struct, old: Any, new: Any) -> Set:

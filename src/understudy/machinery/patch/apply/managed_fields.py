@@ -16,7 +16,6 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from understudy.machinery.patch.apply import managers
-from understudy.machinery.patch.apply.go_equality import was_sent_empty
 from understudy.machinery.patch.apply.managers import ManagedFields, Manager, VersionedSet
 from understudy.machinery.patch.apply.object_type import ObjectType
 from understudy.machinery.patch.structured_merge_diff.field_set import (
@@ -28,7 +27,7 @@ from understudy.machinery.patch.structured_merge_diff.field_set import (
 )
 from understudy.machinery.patch.structured_merge_diff.reconcile import reconcile_field_set
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, compare, equals
-from understudy.machinery.serializer.json_fast import keep_empty_fields
+from understudy.machinery.serializer.json_fast import keep_empty_fields, was_sent_empty
 from understudy.machinery.types import Obj
 
 Paths: TypeAlias = tuple[tuple[str, ...], ...]  # of field names: (("status",), ("metadata", "labels"))

@@ -11,6 +11,7 @@ from understudy.admission.validation.core.pods.in_use import is_sidecar
 from understudy.admission.validation.core.pods.pod_options import Options
 from understudy.admission.validation.formats import choice, invalid_texts, label, port_name_texts, port_number_texts
 from understudy.machinery.releases.version import V1_31, V1_36, ByRelease
+from understudy.machinery.serializer.json_fast import has_empty_fields
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Stringer, Typed
 from understudy.machinery.validation.field import (
@@ -134,7 +135,7 @@ def ephemeral(items: Sequence[Obj], others: Sequence[Obj], path: Path, pod: Surr
 def _is_set(container: Obj, field: str) -> bool:
     """Report whether Go holds more than a zero value: a list that was sent empty is not nil."""
     if field == "resources":
-        return bool(container.get(field))
+        return bool(container.get(field)) or has_empty_fields(container.get(field))
     return container.get(field) is not None or field in getattr(container, "empty", ())
 
 

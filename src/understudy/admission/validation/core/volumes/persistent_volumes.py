@@ -230,7 +230,8 @@ def claim_status_update(obj: Obj, old: Obj, ctx: Context) -> Errors:
                 errors.append(not_supported(path, Stringer(name, name), sorted(_RESIZE_STATES)))
         for name, text in (status.get("allocatedResources") or {}).items():
             path = Path("status", "allocatedResources")
-            errors += _resource_key(name, path) or resources.amount("storage", text, path.key(name))
+            here = path.key(name)
+            errors += _resource_key(name, path) or _basic(text, here) or resources.amount("storage", text, here)
     return errors
 
 

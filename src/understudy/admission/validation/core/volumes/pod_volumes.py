@@ -46,11 +46,12 @@ _ORDER = (
     "nfs",
     "iscsi",
     "glusterfs",
+    "flocker",
     "persistentVolumeClaim",
     "rbd",
     "cinder",
     "cephfs",
-    "flocker",
+    "quobyte",
     "downwardAPI",
     "fc",
     "flexVolume",
@@ -61,7 +62,6 @@ _ORDER = (
     "portworxVolume",
     "azureDisk",
     "storageos",
-    "quobyte",
     "projected",
     "scaleIO",
     "csi",
@@ -322,7 +322,7 @@ def _ephemeral(source: Obj, path: Path, opts: Options) -> Errors:
     template, here = source.get("volumeClaimTemplate"), path.child("volumeClaimTemplate")
     if template is None:
         return [required(here)]
-    errors = objectmeta.validate_template(template.get("metadata") or {}, here.child("metadata"))
+    errors = objectmeta.validate_template(template.get("metadata", {}), here.child("metadata"))
     return errors + persistent_volumes.spec(template.get("spec") or {}, here.child("spec"))
 
 

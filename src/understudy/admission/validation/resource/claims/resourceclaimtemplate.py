@@ -15,7 +15,7 @@ SPEC = "k8s.io/kubernetes/pkg/apis/resource.ResourceClaimTemplateSpec"
 def validate_spec(spec: Obj, path: Path, rules: ReleaseRules, stored: bool = False) -> Errors:
     """Check the metadata and spec of the claims to be; `stored`: they are unchanged since they were stored."""
     return [
-        *objectmeta.validate_template(spec.get("metadata") or {}, path.child("metadata")),
+        *objectmeta.validate_template(spec.get("metadata", {}), path.child("metadata")),
         *resourceclaim.validate_spec(spec.get("spec") or {}, path.child("spec"), rules, stored),
     ]
 
