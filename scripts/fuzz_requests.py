@@ -81,8 +81,8 @@ def read_corpus(server: Server) -> Corpus:
 def _samples() -> dict[str, tuple[bytes, ...]]:
     """Return valid objects as JSON, by the path of their collection."""
     samples: dict[str, tuple[bytes, ...]] = {}
-    for name in ("metadata.jsonl", "created.jsonl", "created-1.31.jsonl"):
-        for line in (RECORDED / name).read_bytes().splitlines():
+    for file in (RECORDED / "metadata.jsonl", *sorted(RECORDED.glob("created*.jsonl"))):
+        for line in file.read_bytes().splitlines():
             recorded = orjson.loads(line)
             if recorded.get("status", 201) == 201:
                 body = orjson.dumps(recorded["object"])

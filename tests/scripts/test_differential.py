@@ -62,6 +62,7 @@ def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) ->
         ["differential.py", "http://127.0.0.1:1", "x", "http://127.0.0.1:1", "--sequences", "3"],
         ["differential_apply.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_metadata.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_kinds.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         [
             "record.py",
             "--server",
@@ -79,11 +80,18 @@ def test_no_server_is_a_failure(arguments: list[str]) -> None:
     assert "GET /version: no answer" in done.stderr
 
 
-@pytest.mark.parametrize("script", ["differential_apply.py", "differential_metadata.py"])
-def test_no_comparison_is_a_failure(script: str) -> None:
+@pytest.mark.parametrize(
+    ("script", "nothing"),
+    [
+        ("differential_apply.py", "--kind=Unknown"),
+        ("differential_metadata.py", "--kind=Unknown"),
+        ("differential_kinds.py", "--only=unknown"),
+    ],
+)
+def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
     """A script that has nothing to compare ends with status 1."""
     with Server() as one, Server() as other:
-        sent = [sys.executable, str(SCRIPTS / script), one.url, other.url, "--kind", "Unknown"]
+        sent = [sys.executable, str(SCRIPTS / script), one.url, other.url, nothing]
         done = subprocess.run(sent, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (1, "")
 
@@ -169,3 +177,14 @@ def test_namespace_that_is_not_created_ends_the_run(differential: Any, client: A
     """A sequence needs a namespace of its own on both servers: here they are one, which has it already."""
     with pytest.raises(SystemExit, match="409"):
         differential.ServerPair(client, client).difference(steps(differential))
+
+
+def test_changes_of_kinds_differ_between_configurations() -> None:
+    """Random changes of objects find a server that has another feature gate, and none between equal servers."""
+    gates = {"DRAConsumableCapacity": False}
+    with Server() as one, Server() as equal, Server(feature_gates=gates) as other:
+        for right, status in ((equal, 0), (other, 1)):
+            sent = [sys.executable, str(SCRIPTS / "differential_kinds.py"), one.url, right.url, "--seed=1",
+                    "--requests=150", "--only=resource.k8s.io/v1/.*claim"]  # fmt: skip
+            done = subprocess.run(sent, capture_output=True, text=True, timeout=120, check=False)
+            assert (done.returncode, done.stderr) == (status, ""), done.stdout
