@@ -12,12 +12,12 @@ from understudy.admission.validation.apiextensions import (
     schema_rules,
     structural_schemas,
 )
-from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.apiextensions.schema_rules import KnownRules
 from understudy.admission.validation.formats import choice, message, of_field
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import Typed
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
+from understudy.machinery.validation.schema_paths import SchemaPathError, at_path
 
 TYPES = ("array", "boolean", "integer", "number", "object", "string")
 REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from understudy.admission.validation.apiextensions import schemas
-from understudy.admission.validation.apiextensions.schema_paths import SchemaPathError, at_path
 from understudy.admission.validation.apiextensions.schema_rules import KnownRules
 from understudy.admission.validation.formats import invalid_texts, label_1035, of_field
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
@@ -16,6 +15,7 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.bad_values import TextByRelease
 from understudy.machinery.validation.field import Errors, Path, duplicate, invalid, required, too_many
 from understudy.machinery.validation.names import size
+from understudy.machinery.validation.schema_paths import SchemaPathError, at_path
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")

@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.field import Path
 
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+", re.DOTALL)
 _END = "unexpected end of JSON path"
+_ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "'": "'", "\\": "\\"}
 
 
 class SchemaPathError(ValueError):
@@ -17,10 +19,18 @@ class SchemaPathError(ValueError):
 
 def at_path(schema: Obj, path: str, *, brackets: bool) -> Obj:
     """Return the schema of the field that a path leads to. Raises SchemaPathError."""
-    tokens = iter(_TOKEN.findall(path))
+    return resolve(schema, path, brackets=brackets)[1]
+
+
+def resolve(schema: Obj, path: str, *, brackets: bool) -> tuple[Path, Obj]:
+    """Return the path of a field as errors show it, and its schema (upstream: `ValidFieldPath`).
+
+    Raises SchemaPathError.
+    """
+    tokens, where = iter(_TOKEN.findall(path)), Path()
     for token in tokens:
         if token == ".":
-            schema = _child(schema, _next(tokens))
+            name = _next(tokens)
         elif token != "[":
             raise SchemaPathError(f"expected [ or . but got: {token}")
         elif not brackets:
@@ -29,10 +39,18 @@ def at_path(schema: Obj, path: str, *, brackets: bool) -> Obj:
             quoted = _next(tokens)
             if len(quoted) < 2 or quoted[0] != "'" or quoted[-1] != "'":
                 raise SchemaPathError(f"expected single quoted string but got {quoted}")
-            schema = _child(schema, re.sub(r"\\(.)", r"\1", quoted[1:-1]))
-            if (bracket := _next(tokens)) != "]":
-                raise SchemaPathError(f"expected ] but got {bracket}")
-    return schema
+            name = re.sub(r"\\(.)", _unescaped, quoted[1:-1])
+        where = where.child(name) if schema.get("properties") else where.key(name)
+        schema = _child(schema, name)
+        if token == "[" and (bracket := _next(tokens)) != "]":
+            raise SchemaPathError(f"expected ] but got {bracket}")
+    return where, schema
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match[1] not in _ESCAPES:
+        raise SchemaPathError(f"invalid string literal: invalid escape char {match[0]}")
+    return _ESCAPES[match[1]]
 
 
 def _next(tokens: Iterator[str]) -> str:
