@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from understudy.admission.structural_schema import values
 from understudy.admission.structural_schema.correlation import Correlation
@@ -19,8 +19,21 @@ from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Versi
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path
 
+if TYPE_CHECKING:
+    from understudy.admission.structural_schema.rules import Outcome, SchemaRules
+
 _ROOT = Path()
 _RATCHETS_STATUS = ByRelease({V1_33: True, V1_31: False})
+
+
+def has_rules(schema: Any) -> bool:
+    """Report whether a schema or one inside of it has CEL rules."""
+    if not isinstance(schema, dict):
+        return False
+    if schema.get("x-kubernetes-validations"):
+        return True
+    parts = [schema.get("items"), schema.get("additionalProperties"), *(schema.get("properties") or {}).values()]
+    return any(map(has_rules, parts))
 
 
 class StructuralSchema:
@@ -89,6 +102,27 @@ class StructuralSchema:
             return errors
         correlation = Correlation(obj["status"], old.get("status"), self.schema["properties"]["status"])
         return values.validate(self._status_values, obj["status"], "status", correlation)
+
+    def validate_rules(self, obj: Obj, old: Obj | None, *, ratchets: bool = True, only_status: bool = False) -> Outcome:
+        """Return what the CEL rules say about an object, and about how it replaces an old one, None for a new object.
+
+        ratchets     whether unchanged parts may break rules, and rules with `optionalOldSelf` apply to new values
+        only_status  whether only the status is updated: before 1.33 it may not break rules even if it is unchanged
+        """
+        assert self.rules is not None
+        correlation = None
+        if old is not None and ratchets and (not only_status or _RATCHETS_STATUS[self.release]):
+            correlation = Correlation(obj, old, self.schema)
+        return self.rules.validate(obj, old, correlation=correlation, optional_rules=ratchets)
+
+    @cached_property
+    def rules(self) -> SchemaRules | None:
+        """Return the CEL rules of the schema, None if it has none."""
+        if not has_rules(self.schema):
+            return None
+        from understudy.admission.structural_schema.rules import compile_rules  # here, since CEL is large
+
+        return compile_rules(self.schema, self.release)
 
     def validate_list_types(self, obj: Obj) -> Errors:
         """Return the duplicates in sets and list maps (upstream: `ValidateListSetsAndMaps`)."""

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,6 @@ from understudy.machinery.golang import fmt
 from understudy.machinery.releases import features
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.validation.field import Errors, ErrorType, FieldError, Path, invalid
-
-# Returns the errors of CEL rules about an object and the one that it replaces, if it does.
-Rules = Callable[[Obj, Obj | None, Context], Errors]
 
 # Errors that leave open what rules would be given (upstream: `hasBlockingErr`).
 _BLOCKING = frozenset(
@@ -38,13 +35,11 @@ class CustomResourceRules:
     """The validation of the objects of one version, for a `Strategy`.
 
     scale  `subresources.scale` of the version, None if it has none
-    rules  the CEL rules of the schema, None if it has none
     """
 
     gvk: GroupVersionKind
     schema: StructuralSchema
     scale: Obj | None = None
-    rules: Rules | None = None
 
     def create(self, obj: Obj, ctx: Context) -> Errors:
         """Check a new object."""
@@ -72,7 +67,7 @@ class CustomResourceRules:
             errors = PLAIN.updated(obj, old, ctx)
             errors += self.schema.validate_status_update(obj, old, ratchets=_ratchets(ctx))
             errors += self._scale_status(obj)
-        return self._with_rules(errors + self._list_types(obj, old), obj, old, ctx)
+        return self._with_rules(errors + self._list_types(obj, old), obj, old, ctx, only_status=True)
 
     def warn_create(self, obj: Obj, ctx: Context) -> None:
         """Warn of finalizers without a path."""
@@ -97,12 +92,18 @@ class CustomResourceRules:
         errors = self.schema.validate_list_types(obj)
         return [] if errors and self.schema.validate_list_types(old) else errors
 
-    def _with_rules(self, errors: Errors, obj: Obj, old: Obj | None, ctx: Context) -> Errors:
-        if self.rules is None:
+    def _with_rules(
+        self, errors: Errors, obj: Obj, old: Obj | None, ctx: Context, *, only_status: bool = False
+    ) -> Errors:
+        """Return errors with those of the CEL rules, and warn of rules that unchanged parts break."""
+        if self.schema.rules is None:
             return errors
         if any(error.type in _BLOCKING for error in errors):
             return [*errors, _NOT_CHECKED]
-        return errors + self.rules(obj, old, ctx)
+        outcome = self.schema.validate_rules(obj, old, ratchets=_ratchets(ctx), only_status=only_status)
+        for warning in outcome.warnings:
+            ctx.warn(warning.text(ctx.release))
+        return errors + outcome.errors
 
     def _scale_spec(self, obj: Obj) -> Errors:
         return _replicas(obj, self.scale["specReplicasPath"]) if self.scale else []

@@ -165,7 +165,8 @@ class LengthLimit(Worded):
     def text(self, release: Version) -> str:
         """Say how long the text may be."""
         if release >= V1_32:
-            return f"may not be more than {self.limit} bytes"
+            unit = "byte" if self.limit == 1 and release >= V1_34 else "bytes"
+            return f"may not be more than {self.limit} {unit}"
         return f"must have at most {self.limit} bytes" if self.in_bytes else f"may not be longer than {self.limit}"
 
 

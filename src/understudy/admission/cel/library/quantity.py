@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from typing import ClassVar
@@ -44,58 +44,94 @@ sub
 _SHAPE = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+", re.ASCII)
-_SUFFIXES = {
-    **{
-        suffix: Fraction(10) ** (3 * power)
-        for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)
-    },
-    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)},
-}
+# The exponents of suffixes: of 10 for decimal ones, of 2 for binary ones.
+_DECIMAL = {suffix: 3 * power for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)}
+_BINARY = {suffix: 10 * power for power, suffix in enumerate(["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"], 1)}
 _MALFORMED = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LARGEST = Fraction(2**63 - 1)
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Quantity:
-    """The value of a `resource.Quantity`; two notations of one value are equal."""
+    """The value of a `resource.Quantity`; two notations of one value are equal.
+
+    `scale` is the power of 10 that Go counts it in as a 64-bit integer, None if it does not fit one: `2000m` counts
+    thousandths, and so is no integer.
+    """
 
     value: Fraction
+    scale: int | None = field(default=0, compare=False)
     cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
 
     @classmethod
     @lru_cache(4096)
     def parse(cls, text: str) -> Quantity:
-        """Return the quantity of a text such as `1500m`, `2Gi` or `1e3`, rounded up to nano and limited to 2^63-1.
+        """Return the quantity of a text such as `1500m`, `2Gi` or `1e3`, rounded up to nano.
 
-        Raises `EvaluationError`.
+        Binary ones are limited to 2^63-1. Raises `EvaluationError`.
         """
         match = _SHAPE.fullmatch(text)
         if match is None or not text:
             raise EvaluationError(_MALFORMED)
         number, suffix = match[1], match[2]
         if _EXPONENT.fullmatch(suffix):
-            factor = Fraction(10) ** max(min(int(suffix[1:]), 1000), -1000)
-        elif suffix in _SUFFIXES:
-            factor = _SUFFIXES[suffix]
+            exponent = max(min(int(suffix[1:]), 1000), -1000)
+        elif suffix in _DECIMAL or suffix in _BINARY:
+            exponent = _DECIMAL[suffix] if suffix in _DECIMAL else _BINARY[suffix]
         else:
             raise EvaluationError("unable to parse quantity's suffix")
         if not _NUMBER.fullmatch(number):
             raise EvaluationError(_MALFORMED)
-        exact = Fraction(number if not number.endswith(".") else number[:-1]) * factor
+        binary = suffix in _BINARY
+        exact = (
+            Fraction(number if not number.endswith(".") else number[:-1]) * Fraction(2 if binary else 10) ** exponent
+        )
+        scale = _scale(number.lstrip("+-"), exponent, binary)
+        if scale is not None:
+            return cls(exact, scale)
         nanos = exact * 10**9
         rounded = Fraction(math.ceil(nanos) if nanos >= 0 else math.floor(nanos), 10**9)
-        return cls(max(min(rounded, _LARGEST), -_LARGEST))
+        return cls(max(min(rounded, _LARGEST), -_LARGEST) if binary else rounded, None)
 
     @property
     def is_integer(self) -> bool:
-        """Report whether the value fits a signed 64-bit integer."""
-        return self.value.denominator == 1 and INT_MIN <= self.value <= INT_MAX
+        """Report whether the value is counted in ones or more and fits a signed 64-bit integer."""
+        return self.scale is not None and self.scale >= 0 and INT_MIN <= self.value <= INT_MAX
+
+    def plus(self, other: Quantity) -> Quantity:
+        """Return the sum, counted in the smaller scale if it fits a 64-bit integer (`int64Amount.Add`)."""
+        total = self.value + other.value
+        if self.scale is None or other.scale is None:
+            return Quantity(total, None)
+        if not other.value or not self.value:
+            return Quantity(total, self.scale if not other.value else other.scale)
+        scale = min(self.scale, other.scale)
+        counts = [value / Fraction(10) ** scale for value in (self.value, other.value, total)]
+        return Quantity(total, scale if all(INT_MIN <= count <= INT_MAX for count in counts) else None)
+
+    def negated(self) -> Quantity:
+        """Return the quantity with the other sign."""
+        return Quantity(-self.value, self.scale)
 
     def as_integer(self) -> int:
         """Return the value as an integer. Raises `EvaluationError` if it is none."""
         if not self.is_integer:
             raise EvaluationError("cannot convert value to integer")
         return int(self.value)
+
+
+def _scale(number: str, exponent: int, binary: bool) -> int | None:
+    """Return the scale in which Go counts a quantity as a 64-bit integer, None if it does not (`ParseQuantity`)."""
+    whole, _, fraction = number.partition(".")
+    whole = whole.lstrip("0") or "0"
+    if binary:
+        precision = -1 if fraction else 15 - len(whole) - exponent * 3 // 10 - 1
+        scale, factor = 0, 2**exponent
+    else:
+        precision = 18 - len(whole) - len(fraction)
+        scale, factor = exponent - len(fraction), 1
+    fits = precision >= 0 and scale >= -9 and int(whole + fraction) * factor <= INT_MAX
+    return scale if fits else None
 
 
 def _sign(value: Fraction) -> int:
@@ -105,10 +141,10 @@ def _sign(value: Fraction) -> int:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_to_quantity": Quantity.parse,
     "is_quantity_string": parses(Quantity.parse),
-    "quantity_add": lambda one, other: Quantity(one.value + other.value),
-    "quantity_add_int": lambda one, other: Quantity(one.value + other),
-    "quantity_sub": lambda one, other: Quantity(one.value - other.value),
-    "quantity_sub_int": lambda one, other: Quantity(one.value - other),
+    "quantity_add": Quantity.plus,
+    "quantity_add_int": lambda one, other: one.plus(Quantity(Fraction(other))),
+    "quantity_sub": lambda one, other: one.plus(other.negated()),
+    "quantity_sub_int": lambda one, other: one.plus(Quantity(Fraction(-other))),
     "quantity_compare_to": lambda one, other: _sign(one.value - other.value),
     "quantity_is_greater_than": lambda one, other: one.value > other.value,
     "quantity_is_less_than": lambda one, other: one.value < other.value,

@@ -10,6 +10,7 @@ from understudy.admission.structural_schema import values
 from understudy.admission.structural_schema.embedded import Coercion, CoercionError, compile_coercion, compile_walk
 from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.admission.structural_schema.pruning import META_FIELDS, Pruner
+from understudy.admission.structural_schema.schema import has_rules
 from understudy.admission.validation.apiextensions import embedded_resources
 from understudy.machinery.golang.text import aggregate
 from understudy.machinery.releases.version import Version
@@ -102,4 +103,16 @@ def _embedded(value: Any, schema: Obj, path: Path, release: Version) -> Errors:
 
 
 def _values(default: Any, schema: Obj, path: Path, release: Version) -> Errors:
-    return values.validate(values.compile_values(schema, release, structural=True), default, str(path))
+    errors = values.validate(values.compile_values(schema, release, structural=True), default, str(path))
+    return errors or _rules(default, schema, path, release)
+
+
+def _rules(default: Any, schema: Obj, path: Path, release: Version) -> Errors:
+    """Check that a default keeps the CEL rules of its schema, both as a value that stays and as a new one."""
+    if not has_rules(schema):
+        return []
+    from understudy.admission.structural_schema.rules import compile_rules  # here, since CEL is large
+
+    rules = compile_rules(schema, release, resource_root=bool(schema.get(_EMBEDDED)))
+    assert rules is not None
+    return rules.validate(default, default, path=path).errors or rules.validate(default, path=path).errors
