@@ -6,6 +6,7 @@ from typing import Any
 
 from understudy.admission.context import Context
 from understudy.admission.validation import label_selectors
+from understudy.admission.validation.core.volumes import persistent_volumes
 from understudy.admission.validation.core.volumes.volume_sources import csi_driver
 from understudy.admission.validation.formats import (
     MAX_INT32,
@@ -278,7 +279,7 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
         errors = csi_driver(spec.get("attacher", ""), where, ctx.release)
     else:
         errors = [] if spec.get("attacher") else [required(where)]
-    errors += _source(spec.get("source") or {}, _SPEC.child("source"))
+    errors += _source(spec.get("source") or {}, _SPEC.child("source"), ctx)
     node = spec.get("nodeName", "")
     errors += invalid_texts(dns_subdomain_texts(node), node, _SPEC.child("nodeName"))
     metadata = status.get("attachmentMetadata") or {}
@@ -293,7 +294,7 @@ def stored_attachment(obj: Obj, ctx: Context) -> Errors:
     return errors + (_volume_name(spec) if ctx.release >= V1_36 else [])
 
 
-def _source(source: Obj, path: Path) -> Errors:
+def _source(source: Obj, path: Path, ctx: Context) -> Errors:
     volume, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
     text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     if volume is None and inline is None:
@@ -302,7 +303,7 @@ def _source(source: Obj, path: Path) -> Errors:
         return [forbidden(path, text)]
     if volume == "":
         return [required(path.child("persistentVolumeName"), "must specify non empty persistentVolumeName")]
-    return []
+    return [] if inline is None else persistent_volumes.inline_volume(inline, path.child("inlineVolumeSpec"), ctx)
 
 
 def attachment_changes(obj: Obj, old: Obj, ctx: Context) -> Errors:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from tests.http import exchange, send
+from tests.releases import RELEASES
 from understudy import Server
+from understudy.machinery.releases.version import V1_35, Version
 
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -179,3 +181,66 @@ def test_two_budgets_are_an_error(server: Server) -> None:
     status, answer = evict(server)
     assert (status, answer.get("reason")) == (500, None)
     assert answer["message"].startswith("This pod has more than one PodDisruptionBudget")
+
+
+def budget(server: Server, **status: Any) -> None:
+    """Make a budget for the ready pod, as its controller has left it."""
+    run_pod(server, READY)
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"a": "b"}}}
+    server.apply({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "x"}, "spec": spec})
+    numbers = {"observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": 3, "desiredHealthy": 1}
+    body = {"status": {**numbers, "expectedPods": 3, **status}}
+    assert send(server, "PATCH", f"{BUDGETS}/x/status", body).status == 200
+
+
+def test_last_disruption_shows_in_the_condition(server: Server) -> None:
+    """The server itself says that a budget allows no more, in the condition that its controller keeps."""
+    budget(server, disruptionsAllowed=1)
+    assert evict(server)[0] == 201
+    (condition,) = send(server, "GET", f"{BUDGETS}/x").json()["status"]["conditions"]
+    del condition["lastTransitionTime"]
+    assert condition == {
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": 1,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+
+
+def test_too_many_disrupted_pods(server: Server) -> None:
+    """A budget whose controller does not follow lets no pod go."""
+    pods = {f"p{number}": "2026-01-01T00:00:00Z" for number in range(2001)}
+    budget(server, disruptionsAllowed=1, disruptedPods=pods)
+    status, answer = evict(server)
+    assert (status, answer["reason"]) == (403, "Forbidden")
+    assert answer["message"].endswith("too many evictions not confirmed by PDB controller")
+
+
+REFUSAL = "does not allow evicting pods currently"
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=str)
+@pytest.mark.parametrize(
+    ("reason", "message", "status", "text"),
+    [
+        ("SyncFailed", "no", {"currentHealthy": 1}, f"{REFUSAL} because it failed sync: no"),
+        ("Other", "no", {"currentHealthy": 1}, "needs 1 healthy pods and has 1 currently"),
+        ("Other", "no", {}, f"{REFUSAL} (Other): no"),
+        ("Other", "", {}, REFUSAL),
+    ],
+)
+def test_reason_of_a_refused_eviction(
+    release: Version, reason: str, message: str, status: dict[str, int], text: str
+) -> None:
+    """Since 1.35 the numbers are only named where they are the reason."""
+    condition = {"type": "DisruptionAllowed", "status": "False", "reason": reason, "message": message}
+    with Server(emulated_version=str(release)) as server:
+        spec = {"containers": [{"name": "c", "image": "i"}]}
+        server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"a": "b"}}, "spec": spec})
+        budget(server, conditions=[{**condition, "lastTransitionTime": "2026-01-01T00:00:00Z"}], **status)
+        code, answer = evict(server)
+        expected = (
+            text if release >= V1_35 else f"needs 1 healthy pods and has {status.get('currentHealthy', 3)} currently"
+        )
+        assert (code, answer["details"]["causes"][0]["message"]) == (429, f"The disruption budget x {expected}")

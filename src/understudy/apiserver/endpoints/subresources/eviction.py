@@ -5,6 +5,7 @@ Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/eviction.go.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from understudy.admission.context import Context
@@ -19,9 +20,11 @@ from understudy.apiserver.registry.rest import WriteTarget
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.options import DeleteOptions, read_delete_options, validated_delete_options, write_options
+from understudy.machinery.releases.version import V1_31, V1_35, ByRelease, Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Path, invalid
 
+MAX_DISRUPTED_PODS = 2000  # those that a budget's controller has not seen go
 UNSAFE = "ignoreStoreReadErrorWithClusterBreakingPotential"
 WHY = {"reason": "EvictionByEvictionAPI", "message": "Eviction API: evicting"}
 
@@ -127,7 +130,7 @@ async def _take_disruption(
     ctx = state.context(request, scope)
 
     def disrupt(budget: Obj) -> Obj:
-        return _disrupted(budget, pod["metadata"]["name"], ctx.now)
+        return _disrupted(budget, pod["metadata"]["name"], ctx.now, ctx.release)
 
     await state.registry.modify(
         WriteTarget(budgets, scope.namespace, name, budgets.behavior.strategy, ctx, dry_run), disrupt
@@ -152,7 +155,33 @@ def _covers(budget: Obj, pod: Obj) -> bool:
     return matches(budget["spec"].get("selector"), pod["metadata"].get("labels") or {})
 
 
-def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
+def _condition(status: Obj) -> Obj:
+    """Return the condition `DisruptionAllowed` of a budget, {} if it has none."""
+    conditions = status.get("conditions") or ()
+    return next((condition for condition in conditions if condition["type"] == "DisruptionAllowed"), {})
+
+
+def _counts(status: Obj) -> str:
+    """Return how many pods a budget needs, and how many it has."""
+    needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+    return f"needs {needs} healthy pods and has {has} currently"
+
+
+def _reason(status: Obj) -> str:
+    """Return why a budget allows no disruption: its numbers, unless its condition tells that they cannot be trusted."""
+    condition, refusal = _condition(status), "does not allow evicting pods currently"
+    message = condition.get("message") if condition.get("status") == "False" else ""
+    if message and condition.get("reason") == "SyncFailed":
+        return f"{refusal} because it failed sync: {message}"
+    if status.get("currentHealthy", 0) <= status.get("desiredHealthy", 0):
+        return _counts(status)
+    return f"{refusal} ({condition.get('reason', '')}): {message}" if message else refusal
+
+
+_REASON: ByRelease[Callable[[Obj], str]] = ByRelease({V1_35: _reason, V1_31: _counts})
+
+
+def _disrupted(budget: Obj, pod: str, now: str, release: Version) -> Obj:
     """Return the budget with one disruption less. Raises 403 and 429."""
     status = budget.get("status") or {}
     name = budget["metadata"]["name"]
@@ -161,11 +190,31 @@ def _disrupted(budget: Obj, pod: str, now: str) -> Obj:
     allowed = status.get("disruptionsAllowed", 0)
     if allowed < 0:
         raise errors.forbidden("policy", "poddisruptionbudget", name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods") or {}) > MAX_DISRUPTED_PODS:
+        text = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise errors.forbidden("policy", "poddisruptionbudget", name, text)
     if allowed == 0:
-        needs, has = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
-        raise _violation(f"The disruption budget {name} needs {needs} healthy pods and has {has} currently", 0)
+        raise _violation(f"The disruption budget {name} {_REASON[release](status)}", 0)
     disrupted = {**(status.get("disruptedPods") or {}), pod: now}
-    return {**budget, "status": {**status, "disruptedPods": disrupted, "disruptionsAllowed": allowed - 1}}
+    status = {**status, "disruptedPods": disrupted, "disruptionsAllowed": allowed - 1}
+    return {**budget, "status": _with_condition(status, now) if allowed == 1 else status}
+
+
+def _with_condition(status: Obj, now: str) -> Obj:
+    """Return the status of a budget that allows no more disruptions (upstream: `UpdateDisruptionAllowedCondition`)."""
+    conditions = status.get("conditions") or []
+    before = _condition(status)
+    condition = {
+        **before,
+        "type": "DisruptionAllowed",
+        "status": "False",
+        "observedGeneration": status.get("observedGeneration", 0),
+        "lastTransitionTime": before["lastTransitionTime"] if before.get("status") == "False" else now,
+        "reason": "InsufficientPods",
+        "message": "",
+    }
+    kept = [condition if c is before else c for c in conditions]
+    return {**status, "conditions": kept if before else [*kept, condition]}
 
 
 def _being_processed(budget: str) -> errors.StatusError:

@@ -275,18 +275,49 @@ def changed_volume(obj: Obj, old: Obj, ctx: Context) -> Errors:
         errors += choice(policy, RECLAIM_POLICIES, _SPEC.child("persistentVolumeReclaimPolicy"))
     any_values = ctx.release < V1_33 or invalid_label_values(nested_field(old, "spec", "nodeAffinity", "required"))
     errors += _node_affinity(volume_spec.get("nodeAffinity"), _SPEC.child("nodeAffinity"), any_values)
-    errors += _volume_sources(volume_spec, ctx)
-    if (
-        (volume_spec.get("hostPath") or {}).get("path", "").strip("/.") == ""
-        and volume_spec.get("hostPath")
-        and policy == "Recycle"
-    ):
-        text = "may not be 'recycle' for a hostPath mount of '/'"
-        errors.append(forbidden(_SPEC.child("persistentVolumeReclaimPolicy"), text))
+    errors += _volume_sources(volume_spec, _SPEC, ctx)
+    errors += _recycled_root(volume_spec, _SPEC)
     errors += _class(volume_spec.get("storageClassName"), _SPEC.child("storageClassName"))
     if volume_spec.get("volumeMode") is not None:
         errors += choice(volume_spec["volumeMode"], VOLUME_MODES, _SPEC.child("volumeMode"))
     return errors + _attributes_class_of_volume(volume_spec)
+
+
+def inline_volume(volume_spec: Obj, path: Path, ctx: Context) -> Errors:
+    """Check the spec of a volume that an attachment has in line, which can only be of CSI."""
+    context = "in the context of inline volumes"
+    errors = [
+        forbidden(path.child(name), f"may not be specified {context}")
+        for name in ("claimRef", "capacity")
+        if volume_spec.get(name)
+    ]
+    if volume_spec.get("csi") is None:
+        errors.append(required(path.child("csi"), f"has to be specified {context}"))
+    modes = volume_spec.get("accessModes") or []
+    errors += _modes(modes, path.child("accessModes")) if modes else [required(path.child("accessModes"))]
+    if volume_spec.get("persistentVolumeReclaimPolicy") not in (None, "", "Retain"):
+        errors.append(forbidden(path.child("persistentVolumeReclaimPolicy"), f"may only be Retain {context}"))
+    if volume_spec.get("nodeAffinity") is not None:
+        errors.append(forbidden(path.child("nodeAffinity"), f"may not be specified {context}"))
+    errors += _volume_sources({**volume_spec, "nodeAffinity": None}, path, ctx)
+    errors += _recycled_root(volume_spec, path)
+    if volume_spec.get("storageClassName"):
+        errors.append(forbidden(path.child("storageClassName"), f"may not be specified {context}"))
+    if volume_spec.get("volumeMode") not in (None, "Filesystem"):
+        text = f"may not specify volumeMode other than Filesystem {context}"
+        errors.append(forbidden(path.child("volumeMode"), text))
+    return errors
+
+
+def _recycled_root(volume_spec: Obj, path: Path) -> Errors:
+    """Check that the root of a host's file system is not to be recycled."""
+    host_path = volume_spec.get("hostPath")
+    if not host_path or host_path.get("path", "").strip("/."):
+        return []
+    if volume_spec.get("persistentVolumeReclaimPolicy") != "Recycle":
+        return []
+    text = "may not be 'recycle' for a hostPath mount of '/'"
+    return [forbidden(path.child("persistentVolumeReclaimPolicy"), text)]
 
 
 def _attributes_class_of_volume(volume_spec: Obj) -> Errors:
@@ -318,18 +349,19 @@ def _node_affinity(affinity: Obj | None, path: Path, any_values: bool) -> Errors
     return nodeselector.validate(affinity["required"], path.child("required"), any_values=any_values)
 
 
-def _volume_sources(volume_spec: Obj, ctx: Context) -> Errors:
+def _volume_sources(volume_spec: Obj, within: Path, ctx: Context) -> Errors:
+    """Check the source of a volume, whose spec is at `within`."""
     present = [name for name in _SOURCES if volume_spec.get(name) is not None]
     if not present:
-        return [required(_SPEC, "must specify a volume type")]
+        return [required(within, "must specify a volume type")]
     first = present[0]
-    path = _SPEC.child(PATHS.get(first, first))
+    path = within.child(PATHS.get(first, first))
     errors = _csi(volume_spec["csi"], path, ctx) if first == "csi" else OF_VOLUMES[first](volume_spec[first], path)
     if first == "local" and volume_spec.get("nodeAffinity") is None:
-        errors.append(required(_SPEC.child("nodeAffinity"), "Local volume requires node affinity"))
+        errors.append(required(within.child("nodeAffinity"), "Local volume requires node affinity"))
     if "flexVolume" in present[1:]:  # which is checked, and not refused, beside others
-        errors += OF_VOLUMES["flexVolume"](volume_spec["flexVolume"], _SPEC.child("flexVolume"))
-    return errors + one_source([first, *(name for name in present[1:] if name != "flexVolume")], _SPEC)
+        errors += OF_VOLUMES["flexVolume"](volume_spec["flexVolume"], within.child("flexVolume"))
+    return errors + one_source([first, *(name for name in present[1:] if name != "flexVolume")], within)
 
 
 def _csi(source: Obj, path: Path, ctx: Context) -> Errors:
