@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from understudy.machinery.releases.version import V1_33, V1_36
+from understudy.machinery.releases.version import V1_34, V1_36
 from understudy.machinery.validation.strfmt import format_of
 
 UUID = "123e4567-e89b-42d3-a456-426614174000"
@@ -45,7 +45,7 @@ def test_format_accepts_texts(name: str, valid: list[str], invalid: list[str]) -
     assert [text for text in valid + invalid if is_valid(text)] == valid
 
 
-def test_names_of_kubernetes_are_formats_since_1_34() -> None:
-    """A format is unknown before the release that introduced it."""
-    assert format_of("k8s-short-name", V1_33) is None
+def test_names_of_kubernetes_are_formats_since_1_35() -> None:
+    """A format is unknown up to the release that introduced it."""
+    assert format_of("k8s-short-name", V1_34) is None
     assert format_of("unheard-of", V1_36) is None

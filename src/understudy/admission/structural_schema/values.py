@@ -15,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from understudy.admission.structural_schema.correlation import Correlation
+from understudy.admission.structural_schema.formats import is_supported
 from understudy.admission.structural_schema.json_values import is_same, json_type, with_go_numbers
 from understudy.admission.structural_schema.numbers import compile_number, is_whole, to_int64
 from understudy.admission.structural_schema.result import Result
 from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
+from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
 from understudy.machinery.validation import strfmt
 from understudy.machinery.validation.bad_values import LengthLimit, Untyped
@@ -28,10 +29,6 @@ from understudy.machinery.validation.field import Errors, ErrorType, at_most_ite
 
 # Checks a value at a place; the last argument says how it changed, None if nothing is known of that.
 Check = Callable[[Any, str, Result, Correlation | None], None]
-
-_INTEGERS, _NUMBERS = ("int32", "int64"), ("float", "double")
-# Since 1.36 formats of numbers are known, and a format on another type is not.
-_FORMATS_BY_TYPE = ByRelease({V1_36: True, V1_31: False})
 
 
 def validate(check: Check, value: Any, root: str = "", old: Correlation | None = None) -> Errors:
@@ -93,14 +90,10 @@ class _Compiler:
         return (schema["type"],) if schema.get("type") else ()
 
     def _format(self, schema: Obj, types: tuple[str, ...]) -> str:
-        """Return the format of a schema, "" if it is ignored (upstream: `StripUnsupportedFormatsPostProcess`)."""
+        """Return the format of a schema, "" if it is ignored."""
         name: str = schema.get("format") or ""
-        if not name or self.structural:
-            return name
-        if types in ((), ("string",)) or len(types) > 1 or not _FORMATS_BY_TYPE[self.release]:
-            return name if strfmt.format_of(name, self.release) else ""
-        known = {"integer": _INTEGERS, "number": _NUMBERS}.get(types[0], ())
-        return name if name in known else ""
+        kind = types[0] if len(types) == 1 else ""
+        return name if not name or self.structural or is_supported(name, kind, self.release) else ""
 
     def _plan(self, kind: str, schema: Obj) -> _Plan:
         types = self._types(schema)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from understudy.admission.context import Context
 from understudy.admission.validation import apiregistration
-from understudy.admission.validation.apiextensions import definitions
+from understudy.admission.validation.apiextensions import definitions, format_warnings
 from understudy.admission.validation.apiextensions.definitions import CLEANUP
 from understudy.admission.validation.compose import all_of, as_on_create
 from understudy.admission.validation.objectmeta import PLAIN
@@ -111,6 +111,8 @@ def behaviors(release: Version) -> dict[tuple[str, str], Behavior]:
                 validate=definitions.create,
                 validate_metadata=definitions.metadata,
                 validate_update=definitions.UPDATE,
+                warn_create=format_warnings.warn_create,
+                warn_update=format_warnings.warn_update,
                 unconditional_update=False,
                 generation=True,
             ),

@@ -16,7 +16,7 @@ from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.serializer.json_fast import has_empty_fields, keep_empty_fields
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
 from understudy.machinery.validation.names import path_segment_name
@@ -134,12 +134,12 @@ def before_update(target: WriteTarget, obj: Obj, old: Obj) -> None:
 
 
 def _raise_invalid(kind: Kind, obj: Obj, field_errors: Errors) -> None:
-    """Raise 422 if there are errors."""
+    """Raise 422 if there are errors. It names the kind that a custom resource itself says it is of."""
     if field_errors:
-        stored = kind.stored
-        raise errors.invalid(
-            stored.group, stored.kind, str(obj["metadata"].get("name", "")), field_errors, kind.release
-        )
+        group, name = kind.stored.group, kind.stored.kind
+        if kind.custom is not None:
+            group, name = split_api_version(obj["apiVersion"])[0], obj["kind"]
+        raise errors.invalid(group, name, str(obj["metadata"].get("name", "")), field_errors, kind.release)
 
 
 def check_version(target: WriteTarget, obj: Obj, current: Entry) -> None:

@@ -11,13 +11,15 @@ from collections.abc import Callable
 
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 from understudy.machinery.typeinfo.go_types import INTERNAL, Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 _MAIN = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
-_OWN = {  # {API group: the name of its own scheme}
-    "apiextensions.k8s.io": "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go:53",
-    "apiregistration.k8s.io": "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+_EXTENSIONS = "k8s.io/apiextensions-apiserver/pkg/apiserver/apiserver.go"
+_OWN = {  # {API group: the name of its own scheme, after the line that makes it}
+    "apiextensions.k8s.io": ByRelease({V1_33: f"{_EXTENSIONS}:55", V1_31: f"{_EXTENSIONS}:53"}),
+    "apiregistration.k8s.io": ByRelease({V1_31: "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28"}),
 }
 _META = "k8s.io/apimachinery/pkg/apis/meta/v1"
 _META_SCHEME = "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme/register.go:27"
@@ -68,7 +70,8 @@ def decode_registered(
         raise DecodeError(f"Object 'apiVersion' is missing in '{text()}'")
     struct = _registered(schemas, gvk, expected.group)
     if struct is None:
-        raise _not_registered(gvk, _OWN.get(expected.group, _MAIN))
+        own = _OWN.get(expected.group)
+        raise _not_registered(gvk, own[schemas.release] if own else _MAIN)
     result = decode(struct)
     hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:

@@ -76,8 +76,24 @@ def _value_of(obj: Obj, struct: Struct, field: Field) -> Any:
     return next((value for name, value in obj.items() if name.lower() == lowered), None)
 
 
+# Structs that are either of two things in JSON: {type: {class of the JSON: its field}}.
+_EITHER: dict[str, dict[type, str]] = {
+    "JSONSchemaPropsOrArray": {dict: "Schema", list: "JSONSchemas"},
+    "JSONSchemaPropsOrBool": {dict: "Schema", bool: "Allows"},
+    "JSONSchemaPropsOrStringArray": {dict: "Schema", list: "Property"},
+}
+
+
+def _fields_of_either(value: Any, name: str) -> Obj:
+    """Return the fields of a struct that is either of two things: a schema allows values, too."""
+    field = next((field for base, field in _EITHER[name].items() if isinstance(value, base)), "")
+    return {"Allows": isinstance(value, dict), field: value}
+
+
 def members(value: Any, struct: Struct) -> Iterator[tuple[Field, Any]]:
     """Yield the fields of an internal struct in Go's order, each with its JSON in `value` (None for nil or zero)."""
+    if struct.type_name in _EITHER:
+        value = _fields_of_either(value, struct.type_name)
     obj = value if isinstance(value, dict) else {}
     for field in struct.declared:
         yield field, _value_of(obj, struct, field)

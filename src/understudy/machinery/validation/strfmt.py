@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.golang.urls import parse_error
-from understudy.machinery.releases.version import V1_34, Version
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.validation.mail import is_address
 
 Format = Callable[[str], bool]
@@ -137,7 +137,8 @@ _FORMATS: Mapping[str, Format] = {
     "k8sshortname": _pattern(_SHORT_NAME, 63),
     "k8slongname": _pattern(rf"{_SHORT_NAME}(\.{_SHORT_NAME})*", 253),
 }
-_SINCE = {"k8sshortname": V1_34, "k8slongname": V1_34}
+# 1.34 has brought these; a release checks by formats that the release before it knows as well.
+_SINCE = {"k8sshortname": V1_35, "k8slongname": V1_35}
 
 
 def format_of(name: str, release: Version) -> Format | None:

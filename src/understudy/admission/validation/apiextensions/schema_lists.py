@@ -65,7 +65,7 @@ def _map_keys(schema: Obj, path: Path) -> Errors:
     if items is None:
         return [*errors, required(inside, "must have a schema if x-kubernetes-list-type is map")]
     if isinstance(items, list):
-        bad_value = Typed({"JSONSchemas": items}, f"{_GO}.JSONSchemaPropsOrArray")
+        bad_value = Typed(items, f"{_GO}.JSONSchemaPropsOrArray")
         text = "must only have a single schema if x-kubernetes-list-type is map"
         return [*errors, invalid(inside, bad_value, text)]
     if items.get("type", "") != "object":

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import cache, cached_property, lru_cache
 from typing import Any
 
+from understudy.machinery.golang import fmt
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.patch.structured_merge_diff.field_set import LEAF, Set, key_element, value_element
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease
@@ -29,6 +30,11 @@ _value_element = lru_cache(maxsize=8192, typed=True)(value_element)
 
 class InvalidValue(Exception):  # noqa: N818  # carries a text that goes on into other errors
     """A value that does not fit its schema (upstream: `ValidationError`); the message is the real server's."""
+
+
+def wrong_type(expected: str, value: Any) -> InvalidValue:
+    """Return the error of a value that is no map or list, as %v prints the library's wrapper of it."""
+    return InvalidValue(f"expected {expected}, got &{{{fmt.print_value(value)}}}")
 
 
 def equals(a: Any, b: Any) -> bool:
@@ -93,6 +99,8 @@ class MapType(Type):
         """Return the node of a map that was not there before: each entry, and the map itself. Raises InvalidValue."""
         if self.atomic or not value:
             return LEAF
+        if not isinstance(value, dict):
+            raise wrong_type("map", value)
         out = {".": LEAF}
         type_of = self.type_of
         for key, item in value.items():
@@ -107,6 +115,8 @@ class MapType(Type):
         if not old and not new:
             return (None, None) if (old is None) is (new is None) else (LEAF, None)
         old, new = old or {}, new or {}
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            raise wrong_type("map", old if isinstance(new, dict) else new)
         changed: Set = {}
         removed: Set = {}
         for key, item in new.items():
@@ -178,6 +188,8 @@ class ListType(Type):
     def by_path_element(self, items: list[Any] | None) -> dict[str, list[Any]]:
         """Return the elements by path element, more than one where it is not unique. Raises InvalidValue."""
         out: dict[str, list[Any]] = {}
+        if items and not isinstance(items, list):
+            raise wrong_type("list", items)
         for index, item in enumerate(items or ()):
             try:
                 out.setdefault(self.path_element(item), []).append(item)

@@ -19,6 +19,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
     MapType,
     ScalarType,
     Type,
+    wrong_type,
 )
 
 _FITS = {
@@ -52,12 +53,12 @@ def _errors(kind: Type, value: Any, path: str) -> Iterator[str]:
         if isinstance(value, dict):
             yield from _map_errors(kind, value, path)
         else:
-            yield f"{prefix}expected map, got {_print_value(value)}"
+            yield f"{prefix}{wrong_type('map', value)}"
     elif isinstance(kind, ListType | AtomicList):
         if isinstance(value, list):
             yield from _list_errors(kind, value, path, prefix)
         else:
-            yield f"{prefix}expected list, got {_print_value(value)}"
+            yield f"{prefix}{wrong_type('list', value)}"
 
 
 def _map_errors(kind: MapType, value: dict[str, Any], path: str) -> Iterator[str]:
@@ -93,12 +94,7 @@ def _scalar_error(kind: str, value: Any) -> str:
     if kind == "string":
         return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
     expected = "boolean" if kind == "boolean" else "any scalar"
-    return f"expected {expected}, got {_print_value(value)}"
-
-
-def _print_value(value: Any) -> str:
-    """Return a value as %v prints the library's wrapper of it."""
-    return f"&{{{fmt.print_value(value)}}}"
+    return str(wrong_type(expected, value))
 
 
 def _go_syntax(value: Any) -> str:
