@@ -5,10 +5,12 @@ from __future__ import annotations
 import sys
 import threading
 from asyncio import sleep
+from time import monotonic
+from time import sleep as sleep_in_thread
 
 import pytest
 
-from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack, run_on_deep_stack
+from understudy.machinery.golang.deep_recursion import call_deeply, on_deep_stack, run_to_end
 
 
 def count(levels: int) -> int:
@@ -41,6 +43,9 @@ def test_errors_reach_the_caller() -> None:
 def test_stacks_end() -> None:
     """No thread is left behind."""
     call_deeply(count, 10_000)
+    deadline = monotonic() + 10
+    while monotonic() < deadline and any(thread.name == "understudy-deep" for thread in threading.enumerate()):
+        sleep_in_thread(0.01)
     assert not [thread for thread in threading.enumerate() if thread.name == "understudy-deep"]
 
 
@@ -62,6 +67,6 @@ def test_coroutine_runs_to_its_end() -> None:
     async def counted() -> int:
         return count(100_000)
 
-    assert run_on_deep_stack(counted()) == 100_000
+    assert on_deep_stack(run_to_end, counted()) == 100_000
     with pytest.raises(RuntimeError, match="suspended"):
-        run_on_deep_stack(sleep(0))
+        run_to_end(sleep(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -126,8 +127,11 @@ class ServerState:
 
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock)
+        self.chain = self._new_chain()
+
+    def _new_chain(self) -> Chain:
         quotas = QuotaStatus(self.registry)
-        self.chain = new_chain(
+        return new_chain(
             self.enable_admission_plugins,
             self.disable_admission_plugins,
             quotas,
@@ -135,6 +139,13 @@ class ServerState:
             self.authorizer,
             self.release.version,
         )
+
+    def with_registry(self, registry: Registry) -> ServerState:
+        """Return the state of the same server with another way to its objects."""
+        other = copy(self)
+        other.registry = registry
+        other.chain = other._new_chain()
+        return other
 
     @property
     def release(self) -> Release:

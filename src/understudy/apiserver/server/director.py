@@ -6,10 +6,10 @@ Errors of everything below end here and become a metav1.Status in one place. Ups
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints import routing
@@ -32,7 +32,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.kinds.flowcontrol.classification import FlowControl
-from understudy.apiserver.registry.keys import prefix_of
+from understudy.apiserver.registry.keys import key_of, prefix_of
 from understudy.apiserver.server.filters.chain import build_handler_chain
 from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
@@ -41,15 +41,16 @@ from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
+from understudy.apiserver.server.worker import Worker
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
-from understudy.machinery.golang.deep_recursion import run_on_deep_stack
 from understudy.machinery.golang.text import go_quote
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
 ROUTES = 4096  # size of the cache of routes
+LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 
 
 class _Served:
@@ -104,6 +105,7 @@ class Director:
             FlowControl(state.registry, state.release.version),
             accepted_hosts,
         )
+        self._worker = Worker(state)
         self._metrics = Metrics()
         self._request_metrics = RequestMetrics(state.release, self._metrics)
         self._address = url.partition("//")[2]
@@ -143,7 +145,7 @@ class Director:
         try:
             for check in self._filters:
                 check(request)
-            answer = await self._deeply(self._resource if request.info.is_resource else self._page, request)
+            answer = await self._answer(request)
         except StatusError as error:
             answer = error_response(request, error)
         except ImpersonationError as error:
@@ -156,38 +158,48 @@ class Director:
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         return answer
 
-    async def _deeply(self, handle: Callable[[Request], Coroutine[Any, Any, Answer]], request: Request) -> Answer:
-        """Return the answer of a handler. One that recurses too deep runs again on a deep stack, if it has not written.
-
-        Raises 400 for what is too deep for that as well.
-        """
+    async def _answer(self, request: Request) -> Answer:
+        """Answer a request on the event loop, or in the worker's thread if it takes long or recurses too deep."""
+        handle = self._resource if request.info.is_resource else self._page
+        if request.info.is_resource and self._takes_long(request):
+            return await self._worker.answer(handle, request)
         store, warnings = self.state.registry.store, len(request.warnings)
         revision = store.revision
         try:
-            return await handle(request)
+            return await handle(self.state, request)
         except RecursionError:
             if store.revision != revision:
                 raise
         del request.warnings[warnings:]
-        try:
-            return run_on_deep_stack(handle(request))
-        except RecursionError:
-            raise errors.bad_request("exceeded max depth") from None
+        return await self._worker.answer(handle, request)
 
-    async def _resource(self, request: Request) -> Answer:
+    def _takes_long(self, request: Request) -> bool:
+        """Report whether a request may take long: it sends a large object, or changes one. Raises 404 and 405."""
+        if isinstance(request.content, bytes) and len(request.content) > LARGE:
+            return True
+        if (
+            request.method not in ("PUT", "PATCH")
+            or (route := self._served.route(request.method, request.info)) is None
+        ):
+            return False
+        scope = route.scope
+        entry = self.state.registry.store.peek(key_of(scope.kind, scope.namespace, scope.name))
+        return entry is not None and entry.encoded_size > LARGE
+
+    async def _resource(self, state: ServerState, request: Request) -> Answer:
         route = self._served.route(request.method, request.info)
         if route is None:
             return not_found()
         if not route.warning:
-            return await route.handler(self.state, request, route.scope)
+            return await route.handler(state, request, route.scope)
         request.warnings.append(route.warning)
         try:
-            return await route.handler(self.state, request, route.scope)
+            return await route.handler(state, request, route.scope)
         except RouteError:
             request.warnings.remove(route.warning)
             raise
 
-    async def _page(self, request: Request) -> Answer:
+    async def _page(self, state: ServerState, request: Request) -> Answer:
         if request.path[:1] != "/" or request.path[1:2] == "/":
             return not_found()
         return await self._pages.answer(request) or self._served.discovery.missing(request.path)

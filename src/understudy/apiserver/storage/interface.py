@@ -71,25 +71,30 @@ class Entry:
     @property
     def value(self) -> Obj:
         """Return the value. All readers share it: it is never edited."""
-        if self._value is None:
-            return self._unpack()
-        return self._value
+        value = self._value  # read once: a thread may ask while the event loop packs
+        return self._unpack() if value is None else value
 
     @property
     def object(self) -> Obj:
         """Return the value with its resourceVersion. All readers share it: it is never edited."""
         if not self.revision:
             return self.value
-        if self._object is None:
+        obj = self._object
+        if obj is None:
             value = self.value
             metadata = {**value["metadata"], "resourceVersion": str(self.revision)}
-            self._object = {**value, "metadata": metadata}
-        return self._object
+            obj = self._object = {**value, "metadata": metadata}
+        return obj
 
     @property
     def packed_size(self) -> int:
         """Return the bytes that the packed value takes; 0 for an entry that is not packed."""
         return len(self._packed)
+
+    @property
+    def encoded_size(self) -> int:
+        """Return the bytes of the longest encoded form that was made; 0 if there is none."""
+        return max((len(made) for made in tuple(self.cache.values()) if isinstance(made, bytes)), default=0)
 
     def pack(self, recent: RecentEntries) -> None:
         """Pack the value of an entry that is not the current one any more. It stays unpacked while it is `recent`."""

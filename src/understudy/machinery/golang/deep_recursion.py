@@ -3,6 +3,9 @@
 The real server takes bodies that are nested 10,000 levels deep. Code that walks over values recurses plainly, and the
 few who call it for a whole request call it again on a deep stack when it raises RecursionError. So nobody measures how
 deep a value is, and ordinary requests pay nothing.
+
+Python has one recursion limit for all threads. While it is raised, a thread with an ordinary stack that recurses too
+deep would crash the process: a thread that `start_on_deep_stack` starts has a guard that keeps others from that.
 """
 
 from __future__ import annotations
@@ -11,17 +14,29 @@ import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+Guard = Callable[[], AbstractContextManager[object]]
 
 FRAMES = 400_000  # of Python; the deepest walks take some twenty for each of 10,000 levels
 STACK_BYTES = 512 << 20  # only what is used is ever allocated
 
-_raising = threading.Lock()
-_limits: list[int] = []  # the recursion limit that was in force, once for every deep stack in use
+_changing = threading.Lock()
+_limits: list[int] = []  # the recursion limit that was in force, once for every use of a raised one
+
+
+class _ThisThread(threading.local):
+    """Tells whether this thread has a deep stack, and what is entered while it raises the recursion limit."""
+
+    is_deep = False
+    guard: Guard = nullcontext
+
+
+_this_thread = _ThisThread()
 
 
 def call_deeply(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -34,54 +49,62 @@ def call_deeply(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def on_deep_stack(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call a function in a new thread with a large stack, and wait for it. Return its result, or raise what it raises.
+    """Call a function on a large stack and with a high recursion limit: in a new thread unless this one has such a
+    stack. Return its result, or raise what it raises.
 
     The recursion limit of Python concerns all threads; it is raised only for as long as this takes.
     """
+    with _this_thread.guard(), _raised_recursion_limit():
+        if _this_thread.is_deep:
+            return function(*args, **kwargs)
+        return start_on_deep_stack(partial(function, *args, **kwargs)).result()
+
+
+def start_on_deep_stack(function: Callable[[], T], guard: Guard = nullcontext) -> Future[T]:
+    """Call a function in a new thread with a large stack, and return its outcome at once; it cannot be cancelled.
+
+    The recursion limit is the ordinary one; when the function raises it, by `on_deep_stack`, it enters the guard.
+    """
     outcome: Future[T] = Future()
+    outcome.set_running_or_notify_cancel()
 
     def run() -> None:
+        _this_thread.is_deep, _this_thread.guard = True, guard
         try:
-            outcome.set_result(function(*args, **kwargs))
+            outcome.set_result(function())
         except BaseException as error:  # handed over to the caller's thread
             outcome.set_exception(error)
 
-    with _raised_recursion_limit():
+    with _changing:
         before = threading.stack_size(STACK_BYTES)
         try:
-            thread = threading.Thread(target=run, name="understudy-deep")
-            thread.start()
+            threading.Thread(target=run, name="understudy-deep", daemon=True).start()
         finally:
             threading.stack_size(before)
-        thread.join()
-    return outcome.result()
+    return outcome
 
 
-def run_on_deep_stack(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine that never suspends on a deep stack; return its result, or raise what it raises."""
-    return on_deep_stack(_run, coroutine)
-
-
-def _run(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_to_end(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that never suspends, in any thread; return its result, or raise what it raises."""
     try:
         coroutine.send(None)
     except StopIteration as done:
         result: T = done.value
         return result
     coroutine.close()
-    raise RuntimeError("a coroutine suspended on a deep stack, where nothing wakes it")
+    raise RuntimeError("a coroutine suspended where nothing wakes it")
 
 
 @contextmanager
 def _raised_recursion_limit() -> Iterator[None]:
-    """Raise the recursion limit until the last deep stack that is in use has ended."""
-    with _raising:
+    """Raise the recursion limit until the last function that needs it has returned."""
+    with _changing:
         _limits.append(sys.getrecursionlimit())
         sys.setrecursionlimit(max(FRAMES, _limits[0]))
     try:
         yield
     finally:
-        with _raising:
+        with _changing:
             limit = _limits[0]
             _limits.pop()
             if not _limits:

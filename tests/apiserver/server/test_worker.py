@@ -1,0 +1,142 @@
+"""Requests that take long are answered in a thread beside the event loop."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.http import Response, send
+from understudy import Server
+from understudy.apiserver.endpoints.handlers import patch, request_body
+from understudy.apiserver.server.director import LARGE
+from understudy.machinery.golang.deep_recursion import FRAMES
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+TEXT = "x" * LARGE
+SECONDS = 30.0  # that a test waits for what must happen
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def beside() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as threads:
+        yield threads
+
+
+class Stop:
+    """Holds up the first call of a function until it is released."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self.reached, self.released = threading.Event(), threading.Event()
+        self.calls = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.calls += 1
+        if self.calls == 1:
+            self.reached.set()
+            assert self.released.wait(SECONDS), "nobody was answered meanwhile"
+        return self._function(*args, **kwargs)
+
+
+def create(server: Server, name: str, text: str) -> Response:
+    return send(server, "POST", MAPS, {"metadata": {"name": name}, "data": {"text": text}})
+
+
+def test_others_are_answered_while_a_large_body_is_read(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Health checks, reads and small writes are answered while a large object is created, and do not see it yet."""
+    stop = Stop(request_body.read_object)
+    monkeypatch.setattr(request_body, "read_object", stop)
+    large = beside.submit(create, server, "large", TEXT)
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    assert create(server, "small", "").status == 201
+    assert [item["metadata"]["name"] for item in send(server, "GET", MAPS).json()["items"] if "data" in item] == [
+        "small"
+    ]
+    stop.released.set()
+    assert large.result().status == 201
+    assert send(server, "GET", f"{MAPS}/large").json()["data"] == {"text": TEXT}
+
+
+def test_update_sees_what_was_written_meanwhile(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large patch is computed again if another write has changed the object before it is stored."""
+    create(server, "shared", "")
+    stop = Stop(patch.patch_live)
+    monkeypatch.setattr(patch, "patch_live", stop)
+    large = beside.submit(send, server, "PATCH", f"{MAPS}/shared", {"data": {"text": TEXT}})
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "PATCH", f"{MAPS}/shared", {"data": {"small": "1"}}).status == 200
+    stop.released.set()
+    assert large.result().json()["data"] == {"text": TEXT, "small": "1"}
+    assert stop.calls == 3
+
+
+def test_others_are_answered_while_a_large_object_is_changed(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small patch of a large object is computed in the thread as well."""
+    create(server, "large", TEXT)
+    stop = Stop(patch.patch_live)
+    monkeypatch.setattr(patch, "patch_live", stop)
+    changed = beside.submit(send, server, "PATCH", f"{MAPS}/large", {"data": {"small": "1"}})
+    assert stop.reached.wait(SECONDS)
+    assert send(server, "GET", "/healthz").body == b"ok"
+    stop.released.set()
+    assert changed.result().status == 200
+
+
+def test_client_that_goes_away_leaves_the_thread_to_the_next(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large request ends although its client has gone, and the next one has its turn."""
+    stop = Stop(request_body.read_object)
+    monkeypatch.setattr(request_body, "read_object", stop)
+    body = json.dumps({"metadata": {"name": "left"}, "data": {"text": TEXT}})
+    with closing(HTTPConnection(urlsplit(server.url).netloc)) as connection:
+        connection.request("POST", MAPS, body)
+        assert stop.reached.wait(SECONDS)
+    stop.released.set()
+    assert create(server, "next", TEXT).status == 201
+    assert send(server, "GET", f"{MAPS}/left").status == 200
+
+
+def test_loop_stands_still_while_a_request_recurses_deep(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing runs on the loop's ordinary stack while the recursion limit of all threads is raised."""
+    moved: list[bool] = []
+    read_object = request_body.read_object
+
+    def recurse(*args: Any) -> Any:
+        if sys.getrecursionlimit() < FRAMES:
+            raise RecursionError
+        assert server._thread is not None
+        server._thread._loop.call_soon_threadsafe(moved.append, True)
+        time.sleep(0.2)
+        stood_still.append(not moved)
+        return read_object(*args)
+
+    stood_still: list[bool] = []
+    monkeypatch.setattr(request_body, "read_object", recurse)
+    assert create(server, "deep", "").status == 201
+    assert stood_still == [True]
+    assert moved == [True]
+    assert sys.getrecursionlimit() < FRAMES
