@@ -119,10 +119,10 @@ def _take_resources(before: Obj, spec: Obj) -> None:
 
 
 def _cleaned(value: Any) -> Any:
-    """Remove what is empty: absent, null and empty are the same here."""
+    """Remove null and empty lists, which are as if absent. An empty object is a pointer that is set."""
     if isinstance(value, dict):
         pairs = {k: _cleaned(v) for k, v in value.items()}
-        return {k: v for k, v in pairs.items() if v not in (None, {}, [])}
+        return {k: v for k, v in pairs.items() if v not in (None, [])}
     return [_cleaned(v) for v in value] if isinstance(value, list) else value
 
 
@@ -133,10 +133,12 @@ def _take_scheduling(before: Obj, template: Obj) -> None:
     metadata = before.setdefault("metadata", {})
     for name in ("annotations", "labels"):
         metadata[name] = nested_field(template, "metadata", name)
-    spec["affinity"] = {
+    affinity = {
         **(spec.get("affinity") or {}),
         "nodeAffinity": nested_field(pod_spec, "affinity", "nodeAffinity"),
     }
+    is_set = pod_spec.get("affinity") is not None or any(value is not None for value in affinity.values())
+    spec["affinity"] = affinity if is_set else None
 
 
 def _job(job: Obj, old: Obj | None, ctx: Context) -> Errors:

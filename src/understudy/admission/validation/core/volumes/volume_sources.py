@@ -163,6 +163,9 @@ def _cinder(source: Obj, path: Path, *names: str) -> Errors:
     return require_fields(source, path, "volumeID") + _secret(source, path, "name", *names)
 
 
+_HOST_PORT = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*):[^:\[\]]*")  # as Go's `net.SplitHostPort` splits it
+
+
 def _quobyte(source: Obj, path: Path) -> Errors:
     text = "must be a host:port pair or multiple pairs separated by commas"
     registry = source.get("registry", "")
@@ -172,7 +175,8 @@ def _quobyte(source: Obj, path: Path) -> Errors:
     elif len(source.get("tenant", "")) >= 65:
         errors.append(required(path.child("tenant"), "must be a UUID and may not exceed a length of 64 characters"))
     else:
-        errors += [invalid(path.child("registry"), registry, text) for pair in registry.split(",") if ":" not in pair]
+        wrong = (pair for pair in registry.split(",") if not _HOST_PORT.fullmatch(pair))
+        errors += [invalid(path.child("registry"), registry, text) for _ in wrong]
     return errors + require_fields(source, path, "volume")
 
 
