@@ -523,11 +523,16 @@ GENERATED = (
     (re.compile(r"\b0x[0-9a-f]+\b"), "ADDRESS"),
     (re.compile(r"gen-[a-z0-9]{5}\b"), "gen-NAME"),
     (re.compile(r"(version: |current: |record \(|precondition \(|version: \d+ \()\d+"), r"\1VERSION"),
-    (re.compile(r"(resourceVersion\W+)\d{2,}"), r"\1VERSION"),
+    (re.compile(r"time\.Date\([^)]*\)"), "TIME"),
+    (re.compile(r"((resourceVersion|annotations)\W+)\d{2,}"), r"\1VERSION"),  # a patch can move one to the other
     (re.compile("[\u00a0 ]+"), " "),  # go-cmp uses either space at random
     (re.compile(r"\b(m=[+-]\S+|local ServerTime:)"), ""),
-    # Of several undeclared fields, apply names one or more at random: it stops in a map at the first.
-    (re.compile(r"\): (errors:)?(\s*\.[^\n]*: field not declared in schema)+"), "): UNDECLARED"),
+    # Apply names one or more of several undeclared fields at random, since it stops in a map at the first, and with it
+    # errors of other fields.
+    (
+        re.compile(r"(create typed patch object \([^)]*\)): .*field not declared in schema.*", re.DOTALL),
+        r"\1: UNDECLARED",
+    ),
 )
 HEADERS = ("content-type", "warning", "retry-after", "allow")
 AGE = re.compile(r"(<?\d+(ms|s|m|h|d|y))+")

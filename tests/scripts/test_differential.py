@@ -188,3 +188,24 @@ def test_changes_of_kinds_differ_between_configurations() -> None:
                     "--requests=150", "--only=resource.k8s.io/v1/.*claim"]  # fmt: skip
             done = subprocess.run(sent, capture_output=True, text=True, timeout=120, check=False)
             assert (done.returncode, done.stderr) == (status, ""), done.stdout
+
+
+@pytest.mark.parametrize(
+    ("path", "lines", "is_known"),
+    [
+        ("/api/v1/pods", ['.body.details.causes[0].message[1]: "Toleration(nil)}" and "Toleration{}}"'], True),
+        ("/api/v1/pods", ['.body.details.causes[0].message[1]: "must be 1" and "must be 2"'], False),
+        ("/api/v1/pods", ['.body.details.causes[0].message[1]: "nil" and "[]"', ".body.code: 422 and 409"], False),
+        (
+            "/x/validatingadmissionpolicies",
+            [".causes: invalid JSONPath", ".status: 422 and 200", ".a: 1"],
+            True,
+        ),
+        ("/x/validatingadmissionpolicies", [".causes: invalid JSONPath", ".body.spec: 1 and 2"], False),
+    ],
+)
+def test_known_differences_hide_no_others(comparing: Any, path: str, lines: list[str], is_known: bool) -> None:
+    """A difference is known if each of its lines is, or one where a server refuses what the other accepts."""
+    import differential_kinds
+
+    assert bool(differential_kinds.known_reason(path, lines)) == is_known
