@@ -83,7 +83,7 @@ def _range_check(kind: str, number_format: str) -> Misfit:
     if kind == "number" and number_format != "float":
         return _fits_always
     bits = 31 if number_format == "int32" else 63
-    is_own_format = number_format in ("float", "int32", "int64")
+    is_own_format = number_format in (("float",) if kind == "number" else ("int32", "int64"))
     written = f"with format {number_format}" if is_own_format else "(default format)"
 
     def check(value: float, label: str) -> str:

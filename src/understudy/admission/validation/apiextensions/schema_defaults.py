@@ -79,17 +79,17 @@ def _in_metadata(default: Any, schema: Obj, path: Path, place: _Place) -> Errors
 
 
 def _outside(default: Any, schema: Obj, path: Path, place: _Place) -> Errors:
-    """Check a default outside of metadata, which may be a whole resource itself."""
-    errors: Errors = []
-    is_resource = bool(schema.get(_EMBEDDED))
-    if Pruner(schema, is_resource_root=is_resource).prune(default) is not default:
-        errors.append(invalid(path, Untyped(default), "must not have unknown fields"))
+    """Check a default outside of metadata, which may be a whole resource itself. Errors show it with canonical
+    metadata."""
     try:
-        coerced = _coerce(default, schema, path, place.release)
+        default, refused = _coerce(default, schema, path, place.release), None
     except CoercionError as error:
-        return [*errors, error.error]
-    errors += (wrong := _embedded(coerced, schema, path, place.release))
-    return errors if wrong else errors + _values(coerced, schema, path, place.release)
+        refused = error.error
+    errors: Errors = []
+    if Pruner(schema, is_resource_root=bool(schema.get(_EMBEDDED))).prune(default) is not default:
+        errors.append(invalid(path, Untyped(default), "must not have unknown fields"))
+    wrong = [refused] if refused else _embedded(default, schema, path, place.release)
+    return errors + (wrong or _values(default, schema, path, place.release))
 
 
 def _coerce(value: Any, schema: Obj, path: Path, release: Version) -> Any:

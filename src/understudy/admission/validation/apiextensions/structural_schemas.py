@@ -145,14 +145,20 @@ def _restricts_more(metadata: Obj) -> bool:
 def _logic(schema: Obj, path: Path, *, outside: bool = False) -> Errors:
     """Check allOf, anyOf, oneOf, not and the pattern. `outside` may spell out `x-kubernetes-int-or-string`."""
     clauses, errors = {name: schema.get(name) or [] for name in ("anyOf", "allOf", "oneOf")}, []
-    spelt = outside and clauses["anyOf"] == _INT_OR_STRING
+    spelt = outside and _is_int_or_string(clauses["anyOf"])
     for name, parts in clauses.items():
         for i, part in enumerate(parts if not (spelt and name == "anyOf") else ()):
-            both = outside and name == "allOf" and i == 0 and part.get("anyOf") == _INT_OR_STRING
+            both = outside and name == "allOf" and i == 0 and _is_int_or_string(part.get("anyOf") or [])
             errors += _clause({**part, "anyOf": []} if both else part, path.child(name).index(i))
     if schema.get("not") is not None:
         errors += _clause(schema["not"], path.child("not"))
     return errors + (_pattern(schema["pattern"], path.child("pattern")) if schema.get("pattern") else [])
+
+
+def _is_int_or_string(parts: list[Obj]) -> bool:
+    """Report whether clauses spell out `x-kubernetes-int-or-string`; `additionalProperties: false` says nothing."""
+    clauses = [{k: v for k, v in part.items() if k != "additionalProperties" or v is not False} for part in parts]
+    return clauses == _INT_OR_STRING
 
 
 def _pattern(pattern: str, path: Path) -> Errors:
