@@ -143,3 +143,74 @@ def test_removed_version_is_not_served(apiserver: Server) -> None:
     exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", changed)
     assert send(apiserver, "GET", WIDGETS.replace("v1", "v2")).status == 404
     assert send(apiserver, "GET", WIDGETS).status == 200
+
+
+SPEC = {"type": "object", "properties": {"size": {"type": "integer", "default": 1}}}
+SCHEMA = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}}
+
+
+def test_schemas_decide(apiserver: Server) -> None:
+    """Values that the schema refuses are errors, unknown fields are dropped with a warning, and defaults are set."""
+    define(apiserver, {**version(), "schema": SCHEMA})
+    code, refused = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": "large"}))
+    assert (code, refused["details"]["causes"][0]["field"]) == (422, "spec.size")
+    accepted = send(apiserver, "POST", WIDGETS, widget(spec={"colour": "red"}))
+    assert accepted.json()["spec"] == {"size": 1}
+    assert accepted.warnings == ['unknown field "spec.colour"']
+
+
+def test_columns_of_a_definition(apiserver: Server) -> None:
+    """Tables have the columns of the definition after the name, or the age if it has none."""
+    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+    define(apiserver, version(additionalPrinterColumns=[column]), version("v2", storage=False))
+    exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 3}))
+    accept = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    table = exchange(apiserver, "GET", WIDGETS, accept=accept)[1]
+    assert [definition["name"] for definition in table["columnDefinitions"]] == ["Name", "Size"]
+    assert [row["cells"] for row in table["rows"]] == [["a", 3]]
+    other = exchange(apiserver, "GET", WIDGETS.replace("v1", "v2"), accept=accept)[1]
+    assert [definition["name"] for definition in other["columnDefinitions"]] == ["Name", "Age"]
+
+
+def test_selectable_fields(apiserver: Server) -> None:
+    """Lists select by the fields that the version names, and by no others."""
+    properties = {"spec": {"type": "object", "properties": {"colour": {"type": "string"}}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    define(apiserver, {**version(selectableFields=[{"jsonPath": ".spec.colour"}]), "schema": schema})
+    for name, colour in (("a", "red"), ("b", "blue")):
+        exchange(apiserver, "POST", WIDGETS, widget(name, spec={"colour": colour}))
+    items = exchange(apiserver, "GET", f"{WIDGETS}?fieldSelector=spec.colour=red")[1]["items"]
+    assert [item["metadata"]["name"] for item in items] == ["a"]
+    assert exchange(apiserver, "GET", f"{WIDGETS}?fieldSelector=spec.size=1")[0] == 400
+
+
+def test_deleted_definition_waits_for_its_objects(apiserver: Server) -> None:
+    """A deleted definition deletes its objects, refuses new ones, and goes when the last of them is gone."""
+    define(apiserver)
+    path = f"{DEFINITIONS}/widgets.example.com"
+    held = widget()
+    held["metadata"]["finalizers"] = ["example.com/hold"]
+    exchange(apiserver, "POST", WIDGETS, held)
+    exchange(apiserver, "POST", WIDGETS, widget("b"))
+    exchange(apiserver, "DELETE", path)
+    wait_for(apiserver, WIDGETS, lambda code, body: [item["metadata"]["name"] for item in body["items"]] == ["a"])
+    assert exchange(apiserver, "POST", WIDGETS, widget("c"))[0] == 405
+    exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
+    wait_for(apiserver, path, lambda code, body: code == 404)
+    assert send(apiserver, "GET", WIDGETS).status == 404
+
+
+def test_api_services_of_definitions(apiserver: Server) -> None:
+    """Each group-version that a definition serves has an API service, until it is served no more."""
+    services = "/apis/apiregistration.k8s.io/v1/apiservices"
+    define(apiserver)
+    wait_for(apiserver, f"{services}/v1.example.com", lambda code, body: code == 200)
+    exchange(apiserver, "DELETE", f"{DEFINITIONS}/widgets.example.com")
+    wait_for(apiserver, f"{services}/v1.example.com", lambda code, body: code == 404)
+
+
+def test_deprecated_version_warns(apiserver: Server) -> None:
+    """A request in a deprecated version is answered with a warning that names the newest other one."""
+    define(apiserver, version("v1"), version("v1beta1", storage=False, deprecated=True))
+    warnings = send(apiserver, "GET", WIDGETS.replace("v1", "v1beta1")).warnings
+    assert warnings == ["example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"]

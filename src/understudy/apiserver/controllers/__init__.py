@@ -3,7 +3,8 @@
     namespace           empties a namespace that is being deleted, and then lets it go
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
 
-These two are kube-controller-manager's. Those of custom resource definitions and of flow schemas always run.
+These two are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
+always run.
 
 Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
 is stored then. A key that cannot be dealt with is looked at again later, after the delays of client-go's rate limiter
@@ -18,7 +19,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from understudy.apiserver.controllers import definitions, flow_schemas
-from understudy.apiserver.controllers.controller import Controller, ControllerContext, UnknownOwnerError
+from understudy.apiserver.controllers.api_services import APIServiceController
+from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
@@ -35,6 +37,7 @@ KNOWN: dict[str, NewController] = {
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (
     (DefinitionController, definitions.PREFIX),
+    (APIServiceController, definitions.PREFIX),
     (FlowSchemaController, flow_schemas.SCHEMAS),
     (FlowSchemaController, flow_schemas.LEVELS),
 )
@@ -138,6 +141,8 @@ class _Run:
         del controller.todo[key]
         try:
             await controller.sync(key)
+        except TryAgainError as wait:
+            self._again(controller, key, wait.delay)
         except Exception as why:
             expected = isinstance(why, StatusError | UnknownOwnerError)
             level = logging.DEBUG if expected else logging.ERROR

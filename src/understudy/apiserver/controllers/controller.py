@@ -19,6 +19,14 @@ APISERVER_AGENT, CONTROLLER_AGENT = "kube-apiserver", "kube-controller-manager"
 NAMESPACE = "kube-system"  # the namespace of the controllers' service accounts
 
 
+class TryAgainError(Exception):
+    """Something that a key waits for. `delay`: seconds after which to look at the key again."""
+
+    def __init__(self, delay: float) -> None:
+        super().__init__(f"to be tried again in {delay} s")
+        self.delay = delay
+
+
 class UnknownOwnerError(Exception):
     """An owner reference to a kind that is not served, or that the object cannot have as an owner."""
 
@@ -37,7 +45,7 @@ class Controller(Protocol):
     async def sync(self, key: str) -> None:
         """Do what has to be done about a key, as it is stored now.
 
-        Raises StatusError and UnknownOwnerError for what has to be tried again.
+        Raises StatusError, UnknownOwnerError and TryAgainError for what has to be tried again.
         """
 
 

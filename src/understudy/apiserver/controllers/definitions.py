@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from understudy.admission.validation.apiextensions.definitions import CLEANUP, approval
+from understudy.admission.validation.apiextensions.definitions import approval
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
+from understudy.apiserver.controllers.definition_finalizer import finalize
 from understudy.apiserver.registry.encoding.encoded import versioned
 from understudy.apiserver.storage.interface import Entry, Event
 from understudy.machinery.golang.text import aggregate
@@ -109,8 +110,7 @@ class DefinitionController:
             return
         definition = dict(versioned(entry, reference.kind, "v1"))
         if "deletionTimestamp" in definition["metadata"]:
-            kept = [name for name in definition["metadata"].get("finalizers") or () if name != CLEANUP]
-            await self._client.patch(reference.path, {"metadata": {"finalizers": kept}})
+            await finalize(self._context.state, self._client, reference.path, definition)
             return
         status = self._status(definition)
         if any((c["type"], c["status"]) == ("NamesAccepted", "False") for c in status["conditions"]):

@@ -15,7 +15,8 @@ from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
-from understudy.apiserver.extensions.serving import Defined, Serving
+from understudy.apiserver.extensions.kinds import Defined
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
@@ -90,7 +91,7 @@ def _custom(defined: Defined, info: RequestInfo) -> Route | None:
     if defined.definition.is_terminating and info.verb == "create":
         message = "create not allowed while custom resource definition is terminating"
         raise errors.method_not_supported(kind.group, kind.resource, info.verb, message)
-    return Route(scope, handler, "")
+    return Route(scope, handler, defined.definition.deprecation_warning(info.version))
 
 
 def _kind(release: Release, info: RequestInfo) -> Kind | None:

@@ -270,7 +270,7 @@ def _check_label(scope: RequestScope, term: FieldTerm) -> None:
     label, selectable = term.label, scope.behavior.selectable
     if label == "metadata.name" or label in selectable:
         return
-    if not selectable:
+    if not selectable and scope.kind.custom is None:
         if label != "metadata.namespace":
             only = '"metadata.name", "metadata.namespace"'
             raise bad_request(f'"{label}" is not a known field selector: only {only}')

@@ -62,8 +62,28 @@ class Definition:
         schema: Obj = nested_field(self.versions[version], "schema", "openAPIV3Schema", default={})
         return schema
 
+    def deprecation_warning(self, version: str) -> str:
+        """Return the warning of a deprecated version, "" for any other (`defaultDeprecationWarning`)."""
+        declared = self.versions[version]
+        if not declared.get("deprecated"):
+            return ""
+        if declared.get("deprecationWarning") is not None:
+            return str(declared["deprecationWarning"])
+        kind = self.obj["spec"]["names"]["kind"]
+        text = f"{self.api_version(version)} {kind} is deprecated"
+        newer = [
+            name
+            for name in self.served_versions
+            if priority_key(name) < priority_key(version) and not self.versions[name].get("deprecated")
+        ]
+        return f"{text}; use {self.api_version(newer[0])} {kind}" if newer else text
+
+    def serves_the_same(self, other: Definition) -> bool:
+        """Report whether another definition serves the same kinds in the same way, and with the same verbs."""
+        return self.is_terminating == other.is_terminating and self.defines_the_same(other)
+
     def defines_the_same(self, other: Definition) -> bool:
-        """Report whether another definition serves the same kinds in the same way."""
+        """Report whether another definition defines the same kinds in the same way."""
         mine, theirs = self.obj, other.obj
         return bool(
             mine["metadata"]["uid"] == theirs["metadata"]["uid"]

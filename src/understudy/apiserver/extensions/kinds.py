@@ -2,45 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.fields.printer_columns import column_definitions, parsed_columns, table_row
+from understudy.apiserver.extensions.fields.selectable_fields import selectable
 from understudy.apiserver.extensions.schemas import Schemas
 from understudy.apiserver.extensions.storage import Storage
 from understudy.apiserver.extensions.strategies import CustomResource
 from understudy.apiserver.extensions.structural_codec import StructuralCodec
 from understudy.apiserver.registry.kind import Behavior, Kind, Subresource
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import GroupVersionKind
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 VERBS_WHILE_TERMINATING = ("delete", "deletecollection", "get", "list", "watch")
 SUBRESOURCE_VERBS = ("get", "patch", "update")
 SCALE = GroupVersionKind("autoscaling", "v1", "Scale")
-_NAME_COLUMN: Obj = {
-    "name": "Name",
-    "type": "string",
-    "format": "name",
-    "description": "Name must be unique within a namespace. Is required when creating resources, although some "
-    "resources may allow a client to request the generation of an appropriate name automatically. Name is primarily "
-    "intended for creation idempotence and configuration definition. Cannot be updated. More info: "
-    "https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names",
-    "priority": 0,
-}
 
 
-def kinds_of(definition: Definition, release: Version) -> dict[str, Kind]:
-    """Return the kinds of a definition by version, the preferred one first."""
-    schemas = Schemas(definition, release)
-    return {version: _kind(schemas, version, release) for version in definition.served_versions}
+class Defined(NamedTuple):
+    """A definition with its kinds.
+
+    kinds    those that are served, by version, the preferred one first
+    storage  that of the version in which objects are stored, which may not be served
+    """
+
+    definition: Definition
+    kinds: Mapping[str, Kind]
+    storage: Kind
+
+    @staticmethod
+    def by(definition: Definition, release: Version) -> Defined:
+        """Return a definition with the kinds that it defines."""
+        schemas = Schemas(definition, release)
+        kinds = {version: _kind(schemas, version, release) for version in definition.served_versions}
+        version = definition.storage_version
+        return Defined(definition, kinds, kinds.get(version) or _kind(schemas, version, release))
 
 
 def _kind(schemas: Schemas, version: str, release: Version) -> Kind:
     """Return the kind of a definition's objects in one version."""
     definition = schemas.definition
     gvk = GroupVersionKind(definition.group, version, definition.kind)
-    subresources = definition.subresources(version)
-    rules = CustomResourceRules(gvk, schemas.of(version), scale=subresources.get("scale"))
-    resource = CustomResource(rules, has_status="status" in subresources)
+    declared = definition.versions[version]
+    columns = parsed_columns(declared.get("additionalPrinterColumns") or ())
     return Kind(
         release=release,
         group=definition.group,
@@ -54,10 +62,25 @@ def _kind(schemas: Schemas, version: str, release: Version) -> Kind:
         short_names=definition.short_names,
         categories=definition.categories,
         subresources=_subresources(definition, version),
-        columns={version: [_NAME_COLUMN]},
-        find_behavior=lambda: Behavior(strategy=resource.strategy(), status=resource.status_strategy()),
+        columns={version: column_definitions(columns, release)},
+        find_behavior=lambda: _behavior(schemas, gvk),
         new_codec=lambda kind, version: StructuralCodec(schemas, version),
         custom=Storage(schemas, version),
+    )
+
+
+def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
+    """Return the behavior of a definition's objects in one version."""
+    definition, version = schemas.definition, gvk.version
+    declared = definition.versions[version]
+    subresources = definition.subresources(version)
+    rules = CustomResourceRules(gvk, schemas.of(version), scale=subresources.get("scale"))
+    resource = CustomResource(rules, has_status="status" in subresources)
+    return Behavior(
+        strategy=resource.strategy(),
+        status=resource.status_strategy(schemas.release),
+        selectable=selectable(declared.get("selectableFields") or ()),
+        table_row=table_row(parsed_columns(declared.get("additionalPrinterColumns") or ())),
     )
 
 

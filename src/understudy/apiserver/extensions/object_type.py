@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from understudy.apiserver.extensions.schemas import Schemas
+from understudy.machinery.patch.apply.object_type import UnconvertibleError
 from understudy.machinery.patch.structured_merge_diff.field_set import Set
-from understudy.machinery.patch.structured_merge_diff.typed import MapType
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, MapType
+from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
 from understudy.machinery.typeinfo.go_types import Struct
 from understudy.machinery.types import Obj, split_api_version
 
@@ -40,7 +42,12 @@ class CustomObjectType:
         return {"apiVersion": api_version, "kind": self.kind, "metadata": {}}
 
     def decoded(self, obj: Obj) -> Obj:
-        """Return the object: nothing is lost when it is decoded."""
+        """Return the object. Raises UnconvertibleError if the schema of this version does not know all of its
+        fields."""
+        try:
+            validate(self.merge_type, obj)
+        except InvalidValue as error:
+            raise UnconvertibleError(str(error)) from None
         return obj
 
     def differences(self, old: Obj, new: Obj) -> Set:

@@ -11,21 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.extensions.kinds import kinds_of
+from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.version_order import priority_key
 from understudy.apiserver.kinds.release import Group, Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.version import Version
-
-
-class Defined(NamedTuple):
-    """A definition with its kinds by version, the preferred one first."""
-
-    definition: Definition
-    kinds: Mapping[str, Kind]
 
 
 class Serving:
@@ -37,15 +29,12 @@ class Serving:
 
     def with_definition(self, definition: Definition) -> Serving:
         """Return what is served once a definition is added or has changed."""
-        name = definition.name
-        before = self.definitions.get(name)
-        if before is not None and before.definition.defines_the_same(definition):
-            kinds = before.kinds
-            if before.definition.is_terminating != definition.is_terminating:
-                kinds = kinds_of(definition, self.release.version)
+        before = self.definitions.get(definition.name)
+        if before is not None and before.definition.serves_the_same(definition):
+            defined = before._replace(definition=definition)
         else:
-            kinds = kinds_of(definition, self.release.version)
-        return Serving(self.release, {**self.definitions, name: Defined(definition, kinds)})
+            defined = Defined.by(definition, self.release.version)
+        return Serving(self.release, {**self.definitions, definition.name: defined})
 
     def without_definition(self, definition: Definition) -> Serving:
         """Return what is served once a definition is gone."""
@@ -108,7 +97,7 @@ class Serving:
         """Return the groups of established definitions by name, sorted, as discovery lists them."""
         versions: dict[str, dict[str, list[Kind]]] = {}
         for name in sorted(self.definitions):
-            definition, kinds = self.definitions[name]
+            definition, kinds, _ = self.definitions[name]
             if definition.is_established and self.release.group(definition.group) is None:
                 for version, kind in kinds.items():
                     versions.setdefault(definition.group, {}).setdefault(version, []).append(kind)

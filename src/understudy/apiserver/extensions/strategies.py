@@ -8,6 +8,7 @@ from typing import Any
 from understudy.admission.context import Context
 from understudy.admission.validation.custom_resources import CustomResourceRules
 from understudy.apiserver.registry.kind import Strategy
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 from understudy.machinery.types import Obj
 
 
@@ -32,13 +33,13 @@ class CustomResource:
             reset_fields={"": (("status",),)} if self.has_status else {},
         )
 
-    def status_strategy(self) -> Strategy:
+    def status_strategy(self, release: Version) -> Strategy:
         """Return the strategy of the status subresource."""
         return Strategy(
             prepare_for_update=self._prepare_status,
             validate_update=self.rules.update_status,
             unconditional_update=False,
-            reset_fields={"": (("metadata",), ("spec",))},
+            reset_fields={"": _STATUS_RESETS[release]},
         )
 
     def _prepare_for_create(self, obj: Obj, ctx: Context) -> None:
@@ -74,3 +75,4 @@ def _without_metadata(obj: Obj) -> Obj:
 
 
 _ABSENT: Any = object()
+_STATUS_RESETS = ByRelease({V1_36: (("metadata",), ("spec",)), V1_31: (("spec",),)})

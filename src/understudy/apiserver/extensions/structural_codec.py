@@ -109,3 +109,7 @@ class StructuralCodec:
     def empty(self) -> Obj:
         """Return an object of which nothing is set."""
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": {}}
+
+    def empty_list(self) -> Obj:
+        """Return a list of which nothing is set."""
+        return {"apiVersion": self.kind.api_version, "items": [], "kind": self._list_kind}

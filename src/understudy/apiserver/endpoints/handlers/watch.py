@@ -222,20 +222,19 @@ class EventSource:
         self._seen = self._store.revision
         scope = self._scope
         obj = scope.codec.empty()
-        obj["metadata"] = {"resourceVersion": str(self._seen), **self._state.schemas.uncreated_metadata}
+        obj["metadata"] = {"resourceVersion": str(self._seen), **obj["metadata"]}
         if initial_events_end:
             notes = {INITIAL_EVENTS_END: "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
             obj["metadata"]["annotations"] = notes
+        obj = scope.codec.in_order(obj)
         self._emit("BOOKMARK", obj, {"metadata": obj["metadata"]})
 
     def _blueprint(self) -> str:
         """Return an empty list in the form of the watch, in base64: clients fill it with the initial events."""
         scope, form = self._scope, self._form
-        empty: Obj = {**scope.codec.list_of({}, []), "items": None}
-        if form.target:
-            empty = partial_list((), form.target_version, {})
+        empty = partial_list((), form.target_version, {}) if form.target else scope.codec.empty_list()
         if form.media_type == JSON:
             return base64.b64encode(encode(empty) + b"\n").decode()
         return base64.b64encode(protobuf.encode(empty, struct_of(self._state.schemas, empty))).decode()

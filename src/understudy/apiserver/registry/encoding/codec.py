@@ -91,3 +91,6 @@ class Codec(Decoder, Protocol):
 
     def empty(self) -> Obj:
         """Return an object of which nothing is set, as bookmarks have it."""
+
+    def empty_list(self) -> Obj:
+        """Return a list of which nothing is set, as the bookmark after initial events has it."""

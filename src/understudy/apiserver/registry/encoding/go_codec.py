@@ -122,6 +122,10 @@ class GoCodec(GoDecoder):
         """Return an object of which nothing is set."""
         return self.named(decode_value({}, self.struct)[0])
 
+    def empty_list(self) -> Obj:
+        """Return a list of which nothing is set."""
+        return {**self.list_of({}, []), "items": None}
+
 
 def _from_protobuf(body: bytes, struct: Struct) -> tuple[Obj, list[str]]:
     """Return the object of a protobuf body, which knows no strict errors."""

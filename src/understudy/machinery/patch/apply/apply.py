@@ -22,7 +22,7 @@ from understudy.machinery.patch.apply.managed_fields import (
     without_managed_fields,
 )
 from understudy.machinery.patch.apply.managers import InvalidEntry, ManagedFields, Manager, VersionedSet
-from understudy.machinery.patch.apply.object_type import are_managed_fields
+from understudy.machinery.patch.apply.object_type import UnconvertibleError, are_managed_fields
 from understudy.machinery.patch.apply.prune import prune
 from understudy.machinery.patch.structured_merge_diff import field_set
 from understudy.machinery.patch.structured_merge_diff.field_set import Set, difference, intersection
@@ -101,6 +101,8 @@ class ApplyRequest:
             new, after = self._apply_or_take_over(start, self._with_first_owner(live, managed), force)
         except Conflicts as conflicts:
             raise conflicts.status() from None
+        except UnconvertibleError as error:
+            raise unknown_error(str(error)) from None
         new = self._with_annotation(new)
         entries = managers.encode(after)
         if entries:

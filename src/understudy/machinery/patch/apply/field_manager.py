@@ -22,7 +22,7 @@ from understudy.machinery.patch.apply.managed_fields import (
     no_conversion,
     starting_owners,
 )
-from understudy.machinery.patch.apply.object_type import ObjectType
+from understudy.machinery.patch.apply.object_type import ObjectType, UnconvertibleError
 from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue
 from understudy.machinery.types import Obj
 
@@ -62,7 +62,7 @@ class FieldManager:
         writer = managers.update_manager(manager, self.api_version, self.subresource)
         try:
             after = self._updater.update(live, new, before, writer, now)
-        except InvalidValue:
+        except (InvalidValue, UnconvertibleError):
             return []
         return managers.encode(cap_update_managers(after))
 

@@ -19,6 +19,10 @@ from understudy.machinery.typeinfo.go_types import List, Struct
 from understudy.machinery.types import Obj, split_api_version
 
 
+class UnconvertibleError(Exception):
+    """An object that is not what the schema of another version allows, so that nobody can be said to own its fields."""
+
+
 class ObjectType(Protocol):
     """The type of a kind's objects in one API version (upstream: `managedfields.TypeConverter` and a scheme).
 
@@ -46,7 +50,7 @@ class ObjectType(Protocol):
         """Return an object before anything is set: the fields that are always written."""
 
     def decoded(self, obj: Obj) -> Obj:
-        """Return an object as if it had been decoded. Raises InvalidValue."""
+        """Return an object as if it had been decoded. Raises InvalidValue and UnconvertibleError."""
 
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return the fields of `new` that differ from those of `old`, the stored object, although their JSON is the

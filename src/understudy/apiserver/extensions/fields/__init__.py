@@ -1,0 +1,1 @@
+"""Fields of custom resources by JSONPath: columns of tables, field selectors, replicas."""
