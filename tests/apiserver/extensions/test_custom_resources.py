@@ -214,3 +214,48 @@ def test_deprecated_version_warns(apiserver: Server) -> None:
     define(apiserver, version("v1"), version("v1beta1", storage=False, deprecated=True))
     warnings = send(apiserver, "GET", WIDGETS.replace("v1", "v1beta1")).warnings
     assert warnings == ["example.com/v1beta1 Widget is deprecated; use example.com/v1 Widget"]
+
+
+def test_scale_reads_the_paths_of_the_definition(apiserver: Server) -> None:
+    """The scale of a custom resource shows and writes the fields that its definition names."""
+    paths = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size", "labelSelectorPath": ".status.by"}
+    define(apiserver, version(subresources={"status": {}, "scale": paths}))
+    exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 2}))
+    exchange(apiserver, "PATCH", f"{WIDGETS}/a/status", {"status": {"size": 1, "by": "a=b"}})
+    scale = exchange(apiserver, "GET", f"{WIDGETS}/a/scale")[1]
+    assert (scale["spec"], scale["status"]) == ({"replicas": 2}, {"replicas": 1, "selector": "a=b"})
+    assert exchange(apiserver, "PATCH", f"{WIDGETS}/a/scale", {"spec": {"replicas": 5}})[1]["spec"] == {"replicas": 5}
+    assert exchange(apiserver, "GET", f"{WIDGETS}/a")[1]["spec"] == {"size": 5}
+    exchange(apiserver, "POST", WIDGETS, widget("b"))
+    code, refused = exchange(apiserver, "GET", f"{WIDGETS}/b/scale")
+    assert (code, refused["message"]) == (
+        500,
+        'Internal error occurred: the spec replicas field ".spec.size" does not exist',
+    )
+
+
+def test_openapi_of_definitions(apiserver: Server) -> None:
+    """Both forms of OpenAPI have the schema of a definition, and another one when it changes."""
+    define(apiserver, {**version(), "schema": SCHEMA})
+    index = exchange(apiserver, "GET", "/openapi/v3")[1]["paths"]
+    url = index["apis/example.com/v1"]["serverRelativeURL"]
+    schema = exchange(apiserver, "GET", url)[1]["components"]["schemas"]["com.example.v1.Widget"]
+    assert schema["properties"]["spec"] == SPEC
+    assert schema["x-kubernetes-group-version-kind"] == [{"group": "example.com", "version": "v1", "kind": "Widget"}]
+    v2 = exchange(apiserver, "GET", "/openapi/v2")[1]
+    assert "com.example.v1.WidgetList" in v2["definitions"]
+    protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+    assert send(apiserver, "GET", "/openapi/v2", accept=protobuf).status == 200
+    changed = {"spec": {"versions": [version()]}}
+    exchange(apiserver, "PATCH", f"{DEFINITIONS}/widgets.example.com", changed)
+    assert exchange(apiserver, "GET", "/openapi/v3")[1]["paths"]["apis/example.com/v1"]["serverRelativeURL"] != url
+
+
+def test_apply_sets_defaults(apiserver: Server) -> None:
+    """Server-side apply creates an object with the defaults of its schema, and its manager owns what it sent."""
+    define(apiserver, {**version(), "schema": SCHEMA})
+    media = "application/apply-patch+yaml"
+    path = f"{WIDGETS}/a?fieldManager=me"
+    code, applied = exchange(apiserver, "PATCH", path, widget(spec={}), media)
+    assert (code, applied["spec"]) == (201, {"size": 1})
+    assert applied["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}

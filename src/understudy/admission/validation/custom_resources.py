@@ -113,7 +113,7 @@ class CustomResourceRules:
             return []
         errors = _replicas(obj, self.scale["statusReplicasPath"])
         selector: str | None = self.scale.get("labelSelectorPath")
-        if selector is not None and (text := _nested(obj, selector, str, "string")[1]):
+        if selector is not None and (text := nested(obj, selector, str, "string")[1]):
             errors.append(FieldError(ErrorType.INVALID, selector, "", text))
         return errors
 
@@ -124,7 +124,8 @@ def _ratchets(ctx: Context) -> bool:
 
 def _replicas(obj: Obj, json_path: str) -> Errors:
     """Check the number of replicas at a path such as `.spec.replicas`."""
-    value, text = _nested(obj, json_path, int, "int64")
+    replicas, text = nested(obj, json_path, int, "int64")
+    value = replicas or 0
     if not text and value < 0:
         text = "should be a non-negative integer"
     elif not text and value > MAX_INT32:
@@ -132,19 +133,20 @@ def _replicas(obj: Obj, json_path: str) -> Errors:
     return [FieldError(ErrorType.INVALID, json_path, value, text)] if text else []
 
 
-def _nested(obj: Obj, json_path: str, expected: type, go_type: str) -> tuple[Any, str]:
-    """Return the value at a path, or a zero and why it cannot be had (upstream: `NestedInt64`, `NestedString`)."""
+def nested(obj: Obj, json_path: str, expected: type, go_type: str) -> tuple[Any, str]:
+    """Return the value at a path such as `.spec.replicas`, None if there is none, and why it cannot be had (upstream:
+    `NestedInt64`, `NestedString`)."""
     names, value = json_path.removeprefix(".").split("."), obj
     for i, name in enumerate(names):
         if value is None:
-            return expected(), ""
+            return None, ""
         if not isinstance(value, dict):
-            return expected(), _accessor_error(names[: i + 1], value, "map[string]interface{}")
+            return None, _accessor_error(names[: i + 1], value, "map[string]interface{}")
         if name not in value:
-            return expected(), ""
+            return None, ""
         value = value[name]
     fits = fmt.base_type(value) is expected
-    return (value, "") if fits else (expected(), _accessor_error(names, value, go_type))
+    return (value, "") if fits else (None, _accessor_error(names, value, go_type))
 
 
 def _accessor_error(names: Sequence[str], value: Any, expected: str) -> str:

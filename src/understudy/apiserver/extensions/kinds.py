@@ -74,11 +74,14 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
     definition, version = schemas.definition, gvk.version
     declared = definition.versions[version]
     subresources = definition.subresources(version)
-    rules = CustomResourceRules(gvk, schemas.of(version), scale=subresources.get("scale"))
+    schema = schemas.of(version)
+    rules = CustomResourceRules(gvk, schema, scale=subresources.get("scale"))
     resource = CustomResource(rules, has_status="status" in subresources)
     return Behavior(
+        defaults=lambda obj, ctx: obj.update(schema.default(obj)),
         strategy=resource.strategy(),
         status=resource.status_strategy(schemas.release),
+        scale_paths=subresources.get("scale"),
         selectable=selectable(declared.get("selectableFields") or ()),
         table_row=table_row(parsed_columns(declared.get("additionalPrinterColumns") or ())),
     )

@@ -44,7 +44,7 @@ class StructuralCodec:
         return GroupVersionKind(*split_api_version(api_version), kind)
 
     def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
-        """Decode a JSON body. Returns the object with its defaults, and its strict errors. Raises DecodeError."""
+        """Decode a JSON body. Returns the object and its strict errors. Raises DecodeError."""
         if body.parsed is None:
             raise DecodeError("protobuf is not supported")
         if body.parsed.text is None:
@@ -52,22 +52,22 @@ class StructuralCodec:
             strict = [f'duplicate field "{path}"' for path in duplicates]
         else:
             value, strict = body.parsed.value, []
-        return self._coerced(value, strict), strict
+        return self._coerced(value, strict), strict  # the handler sets the defaults
 
     def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
         """Decode the document that a patch has made of an object. Raises DecodeError."""
         sent = self.sent_kind(*type_meta_of(document), text)
         strict: list[str] = []
-        return Sent(self._coerced(document, strict), sent), strict
+        return Sent(self._schemas.of(sent.version).default(self._coerced(document, strict)), sent), strict
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:
-        """Return an object as the schema of the version that it names has it, with defaults."""
+        """Return an object as the schema of the version that it names has it, with metadata of its own."""
         _, version = split_api_version(value["apiVersion"])
         schema = self._schemas.of(version)
         unknown: list[str] = []
-        obj = schema.default(schema.coerce(with_go_numbers(value), unknown))
+        obj = schema.coerce(with_go_numbers(value), unknown)
         strict += [f'unknown field "{path}"' for path in unknown]
-        return obj
+        return {**obj, "metadata": dict(obj.get("metadata") or {})}  # whatever was sent empty is gone, as in Go
 
     def in_order(self, obj: Obj) -> Obj:
         """Return an object with the keys of all its maps sorted."""

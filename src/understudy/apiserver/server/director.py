@@ -78,7 +78,7 @@ class _Served:
         """Return the OpenAPI documents."""
         from understudy.apiserver.endpoints.openapi.v3 import OpenAPI  # only kubectl and generators ask for it
 
-        return OpenAPI(self.serving.release)
+        return OpenAPI(self.serving)
 
 
 class Director:

@@ -11,10 +11,11 @@ from tests.releases import NEWEST, RELEASES, every_release, served
 from understudy.apiserver.endpoints.openapi.v2 import encode, schema
 from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
 
-DOCUMENTS = {release: OpenAPI(served(release)) for release in RELEASES}
+DOCUMENTS = {release: OpenAPI(Serving(served(release))) for release in RELEASES}
 PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 DRA = "/openapi/v3/apis/resource.k8s.io/v1beta1"
 
@@ -90,7 +91,7 @@ def test_hash_in_the_url() -> None:
 
 def test_hash_follows_runtime_config() -> None:
     """Switching a resource off changes the document and the hash of its group-version only."""
-    less = OpenAPI(served(NEWEST, {"apps/v1/daemonsets": False}))
+    less = OpenAPI(Serving(served(NEWEST, {"apps/v1/daemonsets": False})))
     changed = {name for name, etag in less.hashes.items() if etag != DOCUMENTS[NEWEST].hashes[name]}
     assert changed == {"apis/apps/v1"}
     assert not [path for path in less.document("apis/apps/v1")["paths"] if "daemonsets" in path]

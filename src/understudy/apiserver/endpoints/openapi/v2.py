@@ -8,6 +8,7 @@ become strings, defaults are left out. The protobuf form is the Document of gith
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from struct import pack
 from typing import Any
 
 import orjson
@@ -15,6 +16,8 @@ import orjson
 from understudy.machinery.types import Obj
 
 V3_REFERENCE, V2_REFERENCE = "#/components/schemas/", "#/definitions/"
+# The unions of built-in kinds: ports and quantities.
+_UNIONS = ([{"type": "integer"}, {"type": "string"}], [{"type": "string"}, {"type": "number"}])
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch")
 
 
@@ -35,15 +38,20 @@ def swagger(version: str, documents: Iterable[Obj]) -> Obj:
 
 
 def schema(shape: Obj) -> Obj:
-    """Return a v3 schema in the form of v2."""
+    """Return a v3 schema in the form of v2.
+
+    A schema of a custom resource loses what kubectl's reader of v2 does not understand (`ToStructuralOpenAPIV2`).
+    """
     out: Obj = {}
-    for key, value in shape.items():
+    for key, value in _without_nullable(shape).items():
         if key == "$ref":
             out[key] = value.replace(V3_REFERENCE, V2_REFERENCE)
         elif key == "allOf" and len(value) == 1:
             out.update(schema(value[0]))
-        elif key == "oneOf":
+        elif key == "oneOf" and value in _UNIONS:
             out["type"] = "string"
+        elif key in ("allOf", "anyOf", "oneOf", "not"):
+            continue
         elif key == "properties":
             out[key] = {name: schema(field) for name, field in value.items()}
         elif key == "items" or (key == "additionalProperties" and isinstance(value, dict)):
@@ -51,6 +59,17 @@ def schema(shape: Obj) -> Obj:
         elif key != "default":
             out[key] = value
     return out
+
+
+def _without_nullable(shape: Obj) -> Obj:
+    """Return a v3 schema without what values may hold that are null or have unknown fields: v2 knows neither."""
+    nullable, open_ = shape.get("nullable"), shape.get("x-kubernetes-preserve-unknown-fields")
+    if not nullable and not open_:
+        return shape
+    dropped = {"nullable", "items", "properties"}
+    if nullable or shape.get("type") in ("array", "object"):
+        dropped.add("type")
+    return {key: value for key, value in shape.items() if key not in dropped}
 
 
 def _path_item(item: Obj) -> Obj:
@@ -149,8 +168,22 @@ MESSAGES: dict[str, dict[str, tuple[int, str]]] = {
     "Schema": {
         "$ref": (1, "string"),
         "format": (2, "string"),
+        "title": (3, "string"),
         "description": (4, "string"),
+        "default": (5, "Any"),
+        "multipleOf": (6, "double"),
+        "maximum": (7, "double"),
+        "exclusiveMaximum": (8, "bool"),
+        "minimum": (9, "double"),
+        "exclusiveMinimum": (10, "bool"),
+        "maxLength": (11, "int"),
+        "minLength": (12, "int"),
         "pattern": (13, "string"),
+        "maxItems": (14, "int"),
+        "minItems": (15, "int"),
+        "uniqueItems": (16, "bool"),
+        "maxProperties": (17, "int"),
+        "minProperties": (18, "int"),
         "required": (19, "[string]"),
         "enum": (20, "[Any]"),
         "additionalProperties": (21, "AdditionalProperties"),
@@ -181,8 +214,10 @@ def _message(name: str, value: Obj) -> bytes:
 def _field(number: int, kind: str, value: Any) -> bytes:
     if kind == "string":
         return _bytes(number, value.encode())
-    if kind == "bool":
+    if kind in ("bool", "int"):
         return _varint(number << 3) + _varint(int(value))
+    if kind == "double":
+        return _varint(number << 3 | 1) + pack("<d", value)
     return _bytes(number, _body(kind, value))
 
 

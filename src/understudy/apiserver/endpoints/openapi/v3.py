@@ -21,9 +21,11 @@ from typing import Any
 import orjson
 
 from understudy.apiserver.endpoints.negotiation import Clause, clauses
-from understudy.apiserver.endpoints.openapi.v3_paths import paths, plain_path
+from understudy.apiserver.endpoints.openapi import custom_resources
+from understudy.apiserver.endpoints.openapi.v3_paths import custom_paths, paths, plain_path
 from understudy.apiserver.endpoints.request import Request, Response
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.extensions.kinds import Defined
+from understudy.apiserver.extensions.serving import Serving
 from understudy.machinery.typeinfo.go_types import Schemas, openapi_name
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -48,10 +50,11 @@ PAGES = {
 
 
 class OpenAPI:
-    """The documents of one release, each rendered once."""
+    """The documents of what is served at one moment, each rendered once."""
 
-    def __init__(self, release: Release) -> None:
-        self.release = release
+    def __init__(self, serving: Serving) -> None:
+        self.serving = serving
+        self.release = serving.release
         self._documents: dict[str, bytes] = {}
         self._v2: dict[str, bytes] = {}
 
@@ -73,6 +76,8 @@ class OpenAPI:
         group, version = _split(name)
         if not version:
             return {**head, "paths": plain_path(f"/{name}/", f"get information of a group ({group})")}
+        if defined := self._defined(group, version):
+            return self._custom_document(group, version, defined)
         served = self.release.group(group)
         kinds = served.versions[version] if served else ()
         schemas = Schemas.of(self.release.version).document(group, version)
@@ -81,6 +86,29 @@ class OpenAPI:
             "paths": paths(kinds, group, version, self._type_name),
             "components": {"schemas": {key: _described(key, schema) for key, schema in schemas.items()}},
         }
+
+    def _custom_document(self, group: str, version: str, defined: list[Defined]) -> Obj:
+        """Return the document of a group-version that definitions serve."""
+        kinds = tuple(kinds[version] for _, kinds, _ in defined)
+        return {
+            "openapi": "3.0.0",
+            "info": custom_resources.INFO,
+            "paths": custom_paths(kinds, group, version, self._type_name),
+            "components": {
+                "schemas": {
+                    key: _described(key, schema)
+                    for key, schema in custom_resources.schemas(defined, version, self.release.version).items()
+                }
+            },
+        }
+
+    def _defined(self, group: str, version: str) -> list[Defined]:
+        """Return the established definitions that serve a group-version."""
+        return [
+            defined
+            for _, defined in sorted(self.serving.definitions.items())
+            if defined.definition.group == group and defined.definition.is_established and version in defined.kinds
+        ]
 
     @cached_property
     def hashes(self) -> dict[str, str]:
@@ -93,6 +121,10 @@ class OpenAPI:
                 name = f"apis/{group.name}/{version}" if group.name else f"api/{version}"
                 served = [f"{kind.resource} {kind.verbs}".encode() for kind in kinds]
                 hashes[name] = _hash([self._source(name), _described_bytes(), *served])
+        for group in self.serving.groups[len(self.release.groups) :]:
+            for version in group.versions:
+                source = custom_resources.source(self._defined(group.name, version), version)
+                hashes[f"apis/{group.name}/{version}"] = _hash([source, _described_bytes()])
         return dict(sorted(hashes.items()))
 
     @cached_property
@@ -151,7 +183,9 @@ class OpenAPI:
     def _type_name(self, gvk: GroupVersionKind) -> str:
         """Return the OpenAPI name of a kind's type, "" if it has no recorded type."""
         schemas = Schemas.of(self.release.version)
-        return openapi_name(schemas.kind(*gvk).name) if schemas.has_kind(*gvk) else ""
+        if schemas.has_kind(*gvk):
+            return openapi_name(schemas.kind(*gvk).name)
+        return custom_resources.type_name(gvk) if self.release.group(gvk.group) is None else ""
 
 
 def _split(name: str) -> tuple[str, str]:

@@ -6,10 +6,12 @@ and answers. kubectl finds kinds in them (explain), and whether PATCH takes fiel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
-from understudy.apiserver.endpoints.negotiation import MEDIA, PATCHES, STREAMS
+from understudy.apiserver.endpoints.negotiation import CUSTOM_PATCHES, JSON, MEDIA, PATCHES, STREAMS, YAML
 from understudy.apiserver.endpoints.requestinfo import group_version_path, resource_path
 from understudy.apiserver.registry.kind import Kind, Subresource
 from understudy.machinery.releases.version import V1_32, V1_36
@@ -94,6 +96,14 @@ def paths(kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable
     return dict(sorted(items.items()))
 
 
+def custom_paths(
+    kinds: tuple[Kind, ...], group: str, version: str, type_name: Callable[[GroupVersionKind], str]
+) -> Obj:
+    """Return {path: path item} of custom resources, sorted. `type_name` returns the OpenAPI name of a kind's type."""
+    items = {path: item for kind in kinds for path, item in _CustomResource(kind, version, type_name).items()}
+    return dict(sorted(items.items()))
+
+
 def plain_path(path: str, about: str) -> Obj:
     """Return {path: path item} of a page that is no resource."""
     return {path: {"get": _described(about, "")}}
@@ -113,6 +123,12 @@ def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
 
 class _Resource:
     """The path items of one kind."""
+
+    media: tuple[str, ...] = MEDIA
+    list_media: tuple[str, ...] = (*MEDIA, *STREAMS)
+    body_media: tuple[str, ...] = ("*/*",)
+    patches: tuple[str, ...] = PATCHES
+    failures: Mapping[str, Obj] = MappingProxyType({})  # answers to what goes wrong, by status
 
     def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
         self.kind = kind
@@ -159,8 +175,8 @@ class _Resource:
             "list": own and f"{own}List",
             "deleted": own if self.kind.behavior.delete_returns_object else STATUS,
         }.get(verb.answers, verb.answers)
-        media = (*MEDIA, *STREAMS) if verb.action == "list" else MEDIA
-        group = "".join(part.capitalize() for part in self.tag.split("_"))
+        media = self.list_media if verb.action == "list" else self.media
+        group = "".join(part[:1].upper() + part[1:] for part in self.tag.split("_"))
         begins = verb.begins.format(group) if "{}" in verb.begins else verb.begins + group
         operation: Obj = {
             "tags": [self.tag],
@@ -173,15 +189,35 @@ class _Resource:
             operation["parameters"] = [_parameter(*parameter) for parameter in sorted(known.items())]
         body = own if verb.body == "object" else verb.body
         if body:
-            patches = PATCHES if verb.method == "patch" else ("*/*",)
+            patches = self.patches if verb.method == "patch" else self.body_media
             required = {} if verb.method == "delete" else {"required": True}
             operation["requestBody"] = {**_content(body, patches), **required}
         operation["responses"] = {
             code: {"description": DESCRIPTIONS[code], **_content(answers, media)} for code in verb.codes
-        }
+        } | dict(self.failures)
         operation["x-kubernetes-action"] = verb.action
-        operation["x-kubernetes-group-version-kind"] = gvk._asdict()
+        operation["x-kubernetes-group-version-kind"] = self._kind_of(gvk)._asdict()
         return operation
+
+    def _kind_of(self, body: GroupVersionKind) -> GroupVersionKind:
+        """Return the kind that operations with a body are said to be about."""
+        return body
+
+
+class _CustomResource(_Resource):
+    """The path items of one custom resource."""
+
+    media = list_media = body_media = (JSON, YAML)
+    patches = CUSTOM_PATCHES
+    failures = MappingProxyType({"401": {"description": "Unauthorized"}})
+
+    def __init__(self, kind: Kind, version: str, type_name: Callable[[GroupVersionKind], str]) -> None:
+        super().__init__(kind, version, type_name)
+        words = re.split(r"[^a-zA-Z0-9]", kind.group)
+        self.tag = words[0] + "".join(word[:1].upper() + word[1:] for word in words[1:]) + f"_{version}"
+
+    def _kind_of(self, body: GroupVersionKind) -> GroupVersionKind:
+        return self.kind.gvk(self.version)
 
 
 def _parameter(name: str, kind: str, *, where: str = "query") -> Obj:

@@ -12,10 +12,11 @@ from typing import Any
 
 from understudy.apiserver.endpoints.negotiation import CUSTOM, LIST, LOG, OBJECT, UNTABLED, Endpoint, Output
 from understudy.apiserver.endpoints.request import Request
+from understudy.apiserver.extensions.fields.printer_columns import column_definitions
 from understudy.apiserver.kinds import printers
 from understudy.apiserver.registry.encoding.codec import Codec
 from understudy.apiserver.registry.kind import Kind
-from understudy.machinery.errors import StatusError, bad_request
+from understudy.machinery.errors import StatusError, bad_request, unknown_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import V1_34, Version
@@ -37,6 +38,8 @@ UNTABLED_SUBRESOURCES = {
 # The real server's descriptions of the columns of a Scale.
 SCALE_DESIRED = "replicas is the desired number of instances for the scaled object."
 SCALE_AVAILABLE = "replicas is the actual number of observed instances of the scaled object."
+
+CUSTOM_SCALE_DESIRED, CUSTOM_SCALE_AVAILABLE = "Number of desired replicas", "Number of actual replicas"
 
 CREATED_AT = "Created At"  # the column of kinds without a printer
 # The cells of kinds without a `table_row`, by column; other columns stay <none>.
@@ -99,14 +102,6 @@ def _conditions(kind: Kind, obj: Obj) -> Obj:
 
 def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form: Output) -> Obj:
     """Return a Table of the Scale of an object of `kind`. Name and Age are the columns of the kind's own table."""
-    own = {column["name"]: column for column in kind.columns[version]}
-    count = {"type": "integer", "format": "", "description": SCALE_DESIRED, "priority": 0}
-    columns = [
-        {**own["Name"], "format": ""},
-        {"name": "Desired", **count},
-        {"name": "Available", **count, "description": SCALE_AVAILABLE},
-        own["Age"],
-    ]
     cells = [
         scale["metadata"]["name"],
         scale.get("spec", {}).get("replicas", 0),
@@ -118,9 +113,24 @@ def scale_table(kind: Kind, version: str, scale: Obj, *, request: Request, form:
         "kind": "Table",
         "apiVersion": f"meta.k8s.io/{form.target_version}",
         "metadata": {"resourceVersion": revision} if revision else {},
-        "columnDefinitions": columns,
+        "columnDefinitions": _scale_columns(kind, version),
         "rows": [{"cells": cells, "object": _included_scale(scale, request, form.target_version)}],
     }
+
+
+def _scale_columns(kind: Kind, version: str) -> list[Obj]:
+    """Return the column definitions of a Scale's table."""
+    if kind.custom is None:
+        own = {column["name"]: column for column in kind.columns[version]}
+        name, age, texts = {**own["Name"], "format": ""}, own["Age"], (SCALE_DESIRED, SCALE_AVAILABLE)
+    else:
+        name, age = column_definitions((), kind.release)
+        texts = CUSTOM_SCALE_DESIRED, CUSTOM_SCALE_AVAILABLE
+    counts = [
+        {"name": title, "type": "integer", "format": "", "description": text, "priority": 0}
+        for title, text in zip(("Desired", "Available"), texts, strict=True)
+    ]
+    return [name, *counts, age]
 
 
 @lru_cache(1024)
@@ -215,6 +225,8 @@ def check_conversion(form: Output, kind: Kind, *, listing: bool) -> None:
     """
     if form.target != (PARTIAL if listing else PARTIAL_LIST):
         return
+    if kind.custom is not None and not listing:
+        raise unknown_error("content is not a list")
     go_type = kind.codec(kind.versions[0]).go_type + ("List" if listing else "")
     what = f"a list ({go_type})" if listing else f"not a list ({go_type})"
     message = f"you requested {form.target}, but the requested object is {what}"

@@ -36,24 +36,31 @@ def to_scale(entries: list[Obj] | None, versions: Collection[str]) -> list[Obj]:
 
 
 def to_workload(
-    entries: list[Obj] | None, scale: list[Obj] | None, api_version: str, versions: Collection[str]
+    entries: list[Obj] | None,
+    scale: list[Obj] | None,
+    api_version: str,
+    versions: Collection[str],
+    *,
+    path: tuple[str, ...] = ("spec", "replicas"),
 ) -> list[Obj]:
     """Return the managedFields of a workload after its Scale was written.
 
     `entries` are those of the workload before, `scale` those of the Scale. `api_version` is the one of the request.
-    Entries in a version that is not in `versions`, those of the workload, are dropped.
+    Entries in a version that is not in `versions`, those of the workload, are dropped. `path` leads to the workload's
+    replicas.
     """
+    replicas, path_elements = new_set(path), tuple(f"f:{name}" for name in path)
     scale_owners = managers.decode(scale, trusted=True)
     after: ManagedFields = {}
     for manager, owned in managers.decode(entries, trusted=True).items():
         if owned.api_version not in versions:
             continue
-        if not has(owned.fields, _PATH) or manager in scale_owners:
+        if not has(owned.fields, path_elements) or manager in scale_owners:
             scale_owners.pop(manager, None)
             after[manager] = owned
-        elif rest := difference(owned.fields, _REPLICAS):
+        elif rest := difference(owned.fields, replicas):
             after[manager] = owned.with_fields(rest)
     for manager, owned in scale_owners.items():
         if has(owned.fields, _PATH):
-            after[manager] = VersionedSet(_REPLICAS, api_version, "")
+            after[manager] = VersionedSet(replicas, api_version, "")
     return managers.encode(after)

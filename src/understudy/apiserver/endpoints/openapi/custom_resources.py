@@ -1,0 +1,127 @@
+"""The OpenAPI schemas of custom resources, made of those of their definitions (upstream:
+`apiextensions-apiserver/pkg/controller/openapi/builder`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+
+from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.kinds import Defined
+from understudy.apiserver.registry.kind import Kind
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease, Version
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import GroupVersionKind, Obj
+
+INFO: Obj = {"title": "Kubernetes CRD Swagger", "version": "v0.1.0"}
+META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_REFERENCE = "#/components/schemas/"
+_CHILDREN = ("properties", "items", "additionalProperties", "allOf", "anyOf", "oneOf", "not")
+_DROPPED = frozenset(("example", "externalDocs", "id", "$schema", *_CHILDREN))
+_INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
+# Whether versions without selectable fields have an empty list of them.
+_LISTS_NO_FIELDS = ByRelease({V1_33: False, V1_31: True})
+
+
+def type_name(gvk: GroupVersionKind) -> str:
+    """Return the OpenAPI name of a custom kind: `com.example.v1.Widget`."""
+    return ".".join((*reversed(gvk.group.split(".")), gvk.version, gvk.kind))
+
+
+def source(defined: Iterable[Defined], version: str) -> bytes:
+    """Return the parts of definitions that the document of one of their versions is made from."""
+    parts = [(d.definition.obj["status"].get("acceptedNames"), d.definition.versions[version]) for d in defined]
+    return orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)
+
+
+def schemas(defined: Iterable[Defined], version: str, release: Version) -> Obj:
+    """Return the schemas of a group-version of definitions, with all that they refer to, sorted by name."""
+    out: Obj = {}
+    for definition, kinds, _ in defined:
+        kind = kinds[version]
+        selectable = _selectable_fields(definition, version, release)
+        out[type_name(kind.gvk(version))] = _object_schema(definition, kind, version) | selectable
+        out[type_name(kind.gvk(version)._replace(kind=definition.list_kind))] = (
+            _list_schema(definition, kind, version) | selectable
+        )
+    core = Schemas.of(release).document("", "v1")
+    names = [f"{META}.{name}" for name in ("ObjectMeta", "ListMeta", "DeleteOptions", "Status", "Patch")]
+    if any("scale" in kinds[version].subresources for _, kinds, _ in defined):
+        names.append("io.k8s.api.autoscaling.v1.Scale")
+    _add(out, core, names)
+    return dict(sorted(out.items()))
+
+
+def _add(out: Obj, document: Obj, names: Iterable[str]) -> None:
+    """Add schemas of a document, and those that they refer to."""
+    todo = list(names)
+    while todo:
+        name = todo.pop()
+        if name not in out:
+            out[name] = document[name]
+            todo += _references(document[name])
+
+
+def _references(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        here = [value["$ref"].removeprefix(_REFERENCE)] if isinstance(value.get("$ref"), str) else []
+        return here + [name for item in value.values() for name in _references(item)]
+    return [name for item in value for name in _references(item)] if isinstance(value, list) else []
+
+
+def _object_schema(definition: Definition, kind: Kind, version: str) -> Obj:
+    """Return the schema of the objects (`buildKubeNative`)."""
+    schema = published(definition.schema(version)) or {"type": "object"}
+    if definition.schema(version):
+        schema = {**schema, "properties": {**schema.get("properties", {}), **_meta_properties("ObjectMeta")}}
+    return {**schema, "x-kubernetes-group-version-kind": [kind.gvk(version)._asdict()]}
+
+
+def _list_schema(definition: Definition, kind: Kind, version: str) -> Obj:
+    """Return the schema of the lists (`buildListSchema`)."""
+    reference = {"$ref": f"{_REFERENCE}{type_name(kind.gvk(version))}"}
+    return {
+        "description": f"{definition.list_kind} is a list of {definition.kind}",
+        "type": "object",
+        "required": ["items"],
+        "properties": {"items": {"type": "array", "items": reference}, **_meta_properties("ListMeta")},
+        "x-kubernetes-group-version-kind": [kind.gvk(version)._replace(kind=definition.list_kind)._asdict()],
+    }
+
+
+def _meta_properties(metadata: str) -> Obj:
+    """Return the properties that all objects, or all lists, have."""
+    string = {"type": "string"}
+    return {"apiVersion": string, "kind": string, "metadata": {"allOf": [{"$ref": f"{_REFERENCE}{META}.{metadata}"}]}}
+
+
+def _selectable_fields(definition: Definition, version: str, release: Version) -> Obj:
+    fields = definition.versions[version].get("selectableFields") or ()
+    if not fields and not _LISTS_NO_FIELDS[release]:
+        return {}
+    paths = [{"fieldPath": field["jsonPath"].removeprefix(".")} for field in fields]
+    return {"x-kubernetes-selectable-fields": paths}
+
+
+def published(schema: Obj) -> Obj:
+    """Return the schema of a definition as OpenAPI v3 has it (`Structural.ToKubeOpenAPI`)."""
+    out = {key: value for key, value in schema.items() if key not in _DROPPED}
+    for key in _CHILDREN:
+        value = schema.get(key)
+        if key == "properties" and value:
+            out[key] = {name: published(value[name]) for name in sorted(value)}
+        elif isinstance(value, dict) and key != "properties":
+            out[key] = published(value)
+        elif isinstance(value, list) and value:
+            out[key] = [published(item) for item in value]
+        elif isinstance(value, bool):
+            out[key] = value
+    if schema.get("x-kubernetes-int-or-string") and not schema.get("anyOf") and not schema.get("allOf"):
+        out["anyOf"] = _INT_OR_STRING
+    if schema.get("x-kubernetes-embedded-resource"):
+        out["properties"] = {**out.get("properties", {}), **_meta_properties("ObjectMeta")}
+        required = out.get("required", [])
+        out["required"] = [*required, *(name for name in ("kind", "apiVersion") if name not in required)]
+    return out
