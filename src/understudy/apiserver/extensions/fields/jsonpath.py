@@ -151,7 +151,7 @@ def _array(text: str) -> Step:
     parts = text.split(",")
     if len(parts) > 1:
         union = [_array(part.strip(" ")) for part in parts]
-        return lambda values: [found for step in union for found in step(values)]
+        return lambda values: [value for step in union for value in step(values)]
     if key := _KEY.fullmatch(text):
         steps = _steps(f".{key[1]}")
         return lambda values: _walk(steps, values)
