@@ -194,7 +194,7 @@ def test_deleted_definition_waits_for_its_objects(apiserver: Server) -> None:
     exchange(apiserver, "POST", WIDGETS, widget("b"))
     exchange(apiserver, "DELETE", path)
     wait_for(apiserver, WIDGETS, lambda code, body: [item["metadata"]["name"] for item in body["items"]] == ["a"])
-    assert exchange(apiserver, "POST", WIDGETS, widget("c"))[0] == 405
+    assert exchange(apiserver, "POST", WIDGETS, widget("c"))[0] == 403
     exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"metadata": {"finalizers": None}})
     wait_for(apiserver, path, lambda code, body: code == 404)
     assert send(apiserver, "GET", WIDGETS).status == 404

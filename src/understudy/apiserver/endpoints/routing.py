@@ -20,6 +20,7 @@ from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
+from understudy.machinery.releases.version import V1_34
 
 Answer = Response | WatchResponse
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Answer]]
@@ -88,7 +89,7 @@ def _custom(defined: Defined, info: RequestInfo) -> Route | None:
     handler = handlers.get(info.verb)
     if handler is None:
         raise errors.method_not_supported(kind.group, kind.resource, info.verb)
-    if defined.definition.is_terminating and info.verb == "create":
+    if defined.definition.is_terminating and info.verb == "create" and kind.release < V1_34:
         message = "create not allowed while custom resource definition is terminating"
         raise errors.method_not_supported(kind.group, kind.resource, info.verb, message)
     return Route(scope, handler, defined.definition.deprecation_warning(info.version))

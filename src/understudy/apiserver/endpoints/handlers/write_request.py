@@ -14,6 +14,7 @@ from understudy.machinery import errors
 from understudy.machinery.options import WriteOptions, write_options_object
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
+from understudy.machinery.releases.version import V1_34
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.types import Obj
 
@@ -64,12 +65,24 @@ class WriteRequest:
 
     async def admit(self, obj: Obj, old: Obj | None) -> Obj:
         """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object."""
+        if old is None:
+            self._check_creatable(obj)
         admission = self._admission(old)
         if admission is None:
             return obj
         attributes = self._attributes(obj, old)
         await admission.admit(attributes, self.ctx)
         return attributes.new
+
+    def _check_creatable(self, obj: Obj) -> None:
+        """Raise 403 for a new custom resource whose definition is being deleted (`forbidCreateAdmission`).
+
+        Before 1.34 only POST is refused, when it is routed.
+        """
+        kind = self.scope.kind
+        if kind.custom is not None and "create" not in kind.verbs and kind.release >= V1_34:
+            reason = "create not allowed while custom resource definition is terminating"
+            raise errors.forbidden(kind.group, kind.resource, obj["metadata"].get("name", ""), reason)
 
     async def validate(self, obj: Obj, old: Obj | None) -> None:
         """Ask validating admission about an internal object. Raises StatusError if a plugin refuses it."""
