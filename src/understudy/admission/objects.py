@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
@@ -62,10 +62,11 @@ class ObjectInterfaces(Protocol):
 class VersionedAttributes:
     """The objects of a request in one version (`admission.VersionedAttributes`).
 
-    dirty  whether `object` is another one than the request's
+    dirty   whether `object` is another one than the request's
+    values  both objects as expressions see them, None until one does
     """
 
-    __slots__ = ("attributes", "dirty", "kind", "object", "old_object")
+    __slots__ = ("attributes", "dirty", "kind", "object", "old_object", "values")
 
     def __init__(self, attributes: Attributes, kind: GroupVersionKind, objects: ObjectInterfaces) -> None:
         self.attributes = attributes
@@ -73,3 +74,8 @@ class VersionedAttributes:
         self.object = None if attributes.object is None else objects.to_version(attributes.object, kind)
         self.old_object = None if attributes.old_object is None else objects.to_version(attributes.old_object, kind)
         self.dirty = False
+        self.values: tuple[Any, Any] | None = None
+
+    def replace(self, obj: Obj) -> None:
+        """Replace the new object."""
+        self.object, self.values, self.dirty = obj, None, True

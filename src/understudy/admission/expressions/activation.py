@@ -49,9 +49,11 @@ def new_activation(
     authorizer  None: the expressions may not ask for rights
     """
     attributes = versioned.attributes
+    if versioned.values is None:
+        versioned.values = cel_value(versioned.object), cel_value(versioned.old_object)
     activation: Activation = {
-        "object": cel_value(versioned.object),
-        "oldObject": cel_value(versioned.old_object),
+        "object": versioned.values[0],
+        "oldObject": versioned.values[1],
         "request": cel_value(admission_request(attributes, resource, versioned.kind)),
         "namespaceObject": cel_value(None if namespace is None else _namespace_object(namespace)),
         "params": cel_value(params),

@@ -7,129 +7,18 @@ annotations have no effect, but for annotations whose evaluation fails.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from understudy.admission.cel.compiler import Compiled
-from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
-from understudy.admission.expressions.activation import Activation, new_activation, request_namespace
-from understudy.admission.expressions.evaluation import Result
-from understudy.admission.matching.conditions import ConditionError, conditions_match
-from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
-from understudy.admission.plugins.policy.invocations import (
-    CompiledPolicy,
-    Invocation,
-    Misconfiguration,
-    compile_policy,
-    invocations,
-)
+from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.policy.source import PolicySource
 from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery.errors import StatusError, admission_forbidden
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj
+from understudy.machinery.types import Obj
 
-_LONGEST_MESSAGE = 5 * 1024  # bytes
-_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
-
-
-class Decision(NamedTuple):
-    """A reason to refuse a request.
-
-    always  whether it is refused whatever actions the binding names
-    """
-
-    message: str
-    reason: str = ""
-    always: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Validator:
-    """A compiled ValidatingAdmissionPolicy."""
-
-    policy: Obj
-    common: CompiledPolicy
-    validations: list[Compiled]
-    messages: list[Compiled | None]
-    annotations: list[Compiled]
-
-    @staticmethod
-    def of(release: Version, policy: Obj) -> Validator:
-        """Compile a policy."""
-        spec, common = policy["spec"], compile_policy(policy, release)
-        compile_expression = common.expressions.compile
-        validations = spec.get("validations") or ()
-        return Validator(
-            policy,
-            common,
-            [compile_expression(item["expression"], ("bool",)) for item in validations],
-            [
-                compile_expression(item["messageExpression"], ("string",), authorizer=False)
-                if item.get("messageExpression")
-                else None
-                for item in validations
-            ],
-            [
-                compile_expression(item["valueExpression"], ("string", "null_type"))
-                for item in spec.get("auditAnnotations") or ()
-            ],
-        )
-
-    def validate(self, conditions: Activation, activation: Activation) -> list[Decision]:
-        """Return the reasons to refuse a request (`validator.Validate`).
-
-        conditions  the variables of match conditions
-        activation  those of all others
-        """
-        common, budget = self.common, Budget()
-        try:
-            if not conditions_match(common.conditions, common.composition, conditions, common.failure_policy):
-                return []
-            results = common.composition.evaluate(self.validations, activation, budget)
-        except (ConditionError, OutOfBudgetError) as error:
-            return self._failed(str(error))
-        decisions = self._decisions(results, activation, budget)
-        try:
-            annotations = common.composition.evaluate(self.annotations, activation, Budget())
-        except OutOfBudgetError as error:
-            return self._failed(str(error))
-        for result in annotations:
-            if result.error:
-                decisions += self._failed(result.error, always=True)
-        return decisions
-
-    def _failed(self, text: str, *, always: bool = False) -> list[Decision]:
-        """Return the decision about a request of which an expression has failed, as the failure policy says."""
-        return [] if self.common.failure_policy == "Ignore" else [Decision(text, always=always)]
-
-    def _decisions(self, results: list[Result], activation: Activation, budget: Budget) -> list[Decision]:
-        """Return the reasons to refuse a request, from the results of all validations."""
-        without_authorizer = {name: value for name, value in activation.items() if not name.startswith("authorizer")}
-        messages, failure = [Result(None)] * len(results), ""
-        try:
-            messages = self.common.composition.evaluate(self.messages, without_authorizer, budget)
-        except OutOfBudgetError as error:
-            failure = f"failed messageExpression: {error}"
-        decisions: list[Decision] = []
-        validations = self.policy["spec"].get("validations") or ()
-        for validation, result, message in zip(validations, results, messages, strict=True):
-            if result.error or failure:
-                decisions += self._failed(result.error or failure)
-            elif result.value is not True:
-                decisions.append(Decision(_message(validation, message), validation.get("reason") or "Invalid"))
-        return decisions
-
-
-def _message(validation: Obj, result: Result) -> str:
-    """Return the message of a validation that failed: that of its expression, its fixed one, or one about it."""
-    text = result.value.strip() if isinstance(result.value, str) else ""
-    if len(text.encode()) > _LONGEST_MESSAGE or "\n" in text:
-        text = ""
-    return text or validation.get("message", "").strip() or f"failed expression: {validation['expression'].strip()}"
+if TYPE_CHECKING:
+    from understudy.admission.plugins.policy.validator import Validator
 
 
 class ValidatingAdmissionPolicy:
@@ -138,9 +27,10 @@ class ValidatingAdmissionPolicy:
     name = "ValidatingAdmissionPolicy"
 
     def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, release: Version) -> None:
-        self.source = PolicySource("validating", partial(Validator.of, release), objects)
+        self.source = PolicySource("validating", self._compile, objects)
         self._objects = objects
         self._authorizer = authorizer
+        self._release = release
 
     def handles(self, point: Point) -> bool:
         """Report whether a policy could be about requests of a kind."""
@@ -148,61 +38,11 @@ class ValidatingAdmissionPolicy:
 
     async def validate(self, attributes: Attributes, ctx: Context) -> None:
         """Raise what the first of the policies that refuse a request says, after all of them have warned."""
-        denied: list[tuple[Obj, Obj | None, Decision]] = []
-        versions: dict[GroupVersionKind, VersionedAttributes] = {}
-        for item in invocations(self.source.hooks(), attributes, ctx, self._objects):
-            if isinstance(item, Misconfiguration):
-                if item.policy["spec"].get("failurePolicy") != "Ignore":
-                    denied.append((item.policy, item.binding, Decision(item.message)))
-                continue
-            kind = item.match.kind
-            if item.params and kind not in versions:
-                versions[kind] = VersionedAttributes(attributes, kind, self._objects)
-            for params in item.params:
-                for decision in self._ask(item, versions[kind], params, ctx):
-                    denied += _act(item, decision, ctx)
-        if denied:
-            raise _refusal(attributes, *denied[0])
+        from understudy.admission.plugins.policy.validator import Dispatcher  # CEL: most servers have no policies
 
-    def _ask(
-        self, item: Invocation[Validator], versioned: VersionedAttributes, params: Obj | None, ctx: Context
-    ) -> list[Decision]:
-        attributes = versioned.attributes
-        activation = new_activation(
-            versioned,
-            item.match.resource,
-            params=params,
-            namespace=request_namespace(attributes, ctx),
-            authorizer=self._authorizer,
-        )
-        conditions = activation
-        if item.hook.evaluator.common.conditions:
-            conditions = new_activation(versioned, attributes.resource, params=params, authorizer=self._authorizer)
-        return item.hook.evaluator.validate(conditions, activation)
+        Dispatcher(attributes, ctx, self._objects, self._authorizer).dispatch(self.source.hooks())
 
+    def _compile(self, policy: Obj) -> Validator:
+        from understudy.admission.plugins.policy.validator import Validator
 
-def _act(item: Invocation[Validator], decision: Decision, ctx: Context) -> list[tuple[Obj, Obj | None, Decision]]:
-    """Warn of a decision if the binding says so; return it with its policy and binding if the request is refused."""
-    policy, binding, actions = item.hook.policy, item.binding, item.binding["spec"]["validationActions"]
-    if decision.always:
-        return [(policy, binding, decision)]
-    if "Warn" in actions:
-        ctx.warn(f"Validation failed for {_names(policy, binding)}: {decision.message}")
-    return [(policy, binding, decision)] if "Deny" in actions else []
-
-
-def _names(policy: Obj, binding: Obj | None) -> str:
-    text = f"ValidatingAdmissionPolicy '{policy['metadata']['name']}'"
-    return text if binding is None else f"{text} with binding '{binding['metadata']['name']}'"
-
-
-def _refusal(attributes: Attributes, policy: Obj, binding: Obj | None, decision: Decision) -> StatusError:
-    """Return the error with which a policy refuses a request."""
-    message = f"{_names(policy, binding)} denied request: {decision.message}"
-    point, metadata = attributes.point, (attributes.object or {}).get("metadata") or {}
-    named = {"name": attributes.name} if attributes.name else metadata
-    error = admission_forbidden(point.group, point.resource, named, message)
-    error.reason = decision.reason or "Invalid"
-    error.code = _CODES.get(error.reason, 422)
-    error.details = {**(error.details or {}), "causes": [{"message": message}]}
-    return error
+        return Validator.of(policy, self._release)

@@ -1,0 +1,222 @@
+"""The evaluation of MutatingAdmissionPolicies: what they make of the object of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from understudy.admission.cel.compiler import Compiled
+from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
+from understudy.admission.chain import Attributes
+from understudy.admission.context import Context
+from understudy.admission.expressions.activation import new_activation, request_namespace
+from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.plugins.policy.invocations import (
+    CompiledPolicy,
+    Invocation,
+    Misconfiguration,
+    compile_policy,
+    invocations,
+)
+from understudy.admission.plugins.policy.patchers import PatchError, apply_configuration, apply_json_patch
+from understudy.admission.plugins.policy.source import PolicyHook
+from understudy.admission.validation.admissionregistration.policies import PATCHES
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.errors import StatusError, admission_forbidden
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+
+# Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
+Patcher = Callable[..., Obj]
+_PATCHERS: dict[str, Patcher] = {"ApplyConfiguration": apply_configuration, "JSONPatch": apply_json_patch}
+
+
+class Mutation(NamedTuple):
+    """A compiled mutation."""
+
+    expression: Compiled
+    patch: Patcher
+
+
+@dataclass(frozen=True, slots=True)
+class Mutator:
+    """A compiled MutatingAdmissionPolicy."""
+
+    common: CompiledPolicy
+    mutations: list[Mutation]
+
+    @staticmethod
+    def of(policy: Obj, release: Version) -> Mutator:
+        """Compile a policy."""
+        common = compile_policy(policy, release)
+        mutations = []
+        for mutation in policy["spec"]["mutations"]:
+            name, result = PATCHES[mutation["patchType"]]
+            compiled = common.expressions.compile(mutation[name]["expression"], (result,), patch_types=True)
+            mutations.append(Mutation(compiled, _PATCHERS[mutation["patchType"]]))
+        return Mutator(common, mutations)
+
+
+class PolicyError(NamedTuple):
+    """A policy, or a binding of it (None: the policy itself), that could not change a request."""
+
+    policy: Obj
+    binding: Obj | None
+    why: str
+    reason: str = ""
+
+    @property
+    def message(self) -> str:
+        """Return the error message."""
+        name = self.policy["metadata"]["name"]
+        if self.binding is None:
+            return f'policy "{name}" denied request: {self.why}'
+        return f"policy '{name}' with binding '{self.binding['metadata']['name']}' denied request: {self.why}"
+
+
+# Policy, binding, and namespace and name of the parameter.
+_Key = tuple[str, str, str, str]
+
+
+@dataclass(slots=True)
+class _Reinvocation:
+    """The policies that have been asked about a request, and those to be asked again (`policyReinvokeContext`).
+
+    output   the object as the policies left it last
+    invoked  policies with reinvocationPolicy IfNeeded that have been asked since
+    again    those to be asked again
+    """
+
+    output: Obj | None = None
+    invoked: set[_Key] = field(default_factory=set)
+    again: set[_Key] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Let the policies that have been asked be asked again."""
+        self.again |= self.invoked
+        self.invoked = set()
+
+
+class Dispatcher:
+    """Lets policies change the object of one request, each what the ones before have left."""
+
+    def __init__(self, attributes: Attributes, ctx: Context, objects: ObjectInterfaces, authorizer: Authorizer) -> None:
+        self._attributes = attributes
+        self._ctx = ctx
+        self._objects = objects
+        self._authorizer = authorizer
+        values = attributes.reinvocation.values
+        self._state: _Reinvocation = values.setdefault("MutatingAdmissionPolicy", _Reinvocation())
+        self._versions: dict[GroupVersionKind, VersionedAttributes] = {}
+        self._last: VersionedAttributes | None = None
+
+    def dispatch(self, hooks: Iterable[PolicyHook[Mutator]]) -> None:
+        """Change the object of the request. Raises StatusError with all policies that failed."""
+        asked: list[Invocation[Mutator]] = []
+        errors: list[PolicyError] = []
+        for item in invocations(hooks, self._attributes, self._ctx, self._objects):
+            if isinstance(item, Misconfiguration):
+                errors.append(PolicyError(item.policy, item.binding, item.message))
+            elif item.params:
+                asked.append(item)
+        if asked:
+            errors += self._mutate(asked)
+        errors = [error for error in errors if error.policy["spec"].get("failurePolicy") != "Ignore"]
+        if errors:
+            raise _refusal(self._attributes, errors)
+
+    def _mutate(self, asked: Sequence[Invocation[Mutator]]) -> list[PolicyError]:
+        """Let policies change the object; return the errors of those that could not (`dispatchInvocations`)."""
+        attributes, state = self._attributes, self._state
+        if attributes.reinvocation.begun and state.output != attributes.object:
+            state.require()
+        errors = [error for item in asked for params in item.params for error in self._invoke(item, params)]
+        self._finish()
+        state.output = deep_copy(attributes.object)
+        return errors
+
+    def _invoke(self, item: Invocation[Mutator], params: Obj | None) -> list[PolicyError]:
+        """Apply all mutations of a policy; return the errors of those that could not be applied."""
+        state, mutator, common = self._state, item.hook.evaluator, item.hook.evaluator.common
+        versioned = self._versioned(item.match.kind)
+        conditions = new_activation(versioned, self._attributes.resource, params=params, authorizer=self._authorizer)
+        try:
+            if not conditions_match(common.conditions, common.composition, conditions, common.failure_policy):
+                return []
+        except ConditionError as error:
+            return [PolicyError(item.hook.policy, item.binding, str(error), "Invalid")]
+        key = _key(item, params)
+        if self._attributes.reinvocation.begun and key not in state.again:
+            return []
+        before, errors = versioned.object, []
+        for mutation in mutator.mutations:
+            self._last = versioned
+            if versioned.object is None:
+                continue
+            try:
+                self._apply(mutation, item, versioned, params)
+            except (PatchError, OutOfBudgetError) as error:
+                errors.append(PolicyError(item.hook.policy, item.binding, str(error), "Invalid"))
+        if versioned.object != before:
+            state.require()
+            self._attributes.reinvocation.needed = True
+        if item.hook.policy["spec"].get("reinvocationPolicy") == "IfNeeded":
+            state.invoked.add(key)
+        return errors
+
+    def _apply(
+        self, mutation: Mutation, item: Invocation[Mutator], versioned: VersionedAttributes, params: Obj | None
+    ) -> None:
+        """Apply a mutation to the object of a version. Raises PatchError, OutOfBudgetError, StatusError."""
+        if mutation.expression.error is not None:
+            raise PatchError(mutation.expression.error)
+        activation = new_activation(
+            versioned,
+            item.match.resource,
+            params=params,
+            namespace=request_namespace(self._attributes, self._ctx),
+            authorizer=self._authorizer,
+        )
+        (result,) = item.hook.evaluator.common.composition.evaluate([mutation.expression], activation, Budget())
+        if result.error:
+            raise PatchError(result.error)
+        patched = mutation.patch(result.value, versioned, self._objects)
+        self._objects.set_defaults(patched, versioned.kind, self._ctx)
+        versioned.replace(patched)
+
+    def _versioned(self, kind: GroupVersionKind) -> VersionedAttributes:
+        versioned = self._versions.get(kind)
+        if versioned is None:
+            versioned = self._versions[kind] = VersionedAttributes(self._attributes, kind, self._objects)
+        return versioned
+
+    def _finish(self) -> None:
+        """Take over the object of the version that was asked about last."""
+        last = self._last
+        if last is not None and last.object is not None and last.dirty:
+            self._state.require()
+            self._attributes.reinvocation.needed = True
+            kind = self._attributes.kind
+            self._attributes.object = self._objects.to_internal(last.object, last.kind, kind)
+
+
+def _key(item: Invocation[Mutator], params: Obj | None) -> _Key:
+    metadata = {} if params is None else params["metadata"]
+    return (
+        item.hook.policy["metadata"]["name"],
+        item.binding["metadata"]["name"],
+        metadata.get("namespace", ""),
+        metadata.get("name", ""),
+    )
+
+
+def _refusal(attributes: Attributes, errors: Sequence[PolicyError]) -> StatusError:
+    """Return the error with which policies refuse a request: a 403 with the reason of the first of them."""
+    point, metadata = attributes.point, (attributes.object or {}).get("metadata") or {}
+    named = {"name": attributes.name} if attributes.name else metadata
+    refusal = admission_forbidden(point.group, point.resource, named, "")
+    refusal.message, refusal.reason = errors[0].message, errors[0].reason or refusal.reason
+    refusal.details = {**(refusal.details or {}), "causes": [{"message": error.message} for error in errors]}
+    return refusal
