@@ -224,3 +224,104 @@ def test_lists_nest_deeply(file: Path, capsys: pytest.CaptureFixture[str]) -> No
     file.write_text("{apiVersion: v1, kind: List, items: [" * depth + "{kind: Nope, apiVersion: v1}" + "]}" * depth)
     assert run(str(file)) == 1
     assert capsys.readouterr().out.startswith(f'{file}:1: Nope/: no matches for kind "Nope"')
+
+
+POLICIES = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: replicas}
+spec:
+  paramKind: {apiVersion: v1, kind: ConfigMap}
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE], resources: [deployments]}]
+  validations:
+  - expression: object.spec.replicas <= int(params.data.most)
+    messageExpression: "'at most ' + string(params.data.most) + ' in ' + namespaceObject.metadata.name"
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: small}
+spec:
+  policyName: replicas
+  validationActions: [Deny]
+  paramRef: {name: limits, namespace: default, parameterNotFoundAction: Deny}
+  matchResources:
+    namespaceSelector: {matchLabels: {size: small}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: limits}
+data: {most: "3"}
+"""
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: NAMESPACE}
+spec:
+  replicas: 5
+  selector: {matchLabels: {a: b}}
+  template:
+    metadata: {labels: {a: b}}
+    spec: {containers: [{name: c, image: i}]}
+"""
+NAMESPACE = """\
+apiVersion: v1
+kind: Namespace
+metadata: {name: tiny, labels: {size: small}}
+"""
+
+
+def test_policies_are_enforced(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--policies` enforces policies, which find parameters and namespaces among the files; without it they are not."""
+    (tmp_path / "policies").mkdir()
+    policies = tmp_path / "policies" / "replicas.yaml"
+    policies.write_text(POLICIES)
+    file.write_text(
+        "---\n".join([NAMESPACE, DEPLOYMENT.replace("NAMESPACE", "tiny"), DEPLOYMENT.replace("NAMESPACE", "x")])
+    )
+    assert run(str(file)) == 0
+    assert run(str(file), "--policies", str(policies.parent)) == 1
+    assert capsys.readouterr().out == (
+        f"{file}:5: Deployment/web: ValidatingAdmissionPolicy 'replicas' with binding 'small' denied request: "
+        "at most 3 in tiny\n"
+    )
+    file.write_text("---\n".join([POLICIES, NAMESPACE, DEPLOYMENT.replace("NAMESPACE", "tiny")]))
+    assert run(str(file)) == 0
+    assert run(str(file), "--policies", str(file)) == 1
+    missing = POLICIES.partition("---\napiVersion: v1\n")[0]
+    policies.write_text(missing)
+    file.write_text("---\n".join([NAMESPACE, DEPLOYMENT.replace("NAMESPACE", "tiny")]))
+    capsys.readouterr()
+    assert run(str(file), "--policies", str(policies)) == 1
+    assert "no params found for policy binding" in capsys.readouterr().out
+
+
+def test_mutating_policies_come_before_validation(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An object is checked as mutating policies leave it."""
+    file.write_text(
+        """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: data}
+spec:
+  reinvocationPolicy: Never
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: "Object{data: {'not valid!': '1'}}"}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: data}
+spec: {policyName: data}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: c}
+"""
+    )
+    arguments = ["--emulated-version", "1.36", str(file)]
+    assert run(*arguments) == 0
+    assert run(*arguments, "--policies", str(file)) == 1
+    assert "ConfigMap/c: data[not valid!]: Invalid value" in capsys.readouterr().out

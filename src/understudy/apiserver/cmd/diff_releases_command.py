@@ -52,7 +52,7 @@ class Compared:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy diff-releases` to a parser."""
-    validate_command.add_arguments(parser, default_release="all")
+    validate_command.add_manifest_arguments(parser, default_release="all")
 
 
 def run(args: argparse.Namespace) -> int:

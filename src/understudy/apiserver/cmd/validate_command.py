@@ -53,8 +53,15 @@ class UnreadableError(ValueError):
     """A file that is missing or holds no YAML; str(error) begins with its name."""
 
 
-def add_arguments(parser: argparse.ArgumentParser, default_release: str = DEFAULT) -> None:
-    """Add the arguments of commands that read manifests for some releases, as `understudy validate` does."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `understudy validate`."""
+    add_manifest_arguments(parser)
+    text = "enforce the admission policies there, and those among the manifests; parameters are found there, too"
+    parser.add_argument("--policies", action="append", metavar="FILE|DIR", help=text)
+
+
+def add_manifest_arguments(parser: argparse.ArgumentParser, default_release: str = DEFAULT) -> None:
+    """Add the arguments of commands that read manifests for some releases."""
     add = parser.add_argument
     add("paths", nargs="+", metavar="FILE|DIR|-", help="manifests; - reads standard input")
     add_release_flags(parser, default_release)
@@ -69,15 +76,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
     releases: dict[Located, dict[str, None]] = {}  # the releases that have a finding, in order
-    unreadable = False
-    for file in files(args.paths):
-        try:
-            documents = parse(file)
-            findings = [(located, name) for name, v in validators.items() for located in check(file, documents, v)]
-        except UnreadableError as why:
-            unreadable = True
-            print(why, file=sys.stderr)
-            continue
+    manifests, unreadable = _parse_all(files(args.paths))
+    if args.policies:
+        others, some_unreadable = _parse_all(files(args.policies))
+        unreadable = unreadable or some_unreadable
+        objects = [obj for documents in (others | manifests).values() for d in documents for obj, _ in objects_in(d)]
+        validators = {name: validator.with_policies(objects) for name, validator in validators.items()}
+    for file, documents in manifests.items():
+        findings = [(located, name) for name, v in validators.items() for located in check(file, documents, v)]
         for located, name in sorted(findings, key=lambda found_by: found_by[0].line):
             releases.setdefault(located, {})[name] = None
     if args.output == "json":
@@ -88,6 +94,19 @@ def run(args: argparse.Namespace) -> int:
         for located, names in releases.items():
             print(f"{located} [{', '.join(names)}]" if len(validators) > 1 else located)
     return UNREADABLE if unreadable else INVALID if releases else VALID
+
+
+def _parse_all(files: Iterable[str]) -> tuple[dict[str, list[Document]], bool]:
+    """Return the documents of files by file, and whether some cannot be read, which is printed."""
+    documents: dict[str, list[Document]] = {}
+    unreadable = False
+    for file in files:
+        try:
+            documents[file] = parse(file)
+        except UnreadableError as why:
+            unreadable = True
+            print(why, file=sys.stderr)
+    return documents, unreadable
 
 
 def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None) -> dict[str, Validator]:

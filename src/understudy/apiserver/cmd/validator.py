@@ -5,16 +5,18 @@
 
 The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. Rules
 that depend on other objects (its namespace, its priority class, policies) are left out, and so are those that the
-server's own configuration decides: which cluster IPs, node ports and IP families a Service may have.
+server's own configuration decides: which cluster IPs, node ports and IP families a Service may have. `with_policies`
+adds the admission policies of other manifests.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -30,6 +32,9 @@ from understudy.machinery.releases.features import Gates
 from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
+
+if TYPE_CHECKING:
+    from understudy.apiserver.cmd.offline_policies import OfflinePolicies
 
 # Fields of metadata that the server sets on every new object.
 _SET_BY_SERVER = ("uid", "creationTimestamp", "resourceVersion", "generation", "selfLink", "managedFields")
@@ -79,11 +84,12 @@ def validate(
 
 
 class Validator:
-    """The rules of one release with its feature gates."""
+    """The rules of one release with its feature gates, and admission policies (None: there are none)."""
 
-    def __init__(self, release: str, feature_gates: Mapping[str, bool]) -> None:
-        self.release = Release.named(release)
-        self.gates = Gates.of(self.release.version, feature_gates)
+    def __init__(self, release: Release, gates: Gates, policies: OfflinePolicies | None = None) -> None:
+        self.release = release
+        self.gates = gates
+        self._policies = policies
 
     @staticmethod
     def of(release: str = DEFAULT, feature_gates: Mapping[str, bool] | None = None) -> Validator:
@@ -92,6 +98,22 @@ class Validator:
         Raises UnknownReleaseError and UnknownGateError.
         """
         return _validator(release, tuple(sorted((feature_gates or {}).items())))
+
+    def with_policies(self, objects: Iterable[Any]) -> Validator:
+        """Return a validator that enforces the admission policies among some objects as well.
+
+        The others are their parameters and namespaces. Those that have errors are left out.
+        """
+        from understudy.apiserver.cmd.offline_policies import OfflinePolicies
+
+        policies = OfflinePolicies(self.release)
+        for obj in objects:
+            with suppress(_UnusableError, StatusError):
+                kind, version, decoded, _ = self.read(encode(obj))
+                internal, errors = self.create(kind, version, decoded)
+                if not errors:
+                    policies.add(kind, internal)
+        return Validator(self.release, self.gates, policies)
 
     def findings(self, obj: Any) -> Iterator[Finding]:
         """List the findings of an object, or of each item of a v1 List."""
@@ -111,9 +133,11 @@ class Validator:
         for text in strict:
             yield Finding(*who, "BadRequest", _field_in(text), text)
         try:
-            _, errors = self.create(kind, version, decoded)
+            internal, errors = self.create(kind, version, decoded)
             for wrong in errors:
                 yield Finding(*who, wrong.type.reason, wrong.field, wrong.body(self.release.version))
+            if self._policies is not None and not errors:
+                self._policies.validate(kind, version, internal, self.context(version))
         except StatusError as refused:
             yield from _causes(who, refused)
 
@@ -159,6 +183,8 @@ class Validator:
         ctx, strategy = self.context(version), kind.behavior.strategy
         obj = self.internal(kind, version, decoded, ctx)
         obj["metadata"].pop("managedFields", None)
+        if self._policies is not None:
+            obj = self._policies.mutate(kind, version, obj, ctx)
         rest.fill_metadata(obj, kind, strategy, obj["metadata"].get("namespace") or "default", ctx)
         return obj, rest.prepare_and_validate(obj, kind, strategy, ctx)
 
@@ -178,7 +204,7 @@ def _causes(who: tuple[str, str], refused: StatusError) -> Iterator[Finding]:
     """List the causes of a Status, or the Status itself if it has none."""
     causes = (refused.details or {}).get("causes") or [{"reason": refused.reason, "message": refused.message}]
     for cause in causes:
-        yield Finding(*who, cause["reason"], cause.get("field", ""), cause["message"])
+        yield Finding(*who, cause.get("reason", refused.reason), cause.get("field", ""), cause["message"])
 
 
 def _field_in(text: str) -> str:
@@ -188,7 +214,8 @@ def _field_in(text: str) -> str:
 
 @lru_cache(8)
 def _validator(release: str, feature_gates: tuple[tuple[str, bool], ...]) -> Validator:
-    return Validator(release, dict(feature_gates))
+    named = Release.named(release)
+    return Validator(named, Gates.of(named.version, dict(feature_gates)))
 
 
 def is_list(obj: Any) -> bool:
