@@ -310,6 +310,7 @@ def types(everything: dict[str, Any], groups: list[dict[str, Any]]) -> dict[str,
         for key, name in everything["kinds"].items()
         if tuple(key.split("/")[:2]) in served
         or key.startswith(("autoscaling/v1/", "/v1/", "meta.k8s.io/v1/", "policy/v1/"))
+        or (key.endswith(("/AdmissionReview", "/ConversionReview")) and "__internal" not in key)
     }
     extra = ("Status", "Table", "APIResourceList", "APIGroupList", "APIVersions", "PartialObjectMetadataList")
     names = [*kinds.values(), *(f"{META}/v1.{name}" for name in extra), f"{META}/v1beta1.PartialObjectMetadataList"]
