@@ -71,11 +71,11 @@ def decode_registered(
     struct = _registered(schemas, gvk, expected.group)
     if struct is None:
         own = _OWN.get(expected.group)
-        raise _not_registered(gvk, own[schemas.release] if own else _MAIN)
+        raise not_registered(gvk, own[schemas.release] if own else _MAIN)
     result = decode(struct)
     hub, internal = gvk._replace(version=INTERNAL), schemas.kind(expected.group, INTERNAL, expected.kind)
     if not schemas.has_kind(*hub) or schemas.kind(*hub) is not internal:
-        raise DecodeError(f"converting ({struct.go}) to ({internal.go}): unknown conversion")
+        raise unknown_conversion(struct, internal)
     return result
 
 
@@ -91,12 +91,17 @@ def _registered(schemas: Schemas, gvk: GroupVersionKind, server: str) -> Struct 
     return struct if server not in _OWN or gvk.group == server or everywhere else None
 
 
-def _not_registered(gvk: GroupVersionKind, scheme: str) -> DecodeError:
+def not_registered(gvk: GroupVersionKind, scheme: str) -> DecodeError:
     """Return the error for a kind that a scheme does not know. Upstream: `NewNotRegisteredErrForKind`."""
     version = f"version {go_quote(gvk.api_version)}"
     if gvk.version == INTERNAL:
         version = f"the internal version of group {go_quote(gvk.group)}"
     return DecodeError(f'no kind {go_quote(gvk.kind)} is registered for {version} in scheme "{scheme}"')
+
+
+def unknown_conversion(source: Struct, target: Struct) -> DecodeError:
+    """Return the error for an object whose type does not convert to another one."""
+    return DecodeError(f"converting ({source.go}) to ({target.go}): unknown conversion")
 
 
 def decode_delete_options(
@@ -115,7 +120,7 @@ def decode_delete_options(
         return decode(schemas.struct(struct_name))
     in_meta = gvk.api_version == _DELETE_OPTIONS.api_version and gvk.kind in _META_KINDS
     if not in_meta and gvk.kind not in _META_KINDS_OF_ANY_VERSION:
-        raise _not_registered(gvk, _META_SCHEME)
+        raise not_registered(gvk, _META_SCHEME)
     struct = schemas.struct(struct_name)
     decode(struct)
-    raise DecodeError(f"converting ({struct.go}) to (v1.DeleteOptions): unknown conversion")
+    raise unknown_conversion(struct, schemas.struct(f"{_META}.DeleteOptions"))

@@ -1,0 +1,115 @@
+"""The certificates of webhooks: the context that verifies them, and Go's words for one that cannot be verified.
+
+OpenSSL and Go look at a certificate in another order. After a failed handshake the certificate is fetched once more and
+judged in Go's order: validity, names, authority (crypto/x509).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import ssl
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import lru_cache
+from ipaddress import ip_address
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+
+UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
+_MOST_NAMES = 100
+
+
+@lru_cache(256)
+def client_context(ca_bundle: str, server_name: str) -> ssl.SSLContext:
+    """Return the context for calls of one server. `ca_bundle` is PEM in base64, "" for the system's authorities.
+
+    Contexts are kept, since connections are used again only with the same one. A server name has one of its own.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN  # every certificate of a bundle is trusted, roots or not
+    context.hostname_checks_common_name = False
+    if ca_bundle:
+        context.load_verify_locations(cadata=base64.b64decode(ca_bundle).decode("ascii", "replace"))
+    else:
+        context.load_default_certs()
+    return context
+
+
+async def verification_error(address: str, port: int, name: str) -> str:
+    """Return Go's words for the certificate of a server that could not be verified for a name."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    _, writer = await asyncio.open_connection(address, port, ssl=context, server_hostname=name)
+    try:
+        der = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    from cryptography.x509 import load_der_x509_certificate  # takes a while
+
+    leaf = load_der_x509_certificate(der)
+    return _validity_error(leaf, datetime.now(UTC)) or _name_error(leaf, name) or UNKNOWN_AUTHORITY
+
+
+def _validity_error(leaf: Certificate, now: datetime) -> str:
+    """Return the error of a certificate that has expired or is not valid yet, "" for others."""
+    begin, end = leaf.not_valid_before_utc, leaf.not_valid_after_utc
+    if begin <= now <= end:
+        return ""
+    bound = f"is before {_rfc3339(begin)}" if now < begin else f"is after {_rfc3339(end)}"
+    return f"certificate has expired or is not yet valid: current time {_rfc3339(now)} {bound}"
+
+
+def _rfc3339(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _name_error(leaf: Certificate, name: str) -> str:
+    """Return the error of a certificate that is for other names (`HostnameError`), "" for one that has the name."""
+    from cryptography.x509 import DNSName, ExtensionNotFound, IPAddress, NameOID, SubjectAlternativeName
+
+    try:
+        names = leaf.extensions.get_extension_for_class(SubjectAlternativeName).value
+    except ExtensionNotFound:
+        common = [str(attribute.value) for attribute in leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        if any(_matches(pattern, name) for pattern in common):
+            return "certificate relies on legacy Common Name field, use SANs instead"
+        return f"certificate is not valid for any names, but wanted to match {name}"
+    if _is_address(name):
+        addresses = [str(address) for address in names.get_values_for_type(IPAddress)]
+        if name in addresses:
+            return ""
+        if not addresses:
+            return f"cannot validate certificate for {name} because it doesn't contain any IP SANs"
+        return _other_names(addresses, "IP SANs", name)
+    domains = names.get_values_for_type(DNSName)
+    return "" if any(_matches(pattern, name) for pattern in domains) else _other_names(domains, "names", name)
+
+
+def _other_names(names: list[str], what: str, name: str) -> str:
+    if not names:
+        return f"certificate is not valid for any names, but wanted to match {name}"
+    if len(names) >= _MOST_NAMES:
+        return f"certificate is valid for {len(names)} {what}, but none matched {name}"
+    return f"certificate is valid for {', '.join(names)}, not {name}"
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Report whether a name, or a pattern such as `*.example.com` for one label, includes a host name."""
+    pattern, name = pattern.lower().rstrip("."), name.lower().rstrip(".")
+    if pattern.startswith("*."):
+        return name.partition(".")[2] == pattern[2:]
+    return pattern == name

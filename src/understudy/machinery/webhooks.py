@@ -1,0 +1,157 @@
+"""Calls of webhooks: whom to ask, and how an answer is read. What sends them is the server's (`WebhookClient`).
+
+Admission webhooks and conversion webhooks are called alike. The texts of errors are those of client-go, whose REST
+client kube-apiserver uses for its webhooks (k8s.io/apiserver/pkg/util/webhook, k8s.io/client-go/rest).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.serializer.json import decode_parsed, parse_json, read_type_meta, yaml_to_json
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.typeinfo.scheme import gvk_with_defaults, not_registered, unknown_conversion
+from understudy.machinery.types import GroupVersionKind, Obj
+
+_SCHEME = "k8s.io/apiserver/pkg/util/webhook/client.go:71"
+_LONGEST_TEXT = 2048  # bytes of an answer that an error quotes
+_DEFAULT_PORT = 443
+
+
+class Service(NamedTuple):
+    """The Service behind which a webhook listens."""
+
+    namespace: str
+    name: str
+    port: int
+
+    @property
+    def host(self) -> str:
+        """Return the name of the Service, which the webhook's certificate has to be valid for."""
+        return f"{self.name}.{self.namespace}.svc"
+
+
+class Target(NamedTuple):
+    """The address of a webhook, with the CA bundle that its certificate is verified with.
+
+    url        such as `https://127.0.0.1:8443/validate`; for a Service, `https://NAME.NAMESPACE.svc:PORT/PATH`
+    ca_bundle  certificates in PEM, base64; "" for those that the system trusts
+    """
+
+    url: str
+    ca_bundle: str
+    service: Service | None
+
+
+def target_of(client_config: Obj) -> Target:
+    """Return the target of a WebhookClientConfig, of admission registration or of a definition's conversion."""
+    ca_bundle = client_config.get("caBundle") or ""
+    fields = client_config.get("service")
+    if fields is None:
+        return Target(client_config["url"], ca_bundle, None)
+    service = Service(fields["namespace"], fields["name"], fields.get("port") or _DEFAULT_PORT)
+    path = fields.get("path") or "/"
+    return Target(f"https://{service.host}:{service.port}/{path.removeprefix('/')}", ca_bundle, service)
+
+
+class Call(NamedTuple):
+    """One call of a webhook. `body` is a review in JSON, `timeout` the seconds until an answer is given up."""
+
+    target: Target
+    body: bytes
+    timeout: int
+
+
+class Reply(NamedTuple):
+    """The answer of a webhook. `content_type` is "" if it has none."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class CallError(Exception):
+    """A webhook could not be asked, or its answer could not be read; the text is the real server's."""
+
+
+class WebhookClient(Protocol):
+    """Sends reviews to webhooks."""
+
+    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+        """Call webhooks, all at once, and return their answers in the same order."""
+
+
+def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> Obj:
+    """Return the review of an answer: JSON or YAML, whatever its content type says. Raises CallError.
+
+    The result has kind and apiVersion only if the answer has them.
+    """
+    if not 200 <= reply.status <= 206:
+        raise CallError(_error_text(reply, schemas))
+    if not reply.body:
+        content_type = reply.content_type or "application/json"
+        raise CallError(f"0-length response with status code: {reply.status} and content type: {content_type}")
+    try:
+        return _decode(reply.body, expected, schemas)
+    except DecodeError as error:
+        raise CallError(str(error)) from None
+
+
+def _decode(body: bytes, expected: GroupVersionKind, schemas: Schemas) -> Obj:
+    """Decode a body of an expected kind, which it need not name. Raises DecodeError for a body of another kind."""
+    is_json = body.lstrip()[:1] == b"{"
+    parsed = parse_json(body if is_json else yaml_to_json(body)[0])
+    gvk = gvk_with_defaults(*read_type_meta(parsed), expected)
+    if not gvk.version:
+        raise DecodeError(f"Object 'apiVersion' is missing in '{body.decode('utf-8', 'replace')}'")
+    is_status = gvk == ("", "v1", "Status")
+    if not is_status and not (gvk.kind == expected.kind and schemas.has_kind(*gvk)):
+        raise not_registered(gvk, _SCHEME)
+    struct = schemas.kind(*gvk)
+    obj, _ = decode_parsed(parsed, struct)
+    if gvk != expected and expected.kind != "Status":
+        raise unknown_conversion(struct, schemas.kind(*expected))
+    return obj
+
+
+def _error_text(reply: Reply, schemas: Schemas) -> str:
+    """Return the text of an answer that is an error: that of the Status which it holds, or one for its code."""
+    try:
+        status = _decode(reply.body, GroupVersionKind("", "v1", "Status"), schemas) if reply.body else {}
+    except DecodeError:
+        status = {}
+    if status.get("status") == "Failure":
+        return str(status.get("message", ""))
+    is_text = not reply.content_type or reply.content_type.lower().startswith("text/")
+    text = reply.body[:_LONGEST_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"
+    return _text_of_code(reply.status, text)
+
+
+_TEXTS = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    409: "the server reported a conflict",
+    422: "the server rejected our request due to an error in our request",
+    429: "the server has received too many requests and has asked us to try again later",
+    503: "the server is currently unable to handle the request",
+    504: "the server was unable to return a response in the time allotted, but may still be processing the request",
+}
+
+
+def _text_of_code(code: int, text: str) -> str:
+    """Return the message for the status code of an answer that holds no Status (`NewGenericServerResponse`)."""
+    if code in (403, 415):
+        return text
+    if code == 406:
+        known = text if text != "unknown" else ""
+        return known or "the server was unable to respond with a content type that the client supports"
+    if code in _TEXTS:
+        return _TEXTS[code]
+    if code >= 500:
+        return f"an error on the server ({go_quote(text)}) has prevented the request from succeeding"
+    return f"the server responded with the status code {code} but did not return more information"
