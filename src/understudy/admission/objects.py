@@ -37,8 +37,11 @@ class ObjectInterfaces(Protocol):
     def to_internal(self, obj: Obj, kind: GroupVersionKind, request_kind: GroupVersionKind) -> Obj:
         """Convert an object of a version to the internal form; custom resources have that of the request's version."""
 
-    def decode(self, obj: Obj, kind: GroupVersionKind) -> Obj:
-        """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type."""
+    def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
+        """Return a JSON value as an object of a version. Raises DecodeError for what does not fit its type.
+
+        strict  whether unknown fields are an error; else they are dropped
+        """
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:
         """Set the defaults of an object of a version, in place."""

@@ -21,7 +21,7 @@ class StatusError(Exception):
     """An error that is answered as a metav1.Status (upstream: `apierrors.StatusError`).
 
     `code` is the HTTP status; `reason`, `message` and `details` are those of metav1.Status ("" and None are left out);
-    `retry_after`, in seconds, becomes the `Retry-After` header; `continue_token` goes into the metadata of the Status.
+    `retry_after`, in seconds, becomes the `Retry-After` header; `metadata` is a ListMeta.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class StatusError(Exception):
         details: Obj | None = None,
         *,
         retry_after: int | None = None,
-        continue_token: str = "",
+        metadata: Obj | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -40,13 +40,12 @@ class StatusError(Exception):
         self.message = message
         self.details = details
         self.retry_after = retry_after
-        self.continue_token = continue_token
+        self.metadata = metadata or {}
 
     def status(self) -> Obj:
         """Return the metav1.Status."""
-        body: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": self.message}
-        if self.continue_token:
-            body["metadata"] = {"continue": self.continue_token}
+        body: Obj = {"kind": "Status", "apiVersion": "v1", "metadata": self.metadata, "status": "Failure"}
+        body["message"] = self.message
         if self.reason:
             body["reason"] = self.reason
         if self.details is not None:
@@ -210,7 +209,8 @@ def unprocessable() -> StatusError:
 
 def expired(message: str, continue_token: str = "") -> StatusError:
     """Return a 410 for a resourceVersion or continue token that is too old (upstream: `NewResourceExpired`)."""
-    return StatusError(410, "Expired", message, continue_token=continue_token)
+    metadata = {"continue": continue_token} if continue_token else None
+    return StatusError(410, "Expired", message, metadata=metadata)
 
 
 def timeout(message: str, retry_after: int, **details: Any) -> StatusError:

@@ -188,6 +188,17 @@ def write_options(query: Query, method: str, release: Version, *, apply: bool = 
     return options
 
 
+def create_or_update_options(kind: str, query: Query) -> Obj:
+    """Return the options of a write as admission sees them: an object of kind "CreateOptions" or "UpdateOptions"."""
+    options: Obj = {"kind": kind, "apiVersion": f"{META}/v1"}
+    if dry_run := query.all("dryRun"):
+        options["dryRun"] = dry_run
+    for name in ("fieldManager", "fieldValidation"):
+        if value := query.get(name):
+            options[name] = value
+    return options
+
+
 def dry_run_errors(values: Sequence[str]) -> Errors:
     """List the errors of the parameter dryRun. Upstream: `validateDryRun`."""
     if all(value == "All" for value in values):
@@ -205,14 +216,16 @@ class DeleteOptions:
     propagation: str | None = None
     uid: str | None = None
     version: str | None = None  # resourceVersion precondition
+    preconditions: bool = False  # whether there is an object of them, which may be empty
 
 
 def delete_options_object(options: DeleteOptions) -> Obj:
     """Return the options of a deletion as an object, as admission sees it."""
-    preconditions = {"uid": options.uid, "resourceVersion": options.version}
+    required_values = {"uid": options.uid, "resourceVersion": options.version}
+    preconditions = {name: value for name, value in required_values.items() if value is not None}
     fields: Obj = {
         "gracePeriodSeconds": options.grace_period,
-        "preconditions": {name: value for name, value in preconditions.items() if value is not None} or None,
+        "preconditions": preconditions if preconditions or options.preconditions else None,
         "orphanDependents": options.orphan_dependents,
         "propagationPolicy": options.propagation,
         "dryRun": list(options.dry_run) or None,
@@ -231,6 +244,7 @@ def read_delete_options(body: Obj) -> DeleteOptions:
         propagation=body.get("propagationPolicy"),
         uid=preconditions.get("uid"),
         version=preconditions.get("resourceVersion"),
+        preconditions=body.get("preconditions") is not None,
     )
 
 

@@ -84,6 +84,14 @@ class WebhookClient(Protocol):
         """Call webhooks, all at once, and return their answers in the same order."""
 
 
+class NoWebhooks:
+    """Calls no webhook, for a server without a network."""
+
+    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+        """Return an error for each call."""
+        return [CallError("this server calls no webhooks") for _ in calls]
+
+
 def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> Obj:
     """Return the review of an answer: JSON or YAML, whatever its content type says. Raises CallError.
 

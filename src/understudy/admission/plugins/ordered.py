@@ -26,9 +26,12 @@ from understudy.admission.plugins.scheduling.priority import Priority
 from understudy.admission.plugins.storage.object_in_use_protection import StorageObjectInUseProtection
 from understudy.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from understudy.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
+from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebhook
+from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import V1_32, V1_33, V1_35, V1_36, Version
+from understudy.machinery.webhooks import WebhookClient
 
 # Every name that kube-apiserver knows, in the order in which plugins are asked. Those without a class here do nothing.
 ALL_ORDERED_PLUGINS = (
@@ -98,6 +101,7 @@ def new_chain(
     quotas: QuotaStore,
     objects: ObjectInterfaces,
     authorizer: Authorizer,
+    webhooks: WebhookClient,
     release: Version,
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
@@ -105,8 +109,12 @@ def new_chain(
     Every plugin with a class here is on by default. Raises ValueError for names that are unknown or in both.
     """
     check_plugin_names(enable, disable, release)
-    mutating_policies = MutatingAdmissionPolicy(objects, authorizer, release)
-    validating_policies = ValidatingAdmissionPolicy(objects, authorizer, release)
+    configurable = (
+        MutatingAdmissionPolicy(objects, authorizer, release),
+        MutatingAdmissionWebhook(objects, authorizer, webhooks, release),
+        ValidatingAdmissionPolicy(objects, authorizer, release),
+        ValidatingAdmissionWebhook(objects, authorizer, webhooks, release),
+    )
     plugins: list[Plugin] = [
         NamespaceLifecycle(),
         LimitRanger(),
@@ -125,14 +133,13 @@ def new_chain(
         PodGroupWorkloadExists(),
         NodeDeclaredFeatureValidator(),
         PodResizeValidator(),
-        mutating_policies,
-        validating_policies,
+        *configurable,
         ResourceQuota(quotas),
     ]
     enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]
     chain = Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
-    for source in (mutating_policies.source, validating_policies.source):
-        source.changed = chain.forget
+    for plugin in configurable:
+        plugin.source.changed = chain.forget
     return chain
 
 

@@ -33,6 +33,15 @@ def switches(text: str) -> dict[str, bool]:
     return out
 
 
+def pairs(text: str) -> dict[str, str]:
+    """Return {"A": "b", "C": "d"} of "A=b,C=d". Raises ArgumentTypeError. Upstream: `MapStringString`."""
+    items = [item.partition("=") for item in comma_separated(text)]
+    for name, equals, _ in items:
+        if not equals:
+            raise argparse.ArgumentTypeError(f"want NAME=VALUE, not {name!r}")
+    return {name.strip(): value.strip() for name, _, value in items}
+
+
 def comma_separated(text: str) -> list[str]:
     """Return ["a", "b"] of "a,b"."""
     return [name.strip() for name in text.split(",") if name.strip()]
@@ -46,6 +55,7 @@ _READERS: dict[str, dict[str, Any]] = {
     "bool | None": {"type": boolean, "nargs": "?", "const": True},
     "PathLike | None": {},
     "Mapping[str, bool] | None": {"type": switches},
+    "Mapping[str, str] | None": {"type": pairs},
     "Sequence[str]": {"type": comma_separated},
     "Sequence[Manifest]": {"action": "append"},
 }

@@ -77,18 +77,17 @@ class RegistryObjects:
             return served.custom.convert(obj, request_kind.api_version) or obj
         return to_internal(served, kind.version, obj)
 
-    def decode(self, obj: Obj, kind: GroupVersionKind) -> Obj:
+    def decode(self, obj: Obj, kind: GroupVersionKind, *, strict: bool = True) -> Obj:
         """Return a JSON value as an object of a version. Raises DecodeError for types and fields it cannot have."""
         served = self._kind(kind)
         if served is not None and served.custom is not None:
-            sent, strict = served.codec(kind.version).decode_patched(obj, lambda: encode(obj).decode())
+            sent, strict_errors = served.codec(kind.version).decode_patched(obj, lambda: encode(obj).decode())
             decoded = sent.obj
         else:
-            struct = self._schemas.kind(*kind)
-            decoded, strict = decode_value(obj, struct)
+            decoded, strict_errors = decode_value(obj, self._schemas.kind(*kind))
             decoded = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(decoded)}
-        if strict:
-            raise DecodeError(f"strict decoding error: {', '.join(strict)}")
+        if strict and strict_errors:
+            raise DecodeError(f"strict decoding error: {', '.join(strict_errors)}")
         return decoded
 
     def set_defaults(self, obj: Obj, kind: GroupVersionKind, ctx: Context) -> None:

@@ -34,6 +34,7 @@ from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
+from understudy.machinery.webhooks import NoWebhooks, WebhookClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +109,9 @@ class RequestScope:
 class ServerState:
     """The parts of a server that every request handler uses.
 
-    serving what is served now; `serve` replaces it
-    tokens  users of --token-auth-file by their tokens
+    serving   what is served now; `serve` replaces it
+    webhooks  calls webhooks for admission and conversion
+    tokens    users of --token-auth-file by their tokens
     """
 
     serving: Serving
@@ -118,6 +120,7 @@ class ServerState:
     authorizer: Authorizer = field(default_factory=AlwaysAllow)
     tokens: Mapping[str, User] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
+    webhooks: WebhookClient = field(default_factory=NoWebhooks)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
     account_tokens: AccountTokens = field(init=False)
@@ -137,6 +140,7 @@ class ServerState:
             quotas,
             RegistryObjects(self.registry, self.schemas),
             self.authorizer,
+            self.webhooks,
             self.release.version,
         )
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import read_tokens
 from understudy.apiserver.kinds.release import DEFAULT, Release, releases
+from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.storage.interface import Store
 from understudy.apiserver.storage.memory import MemoryStore
 from understudy.machinery.clock import Clock, SystemClock
@@ -58,6 +59,7 @@ class ServerConfig:
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
+    service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach the webhooks behind a Service. Other Services are reached by their endpoints, or else by their cluster IP
     clock                   tells the time; the machine's clock by default
     store                   makes the store, which is empty or has what an earlier server left; in memory by default
     """
@@ -97,6 +99,9 @@ class ServerConfig:
     disable_admission_plugins: Sequence[str] = field(
         default=(), metadata=flag("admission plugins to switch off", "A,B")
     )
+    service_addresses: Mapping[str, str] | None = field(
+        default=None, metadata=flag("where webhooks behind a Service are reached", "NAMESPACE/NAME=HOST:PORT")
+    )
     clock: Clock = field(default_factory=SystemClock)
     store: Callable[[], Store] = MemoryStore
 
@@ -109,7 +114,7 @@ class ServerConfig:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
-        _ = self.release, self.accepted_hosts
+        _ = self.release, self.accepted_hosts, self.addresses
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
 
@@ -157,6 +162,11 @@ class ServerConfig:
         return None if self.token_auth_file else patterns
 
     @cached_property
+    def addresses(self) -> Mapping[str, Address]:
+        """Return host and port of `service_addresses`. Raises ValueError for one that is none."""
+        return {name: _address(name, text) for name, text in (self.service_addresses or {}).items()}
+
+    @cached_property
     def certificates(self) -> Certificates:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
         from understudy.apiserver.server.tls import Certificates  # imports ssl, which flags do not need
@@ -176,3 +186,11 @@ def _flag_text(value: object) -> str:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return f"[{','.join(map(str, value))}]"
     return str(value)
+
+
+def _address(service: str, text: str) -> Address:
+    """Return the host and port of an address such as `127.0.0.1:9443` or `[::1]:9443`. Raises ValueError."""
+    host, _, port = text.rpartition(":")
+    if service.count("/") != 1 or not host or not port.isdecimal() or not 0 < int(port) <= 65535:
+        raise ValueError(f"want NAMESPACE/NAME=HOST:PORT for the address of a Service, not {service}={text}")
+    return host.removeprefix("[").removesuffix("]"), int(port)

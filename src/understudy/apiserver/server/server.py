@@ -40,6 +40,7 @@ from understudy.apiserver.server.bootstrap import fill
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj
@@ -94,14 +95,19 @@ class Server:
 
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
+        from understudy.apiserver.server.webhooks.client import HttpWebhookClient  # aiohttp
+
         config = self._config
         serving = Serving(config.release)
+        registry = Registry(config.store(), serving)
+        self._webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
         state = ServerState(
             serving,
             config.gates(),
-            Registry(config.store(), serving),
+            registry,
             tokens=config.tokens or {},
             clock=config.clock,
+            webhooks=self._webhooks,
             enable_admission_plugins=config.enable_admission_plugins,
             disable_admission_plugins=config.disable_admission_plugins,
         )
@@ -165,6 +171,7 @@ class Server:
             self._kubeconfig.unlink(missing_ok=True)
             self._kubeconfig = None
         await self._stop_background_tasks()
+        await self._webhooks.close()
 
     def _start_background_tasks(self) -> None:
         """Start the controllers and the compaction of history."""

@@ -72,11 +72,11 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
     snapshots = state.gates[features.LIST_FROM_CACHE_SNAPSHOT]
     page = await state.registry.list(scope.kind, scope.namespace, listing, selector, snapshots=snapshots)
     ctx = state.context(request, scope)
-    deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, options))
     for entry in page.entries:
-        fields = entry.value["metadata"]
+        fields, own_options = entry.value["metadata"], replace(options)
+        deletion = Deletion(state.registry, scope.kind, ctx, _validate(state, scope, ctx, own_options))
         try:
-            await deletion.run(fields.get("namespace", ""), fields["name"], replace(options))
+            await deletion.run(fields.get("namespace", ""), fields["name"], own_options)
         except errors.StatusError as error:
             if error.code != 404:
                 raise
@@ -84,12 +84,17 @@ async def delete_collection(state: ServerState, request: Request, scope: Request
 
 
 def _validate(state: ServerState, scope: RequestScope, ctx: Context, options: DeleteOptions) -> ValidateDeletion:
-    """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`)."""
+    """Return what asks admission about the deletion of an object (`AdmissionToValidateObjectDeleteFunc`).
+
+    It sees the options as the deletion has left them, with the grace period that is granted.
+    """
     admission = state.chain.of(scope.point(Operation.DELETE))
     if admission is None:
         return validate_all
 
     async def validate(old: Obj) -> None:
+        if scope.behavior.begin_termination:
+            options.uid = options.uid or old["metadata"]["uid"]
         attributes = scope.attributes(
             Operation.DELETE, ctx, old=old, options=delete_options_object(options), dry_run=bool(options.dry_run)
         )

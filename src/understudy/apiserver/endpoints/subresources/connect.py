@@ -45,7 +45,9 @@ def _connect_options(state: ServerState, request: Request, scope: RequestScope) 
     kind, query = scope.body_kind, request.query
     options: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
     for name, field in state.schemas.kind(*kind).fields.items():
-        if name not in query:
+        if name == "path":  # of a proxy
+            options[name] = "/" + "/".join(scope.info.parts[3:])
+        if name not in query or name in options:
             continue
         match field.type:
             case Scalar(kind="bool"):

@@ -1,0 +1,168 @@
+"""The webhooks in force: those of the stored configurations, as they are until the next write of one of them.
+
+Source: k8s.io/apiserver/pkg/admission/{configuration,plugin/webhook/generic}. There, configurations take effect within
+a second of their write; here, with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from understudy.admission.cel.compiler import Compiled
+from understudy.admission.chain import Attributes, Point
+from understudy.admission.context import Context
+from understudy.admission.expressions.activation import new_activation
+from understudy.admission.expressions.evaluation import Composition
+from understudy.admission.matching import rules, selectors
+from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.matching.resources import Match, match_rules
+from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery import errors
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.version import Version
+from understudy.machinery.types import GroupVersionKind, Obj
+
+GROUP = "admissionregistration.k8s.io"
+# Webhooks are never asked about these, so that none can keep its own configuration from being mended.
+_EXEMPT = frozenset(
+    (GROUP, resource)
+    for resource in (
+        "validatingwebhookconfigurations",
+        "mutatingwebhookconfigurations",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+    )
+)
+# Returns the objects of a request in the version of a kind.
+Versioned = Callable[[GroupVersionKind], VersionedAttributes]
+
+
+@dataclass(frozen=True, eq=False)
+class Hook:
+    """One webhook of a configuration. `key` is CONFIGURATION/NAME/INDEX, which no other has."""
+
+    key: str
+    fields: Obj
+    release: Version
+
+    @property
+    def name(self) -> str:
+        """Return the name of the webhook, such as `validate.example.com`."""
+        name: str = self.fields["name"]
+        return name
+
+    @property
+    def ignores_failures(self) -> bool:
+        """Report whether a request goes on if the webhook cannot be asked."""
+        return self.fields.get("failurePolicy") == "Ignore"
+
+    @cached_property
+    def conditions(self) -> list[Compiled]:
+        """Return the compiled match conditions."""
+        conditions = self.fields.get("matchConditions") or ()
+        return [Expressions(self.release).compile(item["expression"], ("bool",)) for item in conditions]
+
+
+class HookSource:
+    """The webhooks of one kind of configuration.
+
+    resource  "validatingwebhookconfigurations" or "mutatingwebhookconfigurations"
+    changed   called when other webhooks are in force than before
+    """
+
+    def __init__(self, resource: str, objects: ObjectInterfaces, authorizer: Authorizer, release: Version) -> None:
+        self._resource = resource
+        self._objects = objects
+        self._authorizer = authorizer
+        self._release = release
+        self._hooks: tuple[Hook, ...] | None = None
+        self.changed: Callable[[], None] = lambda: None
+        objects.on_change(GROUP, resource, self._forget)
+
+    def _forget(self) -> None:
+        self._hooks = None
+        self.changed()
+
+    def hooks(self) -> tuple[Hook, ...]:
+        """Return the webhooks in force: by the names of their configurations, then as they stand there."""
+        if self._hooks is None:
+            self._hooks = tuple(self._read())
+        return self._hooks
+
+    def _read(self) -> list[Hook]:
+        stored = sorted(self._objects.stored(GROUP, self._resource), key=lambda obj: str(obj["metadata"]["name"]))
+        hooks = []
+        for configuration in stored:
+            seen: dict[str, int] = {}
+            for fields in configuration.get("webhooks") or ():
+                index = seen[fields["name"]] = seen.get(fields["name"], -1) + 1
+                key = f"{configuration['metadata']['name']}/{fields['name']}/{index}"
+                hooks.append(Hook(key, fields, self._release))
+        return hooks
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a webhook could be called about requests of a kind."""
+        if (point.group, point.resource) in _EXEMPT:
+            return False
+        return any(rules.may_match(rule, point) for hook in self.hooks() for rule in hook.fields.get("rules") or ())
+
+    def match(self, hook: Hook, attributes: Attributes, ctx: Context, versioned: Versioned) -> Match | None:
+        """Return in which version a webhook is to be called about a request, None if it is not (`ShouldCallHook`).
+
+        Raises 403 for match conditions that fail, 404 for a namespace that does not exist.
+        """
+        missing: StatusError | None = None
+        try:
+            if not selectors.namespace_matches(hook.fields["namespaceSelector"], attributes, ctx):
+                return None
+        except StatusError as error:
+            missing = error
+        if not selectors.object_matches(hook.fields["objectSelector"], attributes):
+            return None
+        equivalent = hook.fields.get("matchPolicy") == "Equivalent"
+        match = match_rules(hook.fields.get("rules") or (), equivalent, attributes, self._objects)
+        if match is None:
+            return None
+        if missing is not None:
+            raise missing
+        return match if self._conditions_hold(hook, versioned, match) else None
+
+    def _conditions_hold(self, hook: Hook, versioned: Versioned, match: Match) -> bool:
+        """Report whether the match conditions of a webhook are true. Raises 403 if they fail."""
+        if not hook.conditions:
+            return True
+        objects = versioned(match.kind)
+        attributes = objects.attributes
+        activation = new_activation(objects, attributes.resource, authorizer=self._authorizer)
+        policy = "Ignore" if hook.ignores_failures else "Fail"
+        try:
+            return conditions_match(hook.conditions, _NO_VARIABLES, activation, policy)
+        except ConditionError as error:
+            point = attributes.point
+            raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None
+
+
+_NO_VARIABLES = Composition({})
+
+
+def supports_dry_run(hook: Hook) -> bool:
+    """Report whether a webhook may be called about a dry run."""
+    return hook.fields.get("sideEffects") in ("None", "NoneOnDryRun")
+
+
+def versions_by_kind(attributes: Attributes, objects: ObjectInterfaces) -> Versioned:
+    """Return a function that converts the objects of a request, once for each kind."""
+    made: dict[GroupVersionKind, VersionedAttributes] = {}
+
+    def versioned(kind: GroupVersionKind) -> VersionedAttributes:
+        if kind not in made:
+            made[kind] = VersionedAttributes(attributes, kind, objects)
+        return made[kind]
+
+    return versioned

@@ -1,0 +1,145 @@
+"""MutatingAdmissionWebhook: let webhooks change the objects of requests (upstream: plugin/webhook/mutating)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from understudy.admission.chain import Attributes, Point
+from understudy.admission.context import Context
+from understudy.admission.matching.resources import Match
+from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
+from understudy.admission.plugins.webhook.hooks import Hook, HookSource
+from understudy.admission.plugins.webhook.review import CallingWebhookError, question, verdict
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.errors import StatusError, internal_error
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.patch import json_patch
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
+from understudy.machinery.serializer.json import DecodeError
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+from understudy.machinery.webhooks import WebhookClient
+
+# Whether the failure policy of a webhook covers patches that cannot be read; before, they always were an error.
+_BAD_PATCH_IS_CALL_FAILURE = ByRelease({V1_34: True, V1_31: False})
+
+
+@dataclass(slots=True)
+class _Reinvocation:
+    """The webhooks that have been asked about a request, and those to be asked again (`webhookReinvokeContext`).
+
+    output   the object as the webhooks left it last
+    invoked  webhooks with reinvocationPolicy IfNeeded that have been asked since
+    again    those to be asked again
+    """
+
+    output: Obj | None = None
+    invoked: set[str] = field(default_factory=set)
+    again: set[str] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Let the webhooks that have been asked be asked again."""
+        self.again |= self.invoked
+        self.invoked = set()
+
+
+class MutatingAdmissionWebhook:
+    """Asks the webhooks of MutatingWebhookConfigurations, one after the other."""
+
+    name = "MutatingAdmissionWebhook"
+
+    def __init__(
+        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, release: Version
+    ) -> None:
+        self.source = HookSource("mutatingwebhookconfigurations", objects, authorizer, release)
+        self._objects = objects
+        self._client = client
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a webhook could be called about requests of a kind."""
+        return self.source.handles(point)
+
+    async def admit(self, attributes: Attributes, ctx: Context) -> None:
+        """Change the object of a request. Raises the error of the first webhook that refuses it or cannot be asked."""
+        state: _Reinvocation = attributes.reinvocation.values.setdefault(self.name, _Reinvocation())
+        if attributes.reinvocation.begun and state.output != attributes.object:
+            state.require()
+        versions = _Versions(attributes, self._objects)
+        for hook in self.source.hooks():
+            match = self.source.match(hook, attributes, ctx, versions.of)
+            if match is None or (attributes.reinvocation.begun and hook.key not in state.again):
+                continue
+            try:
+                changed = await self._call(hook, match, versions, ctx)
+            except CallingWebhookError as failure:
+                if not hook.ignores_failures:
+                    raise failure.status_error() from None
+                changed = False
+            if changed:
+                state.require()
+                attributes.reinvocation.needed = True
+            if hook.fields.get("reinvocationPolicy") == "IfNeeded":
+                state.invoked.add(hook.key)
+        state.output = deep_copy(attributes.object)
+
+    async def _call(self, hook: Hook, match: Match, versions: _Versions, ctx: Context) -> bool:
+        """Ask a webhook and apply its patch; report whether that changed the object.
+
+        Raises CallingWebhookError, StatusError.
+        """
+        asked = question(hook, match, versions.of(match.kind))
+        (answer,) = await self._client.call([asked.call])
+        given = verdict(asked, answer, ctx, mutating=True)
+        operations = _operations(hook, given.patch, ctx.release)
+        if not operations.operations:
+            return False
+        before = versions.of(match.kind).object
+        if before is None:
+            name = go_quote(hook.name)
+            text = f"admission webhook {name} attempted to modify the object, which is not supported for this operation"
+            raise internal_error(text)
+        if given.patch_type != "JSONPatch":
+            raise CallingWebhookError(hook, f"unsupported patch type {go_quote(given.patch_type)}")
+        try:
+            patched = self._objects.decode(json_patch.apply(operations, before), match.kind, strict=False)
+        except json_patch.DoesNotApplyError as error:
+            raise internal_error(error.why) from None
+        except DecodeError as error:
+            raise internal_error(str(error)) from None
+        self._objects.set_defaults(patched, match.kind, ctx)
+        versions.replace(patched, match.kind)
+        return bool(patched != before)
+
+
+def _operations(hook: Hook, patch: bytes, release: Version) -> json_patch.Patch:
+    """Return the operations of a patch, none for b"".
+
+    Raises CallingWebhookError for one that cannot be read; before 1.34 a 500, whatever the failure policy.
+    """
+    try:
+        return json_patch.parse(patch or b"[]", validate=False)
+    except StatusError as error:
+        if _BAD_PATCH_IS_CALL_FAILURE[release]:
+            raise CallingWebhookError(
+                hook, f"received undecodable patch in webhook response: {error.message}"
+            ) from None
+        raise internal_error(error.message) from None
+
+
+class _Versions:
+    """The objects of a request in the version in which a webhook was asked last. A patch changes them in all."""
+
+    def __init__(self, attributes: Attributes, objects: ObjectInterfaces) -> None:
+        self._attributes = attributes
+        self._objects = objects
+        self._last: VersionedAttributes | None = None
+
+    def of(self, kind: GroupVersionKind) -> VersionedAttributes:
+        """Return the objects of the request in the version of a kind."""
+        if self._last is None or self._last.kind != kind:
+            self._last = VersionedAttributes(self._attributes, kind, self._objects)
+        return self._last
+
+    def replace(self, obj: Obj, kind: GroupVersionKind) -> None:
+        """Put an object in the place of the new object of the request."""
+        self.of(kind).object = obj
+        self._attributes.object = self._objects.to_internal(obj, kind)

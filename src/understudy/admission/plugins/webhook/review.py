@@ -1,0 +1,149 @@
+"""AdmissionReviews: the questions that webhooks are asked, and their answers.
+
+https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ (upstream:
+k8s.io/apiserver/pkg/admission/plugin/webhook/{request,errors}).
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from typing import NamedTuple
+
+from understudy.admission.context import Context
+from understudy.admission.expressions.activation import admission_request
+from understudy.admission.matching.resources import Match
+from understudy.admission.objects import VersionedAttributes
+from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
+from understudy.machinery.errors import StatusError, bad_request, internal_error
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.serializer.json import encode
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.webhooks import Call, CallError, Reply, read_review, target_of
+
+_GROUP = "admission.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+_DEFAULT_TIMEOUT = 10  # seconds
+
+
+class CallingWebhookError(Exception):
+    """A webhook could not be asked. Its failure policy decides what that means; the text is the real server's."""
+
+    def __init__(self, hook: Hook, why: str) -> None:
+        super().__init__(f"failed calling webhook {go_quote(hook.name)}: {why}")
+
+    def status_error(self) -> StatusError:
+        """Return the 500 for a request that is refused, since the failure policy is Fail."""
+        return internal_error(str(self))
+
+
+class Question(NamedTuple):
+    """A review that is sent to a webhook. `kind` is that of the answer that is expected."""
+
+    hook: Hook
+    uid: str
+    kind: GroupVersionKind
+    call: Call
+
+
+class Verdict(NamedTuple):
+    """The answer of a webhook that lets a request pass. `patch` is b"" if the object is to stay as it is."""
+
+    patch: bytes
+    patch_type: str
+
+
+def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Question:
+    """Return the review that asks a webhook about a request.
+
+    Raises CallingWebhookError for a webhook that reads no known version of reviews, and 400 for a dry run if the webhook
+    has side effects.
+    """
+    attributes = versioned.attributes
+    if attributes.dry_run and not supports_dry_run(hook):
+        raise bad_request(f"admission webhook {go_quote(hook.name)} does not support dry run")
+    version = next((item for item in hook.fields["admissionReviewVersions"] if item in _VERSIONS), None)
+    if version is None:
+        why = "could not create admission objects: webhook does not accept known AdmissionReview versions (v1, v1beta1)"
+        raise CallingWebhookError(hook, why)
+    uid = str(uuid.uuid4())
+    kind = GroupVersionKind(_GROUP, version, "AdmissionReview")
+    request = {
+        **admission_request(attributes, match.resource, match.kind),
+        "uid": uid,
+        "object": versioned.object,
+        "oldObject": versioned.old_object,
+    }
+    review = {"kind": kind.kind, "apiVersion": kind.api_version, "request": request}
+    timeout = hook.fields.get("timeoutSeconds") or _DEFAULT_TIMEOUT
+    return Question(hook, uid, kind, Call(target_of(hook.fields["clientConfig"]), encode(review) + b"\n", timeout))
+
+
+def verdict(asked: Question, answer: Reply | CallError, ctx: Context, *, mutating: bool) -> Verdict:
+    """Return what a webhook answered; its warnings are added to those of the request.
+
+    Raises CallingWebhookError for a call that failed or an answer that is no good, and the StatusError with which the
+    webhook refuses the request.
+    """
+    hook = asked.hook
+    try:
+        if isinstance(answer, CallError):
+            raise answer
+        review = read_review(answer, asked.kind, Schemas.of(ctx.release))
+    except CallError as error:
+        raise CallingWebhookError(hook, f"failed to call webhook: {error}") from None
+    if problem := _problem(review, asked, mutating=mutating):
+        raise CallingWebhookError(hook, f"received invalid webhook response: {problem}")
+    response = review["response"]
+    for warning in response.get("warnings") or ():
+        ctx.warn(warning)
+    if not response.get("allowed"):
+        raise refusal(hook.name, response.get("status") or {})
+    # Reviews of v1beta1 need not name the type of a patch.
+    patch_type = response.get("patchType") if asked.kind.version == "v1" else "JSONPatch"
+    return Verdict(base64.b64decode(response.get("patch") or ""), patch_type or "")
+
+
+def _problem(review: Obj, asked: Question, *, mutating: bool) -> str:
+    """Return what is wrong with an answer, "" if nothing is (`VerifyAdmissionResponse`)."""
+    response = review.get("response")
+    if response is None:
+        return "webhook response was absent"
+    if asked.kind.version == "v1beta1":
+        return ""
+    if response.get("uid", "") != asked.uid:
+        return f"expected response.uid={go_quote(asked.uid)}, got {go_quote(response.get('uid', ''))}"
+    answered = GroupVersionKind(*split_api_version(review.get("apiVersion", "")), review.get("kind", ""))
+    if answered != asked.kind:
+        return f"expected webhook response of {_text(asked.kind)}, got {_text(answered)}"
+    patch, patch_type = response.get("patch"), response.get("patchType")
+    if not mutating:
+        if patch:
+            return "validating webhook may not return response.patch"
+        return "" if patch_type is None else "validating webhook may not return response.patchType"
+    if patch and patch_type is None:
+        return "webhook returned response.patch but not response.patchType"
+    if not patch and patch_type is not None:
+        return "webhook returned response.patchType but not response.patch"
+    return 'webhook returned invalid response.patchType of ""' if patch_type == "" else ""
+
+
+def _text(kind: GroupVersionKind) -> str:
+    """Return a kind as Go prints it (`GroupVersionKind.String`)."""
+    return f"{kind.group}/{kind.version}, Kind={kind.kind}"
+
+
+def refusal(name: str, status: Obj) -> StatusError:
+    """Return the error of a webhook that refuses a request, with the Status that it gives (`ToStatusErr`)."""
+    explanation = status.get("message") or status.get("reason") or ""
+    text = f"admission webhook {go_quote(name)} denied the request"
+    details = status.get("details")
+    return StatusError(
+        max(status.get("code") or 0, 400),
+        status.get("reason") or "",
+        f"{text}: {explanation}" if explanation else f"{text} without explanation",
+        details,
+        retry_after=(details or {}).get("retryAfterSeconds") or None,
+        metadata=status.get("metadata"),
+    )
