@@ -59,7 +59,8 @@ class ServerConfig:
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
-    service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach the webhooks behind a Service. Other Services are reached by their endpoints, or else by their cluster IP
+    service_addresses       {"NAMESPACE/NAME": "HOST:PORT"}: where to reach webhooks behind a Service. Others are
+                            reached by their endpoints, or else by their cluster IP
     clock                   tells the time; the machine's clock by default
     store                   makes the store, which is empty or has what an earlier server left; in memory by default
     """

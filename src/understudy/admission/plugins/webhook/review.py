@@ -57,8 +57,8 @@ class Verdict(NamedTuple):
 def question(hook: Hook, match: Match, versioned: VersionedAttributes) -> Question:
     """Return the review that asks a webhook about a request.
 
-    Raises CallingWebhookError for a webhook that reads no known version of reviews, and 400 for a dry run if the webhook
-    has side effects.
+    Raises CallingWebhookError for a webhook that reads no known version of reviews, 400 for a dry run if it has side
+    effects.
     """
     attributes = versioned.attributes
     if attributes.dry_run and not supports_dry_run(hook):

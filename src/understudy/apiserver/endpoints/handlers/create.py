@@ -34,5 +34,4 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
 async def read_part(state: ServerState, request: Request, scope: RequestScope, options: WriteOptions) -> Obj:
     """Return the body of a subresource such as eviction, as admission leaves it. Raises 400, 403, 404."""
     sent = request_body.read(request, state.decoder(scope), options.field_validation).obj
-    check_namespace(sent, scope)
-    return await WriteRequest(state, request, scope, options).admitted(sent)
+    return await WriteRequest(state, request, scope, options).admit_new_part(sent)

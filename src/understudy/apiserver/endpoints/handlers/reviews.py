@@ -8,7 +8,7 @@ from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
 from understudy.apiserver.authorization.authorizer import Attributes
 from understudy.apiserver.endpoints.handlers import component_status, request_body
-from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import value_response
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -33,11 +33,8 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
     async def handle(state: ServerState, request: Request, scope: RequestScope) -> Response:
         options = write_options(request.query, request.method, request.release)
         obj = request_body.read_object(request, scope.codec, options.field_validation)
-        check_namespace(obj, scope)
         wipe_object_meta_system_fields(obj, {})
-        write = WriteRequest(state, request, scope, options)
-        write.update_managed_fields(None, obj)
-        obj = await write.admitted(obj)
+        obj = await WriteRequest(state, request, scope, options).admit_new_part(obj)
         answered = answer(state, request, scope, obj)  # may drop fields that were sent
         kept = {**obj, "metadata": {**obj["metadata"], **state.schemas.uncreated_metadata}} if keeps else {}
         named = {"kind": scope.kind.name, "apiVersion": scope.api_version}

@@ -7,7 +7,7 @@ from understudy.admission.context import Context
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoding.codec import Sent
-from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
+from understudy.apiserver.registry.encoding.conversion import bare, from_internal, to_internal
 from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
@@ -72,6 +72,7 @@ class WriteRequest:
             return obj
         attributes = self._attributes(obj, old)
         await admission.admit(attributes, self.ctx)
+        check_namespace(attributes.new, self.scope)
         return attributes.new
 
     def _check_creatable(self, obj: Obj) -> None:
@@ -90,8 +91,15 @@ class WriteRequest:
         if admission is not None:
             await admission.validate(self._attributes(obj, old), self.ctx)
 
-    async def admitted(self, obj: Obj) -> Obj:
-        """Return an object that is not stored as admission leaves it. Raises StatusError if a plugin refuses it."""
+    async def admit_new_part(self, obj: Obj) -> Obj:
+        """Return an object that is not stored, such as a binding or a review, as admission leaves it.
+
+        Raises 400 for another namespace than that of the path, and StatusError if a plugin refuses the object.
+        """
+        kind = self.scope.body_kind
+        obj = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
+        check_namespace(obj, self.scope)
+        self.update_managed_fields(None, obj)
         obj = await self.admit(obj, None)
         await self.validate(obj, None)
         return obj

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.create import read_part
-from understudy.apiserver.endpoints.handlers.write_request import WriteRequest, check_namespace
+from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import created_response, form_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
@@ -26,8 +26,7 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
     binding = request_body.read_object(request, scope.codec, options.field_validation)
-    check_namespace(binding, scope)
-    binding = await WriteRequest(state, request, scope, options).admitted(binding)
+    binding = await WriteRequest(state, request, scope, options).admit_new_part(binding)
     return await _assign(state, request, scope, binding, options)
 
 

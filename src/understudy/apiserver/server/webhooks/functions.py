@@ -1,0 +1,151 @@
+"""Webhooks that are Python functions of a test: served over TLS by this process, called as any webhook is."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import logging
+import ssl
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+from understudy.machinery.types import Obj
+
+log = logging.getLogger("understudy")
+
+# Judges an AdmissionRequest; see `Server.webhook` for what it may return.
+WebhookFunction = Callable[[Obj], Any]
+_GROUP_VERSION = "admissionregistration.k8s.io/v1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class WebhookOptions:
+    """The requests that a function is asked about, and how it is asked: the fields of a webhook's configuration.
+
+    resources   such as "pods", "pods/status", "deployments.apps" or "*.example.com": RESOURCE.GROUP, the core group's
+                without a group; in any version
+    operations  "CREATE", "UPDATE", "DELETE", "CONNECT" or "*"
+    fields      further fields of the webhook: {"namespaceSelector": …, "matchConditions": …}
+    """
+
+    resources: Sequence[str]
+    operations: Sequence[str]
+    mutating: bool
+    failure_policy: str
+    timeout_seconds: int
+    fields: Obj
+
+
+class FunctionWebhooks:
+    """Serves functions on a port of the loopback interface, each under the name of its configuration."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, WebhookFunction] = {}
+        self._server: asyncio.Server | None = None
+        self._web = web.Server(self._answer)
+        self._ca_bundle = ""
+        self._port = 0
+
+    async def configuration(self, name: str, function: WebhookFunction, options: WebhookOptions) -> Obj:
+        """Serve a function, in the running event loop, and return the configuration that makes the API server ask it.
+
+        Raises ValueError for a name that another function has.
+        """
+        if self._functions.setdefault(name, function) is not function:
+            raise ValueError(f"there is a webhook called {name!r} already: give one of them another name")
+        await self._start()
+        kind = "MutatingWebhookConfiguration" if options.mutating else "ValidatingWebhookConfiguration"
+        webhook: Obj = {
+            "name": f"{name}.understudy.test",
+            "clientConfig": {"url": f"https://127.0.0.1:{self._port}/{name}", "caBundle": self._ca_bundle},
+            "rules": [_rule(resource, options.operations) for resource in options.resources],
+            "failurePolicy": options.failure_policy,
+            "timeoutSeconds": options.timeout_seconds,
+            "sideEffects": "None",
+            "admissionReviewVersions": ["v1"],
+            **options.fields,
+        }
+        return {"apiVersion": _GROUP_VERSION, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+
+    async def _start(self) -> None:
+        """Listen, unless that was done before."""
+        if self._server is not None:
+            return
+        import trustme  # takes a while
+
+        authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        authority.issue_cert("127.0.0.1").configure_cert(context)
+        self._ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
+        self._server = await asyncio.get_running_loop().create_server(self._web, "127.0.0.1", 0, ssl=context)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    def forget(self) -> None:
+        """Forget all functions: nothing asks them any more."""
+        self._functions.clear()
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            await self._web.shutdown(0)
+
+    async def _answer(self, request: web.BaseRequest) -> web.Response:
+        """Answer a review with what the function says. An error in the function is logged, and answered with 500."""
+        name = request.path.removeprefix("/")
+        function = self._functions.get(name)
+        if function is None:
+            return web.Response(status=404, text="no such webhook")
+        review = orjson.loads(await request.read())
+        try:
+            judgement = await _call(function, review["request"])
+        except Exception as error:
+            log.exception("webhook %s failed", name)
+            return web.Response(status=500, text=f"{type(error).__name__}: {error}")
+        response = {"uid": review["request"]["uid"], **_response(judgement)}
+        answer = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response}
+        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+
+
+async def _call(function: WebhookFunction, request: Obj) -> Any:
+    """Call a function in a thread, since it may block and may ask the API server itself."""
+
+    def call() -> Any:
+        result = function(request)
+        return asyncio.run(_awaited(result)) if inspect.isawaitable(result) else result
+
+    return await asyncio.to_thread(call)
+
+
+async def _awaited(result: Awaitable[Any]) -> Any:
+    return await result
+
+
+def _rule(resource: str, operations: Sequence[str]) -> Obj:
+    name, _, group = resource.partition(".")
+    return {"apiGroups": [group], "apiVersions": ["*"], "resources": [name], "operations": list(operations)}
+
+
+def _response(judgement: Any) -> Obj:
+    """Return the AdmissionResponse for what a function returned. Raises TypeError for anything unknown."""
+    if judgement is None or isinstance(judgement, bool):
+        return {"allowed": judgement is not False}
+    if isinstance(judgement, str):
+        return {"allowed": False, "status": {"message": judgement, "reason": "Forbidden", "code": 403}}
+    if isinstance(judgement, list):
+        return {"allowed": True, **_patch(judgement)}
+    if isinstance(judgement, dict):
+        patch = judgement.get("patch")
+        return {"allowed": True, **judgement, **(_patch(patch) if isinstance(patch, list) else {})}
+    raise TypeError(f"a webhook returns None, a bool, a text, a JSON patch or an AdmissionResponse, not {judgement!r}")
+
+
+def _patch(operations: list[Obj]) -> Obj:
+    if not operations:
+        return {}
+    return {"patchType": "JSONPatch", "patch": base64.b64encode(orjson.dumps(operations)).decode()}
