@@ -17,7 +17,7 @@ import os
 import socket
 import tempfile
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
@@ -47,11 +47,13 @@ from understudy.machinery.types import Obj
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.listener import Listener
+    from understudy.apiserver.server.webhooks.functions import WebhookFunction
 
 log = logging.getLogger("understudy")
 FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
 P = ParamSpec("P")
+F = TypeVar("F", bound="WebhookFunction")
 
 
 def _configured_by(
@@ -96,7 +98,9 @@ class Server:
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
         from understudy.apiserver.server.webhooks.client import HttpWebhookClient  # aiohttp
+        from understudy.apiserver.server.webhooks.functions import FunctionWebhooks
 
+        self._functions = FunctionWebhooks()
         config = self._config
         serving = Serving(config.release)
         registry = Registry(config.store(), serving)
@@ -172,6 +176,7 @@ class Server:
             self._kubeconfig = None
         await self._stop_background_tasks()
         await self._webhooks.close()
+        await self._functions.stop()
 
     def _start_background_tasks(self) -> None:
         """Start the controllers and the compaction of history."""
@@ -228,6 +233,7 @@ class Server:
             self._listener.end_watches()
         await self._stop_background_tasks()
         await self.state.registry.store.clear()
+        self._functions.forget()
         self.state.gates.reset(self._config.feature_gates or {})
         await self._fill()
         self._start_background_tasks()
@@ -287,6 +293,51 @@ class Server:
         """Delete an object. Raises StatusError (404)."""
         __tracebackhide__ = True
         self._ask(lambda client: apply.delete(client, kind, name, namespace))
+
+    def webhook(
+        self,
+        *resources: str,
+        operations: Sequence[str] = ("CREATE", "UPDATE"),
+        mutating: bool = False,
+        name: str = "",
+        failure_policy: str = "Fail",
+        timeout_seconds: int = 10,
+        **fields: Any,
+    ) -> Callable[[F], F]:
+        """Let the server ask a Python function about requests, as an admission webhook. It is a decorator.
+
+            @server.webhook("pods", operations=["CREATE"])
+            def only_signed(request):
+                if "signed" not in request["object"]["metadata"].get("labels", {}):
+                    return "sign it first"
+
+        The function gets the AdmissionRequest. It may block, ask this server, and be a coroutine function. It returns
+        None or True to let the request pass, False or a text to refuse it, a JSON patch (a list) if it is mutating,
+        or fields of an AdmissionResponse. An error in it counts as a failed call, for which `failure_policy` stands.
+
+        resources  "pods", "pods/status", "deployments.apps", "*.example.com"; at least one
+        name       of the configuration; the function's own by default, with dashes
+        fields     further fields of the webhook, such as `namespaceSelector={…}`
+
+        It is in force until `reset`, or until its configuration is deleted. Raises ValueError for a name that is taken.
+        """
+        from understudy.apiserver.server.webhooks.functions import WebhookOptions
+
+        options = WebhookOptions(
+            resources=resources,
+            operations=operations,
+            mutating=mutating,
+            failure_policy=failure_policy,
+            timeout_seconds=timeout_seconds,
+            fields=fields,
+        )
+
+        def register(function: F) -> F:
+            configuration = name or getattr(function, "__name__", "webhook").replace("_", "-")
+            self.apply(self._run(self._functions.configuration(configuration, function, options)))
+            return function
+
+        return register
 
     def reset(self) -> None:
         """Make the server as it was at the start: objects, revisions and feature gates. Open watches end."""

@@ -47,7 +47,7 @@ class FunctionWebhooks:
     def __init__(self) -> None:
         self._functions: dict[str, WebhookFunction] = {}
         self._server: asyncio.Server | None = None
-        self._web = web.Server(self._answer)
+        self._web: web.Server | None = None
         self._ca_bundle = ""
         self._port = 0
 
@@ -81,6 +81,7 @@ class FunctionWebhooks:
         authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         authority.issue_cert("127.0.0.1").configure_cert(context)
         self._ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
+        self._web = web.Server(self._answer)
         self._server = await asyncio.get_running_loop().create_server(self._web, "127.0.0.1", 0, ssl=context)
         self._port = self._server.sockets[0].getsockname()[1]
 
@@ -91,7 +92,7 @@ class FunctionWebhooks:
     async def stop(self) -> None:
         """Stop listening."""
         server, self._server = self._server, None
-        if server is not None:
+        if server is not None and self._web is not None:
             server.close()
             await self._web.shutdown(0)
 
