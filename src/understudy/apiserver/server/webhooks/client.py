@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 
 import aiohttp
-from aiohttp.http_exceptions import BadStatusLine
 from yarl import URL
 
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
@@ -22,6 +22,7 @@ _HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/jso
 _REDIRECTS = 10
 _RETRIES = 10  # further calls after answers with Retry-After
 _HTTPS = 443
+_QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
 
 
 class HttpWebhookClient:
@@ -134,8 +135,9 @@ class _Exchange:
         except aiohttp.ClientConnectorError as error:
             text = f"dial tcp {_joined(address, address_port)}: connect: {_reason(error.os_error)}"
         except aiohttp.ClientResponseError as error:
-            line = error.__cause__.line if isinstance(error.__cause__, BadStatusLine) else error.message
-            text = f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {go_quote(str(line))}"
+            line = _QUOTED_LINE.search(error.message)
+            response = go_quote(line[1] if line else error.message)
+            text = f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {response}"
         except aiohttp.ClientOSError as error:
             text = f"read tcp {_joined(address, address_port)}: read: {_reason(error)}"
         except aiohttp.ServerDisconnectedError:

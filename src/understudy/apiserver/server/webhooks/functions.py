@@ -104,11 +104,11 @@ class FunctionWebhooks:
             return web.Response(status=404, text="no such webhook")
         review = orjson.loads(await request.read())
         try:
-            judgement = await _call(function, review["request"])
+            response = _response(await _call(function, review["request"]))
         except Exception as error:
             log.exception("webhook %s failed", name)
             return web.Response(status=500, text=f"{type(error).__name__}: {error}")
-        response = {"uid": review["request"]["uid"], **_response(judgement)}
+        response["uid"] = review["request"]["uid"]
         answer = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response}
         return web.Response(body=orjson.dumps(answer), content_type="application/json")
 

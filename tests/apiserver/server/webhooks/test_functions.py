@@ -1,0 +1,154 @@
+"""Admission webhooks that are Python functions: what they are asked, and what their answers do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.http import send
+from understudy import Server, StatusError
+from understudy.machinery.types import Obj
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[Server]:
+    with Server() as server:
+        yield server
+
+
+@pytest.fixture
+def server(running: Server) -> Server:
+    running.reset()
+    return running
+
+
+def config_map(name: str = "a", **data: str) -> Obj:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, **({"data": data} if data else {})}
+
+
+DENIED = 'admission webhook "hook.understudy.test" denied the request'
+CALL = 'Internal error occurred: failed calling webhook "hook.understudy.test": '
+FAILED = f"{CALL}failed to call webhook: "
+
+
+@pytest.mark.parametrize(
+    ("judgement", "status", "message"),
+    [
+        (None, 201, None),
+        (True, 201, None),
+        (False, 400, f"{DENIED} without explanation"),
+        ("not today", 403, f"{DENIED}: not today"),
+        ({"allowed": False, "status": {"reason": "Expired"}}, 400, f"{DENIED}: Expired"),
+        ({"allowed": False, "status": {"message": "m", "code": 422}}, 422, f"{DENIED}: m"),
+        ({"warnings": ["look out"]}, 201, None),
+        (
+            [{"op": "add", "path": "/data", "value": {}}],
+            500,
+            f"{CALL}received invalid webhook response: validating webhook may not return response.patch",
+        ),
+        (3, 500, f'{FAILED}an error on the server ("TypeError: a webhook returns None, a bool, a text, a JSON patch or '
+        'an AdmissionResponse, not 3") has prevented the request from succeeding'),
+    ],
+)  # fmt: skip
+def test_judgements(server: Server, judgement: Any, status: int, message: str | None) -> None:
+    """A function lets requests pass, refuses them with its own text and code, or fails."""
+
+    @server.webhook("configmaps")
+    def hook(request: Obj) -> Any:
+        return judgement
+
+    answer = send(server, "POST", MAPS, config_map())
+    assert (answer.status, answer.json().get("message")) == (status, message)
+    assert answer.warnings == (["look out"] if judgement == {"warnings": ["look out"]} else [])
+
+
+def test_a_request_of_every_operation(server: Server) -> None:
+    """A function gets the AdmissionRequest: the objects before and after, the user, the options."""
+    asked: list[Obj] = []
+
+    @server.webhook("configmaps", operations=["*"])
+    def hook(request: Obj) -> None:
+        asked.append(request)
+
+    server.apply(config_map(x="1"))
+    send(server, "PATCH", f"{MAPS}/a?dryRun=All", {"data": {"x": "2"}})
+    server.delete("configmap", "a")
+    assert [(r["operation"], r["name"], r["dryRun"], r["options"]["kind"]) for r in asked] == [
+        ("CREATE", "a", False, "CreateOptions"),
+        ("UPDATE", "a", True, "UpdateOptions"),
+        ("DELETE", "a", False, "DeleteOptions"),
+    ]
+    created, updated, deleted = asked
+    assert list(created) == [
+        *("uid", "kind", "resource", "requestKind", "requestResource", "name", "namespace", "operation", "userInfo"),
+        *("object", "oldObject", "dryRun", "options"),
+    ]
+    assert (created["object"]["data"], created["oldObject"]) == ({"x": "1"}, None)
+    assert (updated["object"]["data"], updated["oldObject"]["data"]) == ({"x": "2"}, {"x": "1"})
+    assert (deleted["object"], deleted["oldObject"]["data"]) == (None, {"x": "1"})
+    assert updated["options"]["dryRun"] == ["All"]
+
+
+def test_mutation_and_reinvocation(server: Server) -> None:
+    """Patches are applied one after the other; a webhook that wants it sees what later ones have changed."""
+    seen: list[Obj] = []
+
+    @server.webhook("configmaps", mutating=True, reinvocationPolicy="IfNeeded")
+    def first(request: Obj) -> list[Obj]:
+        seen.append(request["object"].get("data") or {})
+        return [{"op": "add", "path": "/metadata/labels", "value": {"first": "1"}}]
+
+    @server.webhook("configmaps", mutating=True)
+    async def second(request: Obj) -> list[Obj]:
+        return [{"op": "add", "path": "/data", "value": {"second": "1"}}]
+
+    (stored,) = server.apply(config_map())
+    assert (stored["metadata"]["labels"], stored["data"]) == ({"first": "1"}, {"second": "1"})
+    assert seen == [{}, {"second": "1"}]
+
+
+def test_functions_may_ask_the_server(server: Server) -> None:
+    """A function runs beside the server: it can read, and write other objects, while its request waits."""
+
+    @server.webhook("configmaps", operations=["CREATE"], objectSelector={"matchLabels": {"counted": "yes"}})
+    def hook(request: Obj) -> None:
+        count = len(server.list("configmaps", "default"))
+        server.apply({**config_map("count"), "data": {"before": str(count)}})
+
+    labelled = config_map("x")
+    labelled["metadata"]["labels"] = {"counted": "yes"}
+    server.apply(labelled)
+    assert server.get("configmap", "count")["data"] == {"before": "0"}
+
+
+def test_failure_policy(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """A function that raises is a webhook that fails: its failure policy decides, and the error is logged."""
+
+    @server.webhook("configmaps", failure_policy="Ignore")
+    def broken(request: Obj) -> None:
+        raise RuntimeError("broken on purpose")
+
+    server.apply(config_map())
+    assert "broken on purpose" in caplog.text
+
+
+def test_names(server: Server) -> None:
+    """Two functions of one name are refused; after a reset the name is free, and nothing is asked any more."""
+
+    def hook(request: Obj) -> str:
+        return "no"
+
+    def other(request: Obj) -> None: ...
+
+    server.webhook("configmaps", name="one")(hook)
+    with pytest.raises(ValueError, match="there is a webhook called 'one' already"):
+        server.webhook("configmaps", name="one")(other)
+    with pytest.raises(StatusError, match="denied the request: no"):
+        server.apply(config_map())
+    server.reset()
+    server.apply(config_map())
+    server.webhook("configmaps", name="one")(other)
