@@ -20,7 +20,10 @@ FLOORS = [
     ["admission.context", "admission.cel", "apiserver.authorization"],
     ["admission.structural_schema"],
     ["admission.validation"],
-    ["admission.chain", "admission.objects", "admission.matching", "admission.expressions", "admission.plugins"],
+    [
+        *("admission.chain", "admission.objects", "admission.webhooks", "admission.matching", "admission.expressions"),
+        "admission.plugins",
+    ],
     ["apiserver.storage", "apiserver.authentication"],
     ["apiserver.registry"],
     ["apiserver.kinds"],

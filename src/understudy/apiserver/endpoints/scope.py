@@ -10,6 +10,7 @@ from functools import partial
 from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.plugins.ordered import new_chain
+from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
@@ -34,7 +35,6 @@ from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj
 from understudy.machinery.users import User
-from understudy.machinery.webhooks import NoWebhooks, WebhookClient
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 import pytest
 import trustme
 
+from understudy.admission.webhooks import Call, CallError, Reply, Service, Target, target_of
 from understudy.apiserver.server.webhooks.client import HttpWebhookClient
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.machinery.types import Obj
-from understudy.machinery.webhooks import Call, CallError, Reply, Service, Target, target_of
 
 AUTHORITY = trustme.CA()
 Streams = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

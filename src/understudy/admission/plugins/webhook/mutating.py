@@ -10,6 +10,7 @@ from understudy.admission.matching.resources import Match
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.admission.plugins.webhook.hooks import Hook, HookSource
 from understudy.admission.plugins.webhook.review import CallingWebhookError, question, verdict
+from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.golang.text import go_quote
@@ -17,7 +18,6 @@ from understudy.machinery.patch import json_patch
 from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 from understudy.machinery.serializer.json import DecodeError
 from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
-from understudy.machinery.webhooks import WebhookClient
 
 # Whether the failure policy of a webhook covers patches that cannot be read; before, they always were an error.
 _BAD_PATCH_IS_CALL_FAILURE = ByRelease({V1_34: True, V1_31: False})
@@ -142,4 +142,4 @@ class _Versions:
     def replace(self, obj: Obj, kind: GroupVersionKind) -> None:
         """Put an object in the place of the new object of the request."""
         self.of(kind).object = obj
-        self._attributes.object = self._objects.to_internal(obj, kind)
+        self._attributes.object = self._objects.to_internal(obj, kind, self._attributes.kind)

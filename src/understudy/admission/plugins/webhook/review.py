@@ -15,12 +15,12 @@ from understudy.admission.expressions.activation import admission_request
 from understudy.admission.matching.resources import Match
 from understudy.admission.objects import VersionedAttributes
 from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
+from understudy.admission.webhooks import Call, CallError, Reply, read_review, target_of
 from understudy.machinery.errors import StatusError, bad_request, internal_error
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.serializer.json import encode
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
-from understudy.machinery.webhooks import Call, CallError, Reply, read_review, target_of
 
 _GROUP = "admission.k8s.io"
 _VERSIONS = ("v1", "v1beta1")

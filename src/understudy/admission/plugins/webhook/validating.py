@@ -7,10 +7,10 @@ from understudy.admission.context import Context
 from understudy.admission.objects import ObjectInterfaces
 from understudy.admission.plugins.webhook.hooks import Hook, HookSource, versions_by_kind
 from understudy.admission.plugins.webhook.review import CallingWebhookError, Question, question, verdict
+from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.version import Version
-from understudy.machinery.webhooks import WebhookClient
 
 
 class ValidatingAdmissionWebhook:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import aiohttp
 from yarl import URL
 
+from understudy.admission.webhooks import Call, CallError, Reply
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.webhooks import Call, CallError, Reply
 
 _HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*", "Accept-Encoding": "gzip"}
 _REDIRECTS = 10

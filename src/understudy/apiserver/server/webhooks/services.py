@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from understudy.admission.webhooks import CallError, Service
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
-from understudy.machinery.webhooks import CallError, Service
 
 # Address and port to dial.
 Address = tuple[str, int]
