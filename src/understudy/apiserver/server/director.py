@@ -41,7 +41,7 @@ from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
-from understudy.apiserver.server.worker import Worker
+from understudy.apiserver.server.worker.worker import Worker
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote

@@ -18,7 +18,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import error_respons
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.store import Registry
-from understudy.apiserver.server.store_on_loop import StoreOnLoop
+from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import on_deep_stack, run_to_end, start_on_deep_stack
 
