@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from typing import Any
 
@@ -259,3 +260,26 @@ def test_apply_sets_defaults(apiserver: Server) -> None:
     code, applied = exchange(apiserver, "PATCH", path, widget(spec={}), media)
     assert (code, applied["spec"]) == (201, {"size": 1})
     assert applied["metadata"]["managedFields"][0]["fieldsV1"] == {"f:spec": {}}
+
+
+def test_definition_is_applied_with_its_objects() -> None:
+    """Manifests may hold a definition and then its objects, in any served version."""
+    both = [definition(version(), version("v1beta1", storage=False)), {**widget(), "apiVersion": "example.com/v1beta1"}]
+    with Server(load=[json.dumps(obj) for obj in both]) as server:
+        assert server.get("widgets", "a")["apiVersion"] == "example.com/v1"
+        server.reset()
+        server.delete("widgets.example.com", "a")
+        server.delete("crd", "widgets.example.com")
+        wait_for(server, f"{DEFINITIONS}/widgets.example.com", lambda code, body: code == 404)
+        assert server.apply(*both)[1]["metadata"]["name"] == "a"
+
+
+def test_requests_of_custom_resources_are_counted(apiserver: Server) -> None:
+    """Metrics name a custom resource as they name any other."""
+    define(apiserver)
+    exchange(apiserver, "GET", WIDGETS)
+    text = send(apiserver, "GET", "/metrics").body.decode()
+    assert (
+        'apiserver_request_total{code="200",component="apiserver",dry_run="",group="example.com",resource="widgets"'
+        in text
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.client.manifests import Document, LoadError, read_manifests
@@ -13,23 +13,27 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, split_api_version
 
 Manifest = str | os.PathLike[str] | Obj | Iterable[Obj]
+Pause = Callable[[float], Awaitable[None]]  # waits for some seconds
+DEFINITIONS = ("apiextensions.k8s.io", "customresourcedefinitions")
+PAUSE_SECONDS = 0.001  # between two looks at a definition
 USER_AGENT = "understudy"
 STRICT = {"fieldValidation": "Strict"}
 
 
-async def apply(client: Client, *manifests: Manifest) -> list[Obj]:
+async def apply(client: Client, pause: Pause, *manifests: Manifest) -> list[Obj]:
     """Apply every object of the manifests (server-side apply), in order; return them as stored.
 
-    An object without a name, but with a generateName, is created. Raises StatusError, LoadError.
+    An object without a name, but with a generateName, is created. A definition is established before the next object.
+    Raises StatusError, LoadError.
     """
-    return [await _apply(client, document.obj) for manifest in manifests for document in _documents(manifest)]
+    return [await _apply(client, pause, document.obj) for manifest in manifests for document in _documents(manifest)]
 
 
-async def load(client: Client, manifest: Manifest) -> None:
-    """Apply the objects that a server begins with. Raises LoadError, which names file and document."""
+async def load(client: Client, pause: Pause, manifest: Manifest) -> None:
+    """Apply the objects that a server begins with, as `apply` does. Raises LoadError, which names file and document."""
     for document in _documents(manifest):
         try:
-            await _apply(client, document.obj)
+            await _apply(client, pause, document.obj)
         except StatusError as error:
             raise LoadError(f"{document.where}: {error.message}") from None
 
@@ -62,10 +66,10 @@ def find_kind(kinds: Iterable[Kind], text: str) -> Kind | None:
     return None
 
 
-async def _apply(client: Client, obj: Obj) -> Obj:
+async def _apply(client: Client, pause: Pause, obj: Obj) -> Obj:
     group, version = split_api_version(obj.get("apiVersion", ""))
-    kind = client.serving.kind(group, obj.get("kind", ""))
-    if kind is None or version not in kind.versions:
+    kind = client.serving.kind_in(group, version, obj.get("kind", ""))
+    if kind is None:
         text = f'no matches for kind "{obj.get("kind", "")}" in version "{obj.get("apiVersion", "")}"'
         raise StatusError(404, "NotFound", text)
     metadata = obj.setdefault("metadata", {})
@@ -77,7 +81,20 @@ async def _apply(client: Client, obj: Obj) -> Obj:
     stored = await client.apply(path, obj, USER_AGENT, STRICT)
     if obj.get("status") and kind.has_status:
         stored = await client.apply(f"{path}/status", obj, USER_AGENT, STRICT)
-    return stored
+    return await _established(client, pause, path, stored) if (group, kind.resource) == DEFINITIONS else stored
+
+
+async def _established(client: Client, pause: Pause, path: str, definition: Obj) -> Obj:
+    """Return a definition once it is established, or known to have names that others have."""
+    while not any(map(_is_decisive, definition["status"].get("conditions") or ())):
+        await pause(PAUSE_SECONDS)
+        definition = await client.get(path)
+    return definition
+
+
+def _is_decisive(condition: Obj) -> bool:
+    """Report whether a condition says that a definition is established, or that its names are not accepted."""
+    return (condition["type"], condition["status"]) in (("Established", "True"), ("NamesAccepted", "False"))
 
 
 def _path(client: Client, resource: str, namespace: str, name: str) -> str:

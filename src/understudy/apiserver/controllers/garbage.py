@@ -199,8 +199,8 @@ class GarbageCollector:
     async def _owner(self, namespace: str, reference: Obj) -> Obj | None:
         """Return the metadata of an owner, None if it does not exist. Raises UnknownOwnerError."""
         group, version = split_api_version(reference["apiVersion"])
-        kind = self._state.serving.kind(group, reference["kind"])
-        if kind is None or version not in kind.versions:
+        kind = self._state.serving.kind_in(group, version, reference["kind"])
+        if kind is None:
             raise UnknownOwnerError(f'no matches for kind "{reference["kind"]}" in version "{reference["apiVersion"]}"')
         if kind.namespaced and not namespace:
             raise UnknownOwnerError("cluster-scoped objects cannot refer to namespaced owners")

@@ -61,6 +61,13 @@ class Serving:
         """Return a kind by its name, None if it is not served."""
         return self.release.kind(group, name) or self._custom_kinds.get((group, name))
 
+    def kind_in(self, group: str, version: str, name: str) -> Kind | None:
+        """Return a kind in a version, None if it is not served in that one."""
+        kind = self.kind(group, name)
+        if kind is not None and kind.custom is not None:
+            return self.resource(group, version, kind.resource)
+        return kind if kind is not None and version in kind.versions else None
+
     def of_resource(self, group: str, plural: str) -> Kind | None:
         """Return the kind of a resource in any version, the preferred one if there are several; None if it is not
         served."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.apiserver.extensions.schemas import Schemas
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.json_writer import go_number
 from understudy.machinery.types import Obj, split_api_version
 
@@ -12,18 +14,21 @@ from understudy.machinery.types import Obj, split_api_version
 class Storage:
     """Stores objects of one version of a definition, and reads what any version has stored.
 
-    Converters change the apiVersion only (`conversion.strategy: None`).
+    Versions differ in their apiVersion only (`conversion.strategy: None`), so nothing has to wait for a webhook.
     """
 
     def __init__(self, schemas: Schemas, version: str) -> None:
         self._schemas = schemas
         self._version = version
 
-    def store(self, obj: Obj) -> Obj:
+    async def store(self, obj: Obj) -> Obj:
         """Return an object as it is stored: in the storage version, with numbers as JSON keeps them."""
         version = self._schemas.definition.storage_version
         stored: Obj = _as_json(self._in_version(obj, version))
         return stored
+
+    async def prepare(self, entries: Sequence[Entry]) -> None:
+        """Do nothing: `load` converts objects by itself."""
 
     def load(self, obj: Obj) -> Obj:
         """Return a stored object in the version of the kind, with the defaults of the version that it is stored in."""

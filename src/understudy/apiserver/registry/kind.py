@@ -10,7 +10,7 @@ handed to a rule as `obj` belongs to the request and may be edited in place; `ol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.registry.encoding.codec import Codec
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -158,8 +159,11 @@ class CustomStorage(Protocol):
     Objects of custom resources carry their kind and apiVersion; rules work on them in the version of the request.
     """
 
-    def store(self, obj: Obj) -> Obj:
-        """Return an object as it is stored: in the storage version."""
+    async def store(self, obj: Obj) -> Obj:
+        """Return an object as it is stored: in the storage version. Raises 500 for one that cannot be converted."""
+
+    async def prepare(self, entries: Sequence[Entry]) -> None:
+        """Convert stored objects that only a webhook can convert, so that `load` need not. Raises 500."""
 
     def load(self, obj: Obj) -> Obj:
         """Return a stored object, which may have been stored in any version, in the version of the kind."""

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
+from understudy.apiserver.registry.encoding.conversion import prepare
 from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.kind import Kind
-from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Store
+from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.machinery import errors
 from understudy.machinery.options import EXACT, ListOptions
 from understudy.machinery.releases.version import V1_33
@@ -106,20 +107,20 @@ class Listing:
 
     async def _one(self, revision: int) -> Page:
         """Return the page of the only object that can match."""
-        batch = await self.store.range(self.prefix, start=self.prefix + self.name, limit=1, revision=revision)
+        batch = await self._range(self.prefix + self.name, 1, revision)
         return Page([e for e in batch.entries if self._matches(e)], batch.revision, "", None)
 
     async def _several(self, start: str, revision: int) -> Page:
         """Return the matching objects from `start` on, up to the limit, reading on until it is reached."""
         limit = 0 if self.options.version == "0" and self._from_cache() else self.options.limit
-        batch = await self.store.range(self.prefix, start=self.prefix + start, limit=limit, revision=revision)
+        batch = await self._range(self.prefix + start, limit, revision)
         if self.selector.everything:
             token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
             return Page(batch.entries, batch.revision, token, batch.remaining or None)
         entries = [e for e in batch.entries if self._matches(e)]
         while batch.remaining > 0 and len(entries) < limit:
             more = batch.entries[-1].key + "\0"
-            batch = await self.store.range(self.prefix, start=more, limit=limit, revision=batch.revision)
+            batch = await self._range(more, limit, batch.revision)
             for i, entry in enumerate(batch.entries):
                 if self._matches(entry):
                     entries.append(entry)
@@ -129,6 +130,12 @@ class Listing:
                         break
         token = self._token(batch.entries[-1], batch.revision) if batch.remaining > 0 else ""
         return Page(entries, batch.revision, token, None)
+
+    async def _range(self, start: str, limit: int, revision: int) -> Range:
+        """Return stored entries from a key on, ready to be read in the version of the kind."""
+        batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
+        await prepare(self.kind, *batch.entries)
+        return batch
 
     def _matches(self, entry: Entry) -> bool:
         """Report whether the selector matches an entry."""

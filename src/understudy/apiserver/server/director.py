@@ -107,7 +107,7 @@ class Director:
         )
         self._worker = Worker(state)
         self._metrics = Metrics()
-        self._request_metrics = RequestMetrics(state.release, self._metrics)
+        self._request_metrics = RequestMetrics(state, self._metrics)
         self._address = url.partition("//")[2]
         self._newest = _Served(state, self._address)
         self._zpages = ZPages(state, flags or {})

@@ -141,9 +141,9 @@ class Server:
             await self._fill()
             self._listener = Listener(director, sock, self._certificates.context())
             await self._listener.start()
-            self._start_background_tasks()
         except BaseException:
             sock.close()
+            await self._stop_background_tasks()
             raise
         self.url = url
 
@@ -223,10 +223,12 @@ class Server:
         await asyncio.to_thread(self.__exit__)
 
     async def _fill(self) -> None:
+        """Store what the server begins with. The controllers run already when manifests are loaded."""
         assert self._client is not None
         await fill.fill(self.state, self._port)
+        self._start_background_tasks()
         for manifest in self._config.load:
-            await apply.load(self._client, manifest)
+            await apply.load(self._client, asyncio.sleep, manifest)
 
     async def _reset(self) -> None:
         if self._listener is not None:
@@ -236,7 +238,6 @@ class Server:
         self._functions.forget()
         self.state.gates.reset(self._config.feature_gates or {})
         await self._fill()
-        self._start_background_tasks()
 
     # --- use --------------------------------------------------------------------------------------------------
 
@@ -277,7 +278,7 @@ class Server:
         Raises StatusError for what the server refuses, LoadError for what cannot be read.
         """
         __tracebackhide__ = True  # so that pytest shows the line of the test, and the error
-        return self._ask(lambda client: apply.apply(client, *manifests))
+        return self._ask(lambda client: apply.apply(client, asyncio.sleep, *manifests))
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Obj:
         """Return an object by its kind or resource ("ResourceClaim", "pods", "deploy"). Raises StatusError (404)."""

@@ -23,6 +23,7 @@ from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
+from understudy.apiserver.registry.encoding.conversion import prepare
 from understudy.apiserver.registry.encoding.encoded import encoded, encoded_protobuf, internal, versioned
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
@@ -109,6 +110,7 @@ class EventSource:
         self._seen = after
         if initial:
             stored = await self._store.range(prefix, revision=after)
+            await prepare(self._scope.kind, *stored.entries)
             for entry in stored.entries:
                 if self._matches(entry):
                     self._send("ADDED", entry)

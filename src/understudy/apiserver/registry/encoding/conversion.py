@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from understudy.apiserver.registry.kind import Kind
+from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.types import Obj
 
@@ -31,9 +32,15 @@ def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
 
 
-def stored(kind: Kind, obj: Obj) -> Obj:
+async def stored(kind: Kind, obj: Obj) -> Obj:
     """Return an internal object in the form in which it is stored."""
-    return obj if kind.custom is None else kind.custom.store(obj)
+    return obj if kind.custom is None else await kind.custom.store(obj)
+
+
+async def prepare(kind: Kind, *entries: Entry) -> None:
+    """Convert the objects of entries as far as that has to wait, before anybody reads them in the kind's version."""
+    if kind.custom is not None:
+        await kind.custom.prepare(entries)
 
 
 def bare(obj: Obj) -> Obj:

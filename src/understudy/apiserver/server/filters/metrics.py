@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
-from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.server.pages.metrics import Metrics, RequestLabels
 
 PATHS = 4096  # whose labels are kept
@@ -15,20 +15,24 @@ PATHS = 4096  # whose labels are kept
 class RequestMetrics:
     """Counts the requests of one server in `metrics`."""
 
-    def __init__(self, release: Release, metrics: Metrics) -> None:
-        self._release = release
+    def __init__(self, state: ServerState, metrics: Metrics) -> None:
+        self._state = state
         self._metrics = metrics
+        self._serving = state.serving
         self._labels = lru_cache(PATHS)(self._labels_of)
 
     def observe(self, request: Request, answer: Response | WatchResponse, seconds: float) -> None:
         """Count a request that was answered after some seconds."""
+        if self._serving is not self._state.serving:
+            self._serving = self._state.serving
+            self._labels.cache_clear()
         status = answer.status if isinstance(answer, Response) else 200
         self._metrics.observe(self._labels(request.info, "dryRun" in request.query), status, seconds)
 
     def _labels_of(self, info: RequestInfo, dry_run: bool) -> RequestLabels:
         """Return the labels of a request, without names that clients make up: they would never be forgotten."""
         verb = info.verb.upper()
-        kind = self._release.resource(info.group, info.version, info.resource)
+        kind = self._serving.resource(info.group, info.version, info.resource)
         if kind is None or (info.subresource and info.subresource not in kind.subresources):
             return verb, "", "", "", "", "", ""
         scope = "resource" if info.name else "namespace" if info.namespace else "cluster"
