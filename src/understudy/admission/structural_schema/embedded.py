@@ -51,7 +51,7 @@ class Coercion:
         if self.unknown is not None:
             names = (text.removeprefix('unknown field "').removesuffix('"') for text in strict)
             self.unknown += [path.child("metadata", name).text for name in names]
-        return meta
+        return {**meta}  # without its notes of empty lists: those are left out, not kept
 
     def _valid_fields(self, value: Obj, path: Path) -> Obj:
         out: Obj = {}
