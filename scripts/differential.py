@@ -273,7 +273,7 @@ class SequenceGenerator:
         self.rng = random.Random(seed)
         self.ids = itertools.count()
         self.steps: list[Step] = []
-        self.kinds = self.rng.sample(kinds, self.rng.choice((1, 1, 1, 2)))
+        self.kinds = self.rng.sample(kinds, min(len(kinds), self.rng.choice((1, 1, 1, 2))))
         self.objects: list[tuple[int, str]] = []  # requests that answer objects, and their kinds
         self.lists: list[int] = []
 

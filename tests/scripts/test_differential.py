@@ -63,6 +63,7 @@ def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) ->
         ["differential_apply.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_metadata.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_kinds.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_custom.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         [
             "record.py",
             "--server",
@@ -86,6 +87,7 @@ def test_no_server_is_a_failure(arguments: list[str]) -> None:
         ("differential_apply.py", "--kind=Unknown"),
         ("differential_metadata.py", "--kind=Unknown"),
         ("differential_kinds.py", "--only=unknown"),
+        ("differential_custom.py", "--definitions=0"),
     ],
 )
 def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
@@ -209,3 +211,29 @@ def test_known_differences_hide_no_others(comparing: Any, path: str, lines: list
     import differential_kinds
 
     assert bool(differential_kinds.known_reason(path, lines)) == is_known
+
+
+def test_random_definitions_are_valid(monkeypatch: pytest.MonkeyPatch, client: Any) -> None:
+    """Most of the definitions for the comparison of custom resources are accepted, and most of their objects."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import differential_custom
+
+    accepted = objects = 0
+    for seed in range(8):
+        generator = differential_custom.SchemaGenerator(seed)
+        definition = differential_custom.definition(seed, f"g{seed}.example.com", generator)
+        status, _ = differential_custom.install(client, definition)
+        if status == 201:
+            accepted += 1
+            kind = differential_custom.kind_of(definition, generator)
+            path = kind.versions[0][1].replace("{{ns}}", "default")
+            for i, spec in enumerate(kind.required[0][1]):
+                obj = {
+                    "apiVersion": kind.versions[0][0],
+                    "kind": kind.name,
+                    "metadata": {"name": f"a{i}"},
+                    "spec": spec,
+                }
+                objects += client.call("POST", path, obj)[0] == 201
+    assert accepted >= 4
+    assert objects >= 4
