@@ -15,7 +15,7 @@ from understudy.admission.cel.checker.checker import check
 from understudy.admission.cel.checker.environment import Environment
 from understudy.admission.cel.checker.validators import validate
 from understudy.admission.cel.cost import estimator
-from understudy.admission.cel.cost.budget import Budget, CostTracker
+from understudy.admission.cel.cost.budget import Budget, CostTracker, PanicError
 from understudy.admission.cel.errors import EvaluationError, Report
 from understudy.admission.cel.interpreter import cost_tracking, planner
 from understudy.admission.cel.parser import antlr_parser
@@ -86,6 +86,8 @@ class Compiled:
         tracker = CostTracker()
         try:
             return self.tracking_program(dict(variables), tracker)
+        except PanicError as error:
+            raise EvaluationError(f"internal error: {error}") from None
         finally:
             budget.spend(tracker.cost)
 
@@ -114,10 +116,10 @@ def _compile(expression: str, environment: Environment) -> Compiled:
     program, tracking_program, names = None, None, frozenset[str]()
     try:
         if environment.counts_cost:
-            tracking_program = cost_tracking.plan(tree, environment.declarations)
+            tracking_program = cost_tracking.plan(tree, environment.declarations, environment.release)
             names = names_in(tree)
         else:
-            program = planner.plan(tree, environment.declarations)
+            program = planner.plan(tree, environment.declarations, environment.release)
     except planner.PlanError as failure:
         return Compiled(expression, f"program instantiation failed: {failure}", "internal")
     return Compiled(

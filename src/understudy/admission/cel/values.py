@@ -7,7 +7,7 @@ is a dict whose keys went through `map_key`, because Python takes `True` and `1`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from understudy.admission.cel import types
@@ -32,9 +32,13 @@ class Duration:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Timestamp:
-    """A point in time in nanoseconds since 1970, in the years 1 to 9999."""
+    """A point in time in nanoseconds since 1970, in the years 1 to 9999.
+
+    `zone` is the offset in minutes with which it was written, and is again.
+    """
 
     nanos: int
+    zone: int = field(default=0, compare=False)
 
 
 class Optional:
@@ -149,7 +153,10 @@ def is_number(value: Value) -> bool:
 
 
 def equal(one: Value, other: Value) -> bool:
-    """Report whether two values are equal: numbers by value across types, everything else only within its type."""
+    """Report whether two values are equal: numbers by value across types, everything else only within its type.
+
+    Raises `EvaluationError` for values that cannot be compared.
+    """
     kind = type(one)
     if kind is str or kind is bool or kind is bytes or one is None:
         return kind is type(other) and bool(one == other)
@@ -164,6 +171,8 @@ def equal(one: Value, other: Value) -> bool:
             return False
         return all(key in other and equal(value, other[key]) for key, value in one.items())
     if kind is not type(other):
+        if hasattr(one, "cel_type"):  # a value of a Kubernetes library
+            raise EvaluationError("no such overload")
         return False
     if kind is Optional:
         if one is NONE or other is NONE:

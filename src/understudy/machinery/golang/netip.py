@@ -7,13 +7,59 @@ import re
 
 from understudy.machinery.golang.text import go_quote
 
+_HEX = re.compile(r"[0-9a-fA-F]*")
+
 
 def addr_error(text: str) -> str:
     """Return the reason that Go's `netip.ParseAddr` gives for refusing a text."""
     first = next((char for char in text if char in ".:%"), "")
     if first == "%":
         return "missing IPv6 address"
+    if first == ":":
+        return _ipv6_error(text)
     return "unable to parse IP" if first != "." else _ipv4_error(text)
+
+
+def _at(message: str, rest: str) -> str:
+    return f"{message} (at {go_quote(rest)})"
+
+
+def _ipv6_error(text: str) -> str:
+    """Return the reason that Go's `netip.ParseAddr` gives for refusing a text with a colon before any dot."""
+    rest, percent, zone = text.partition("%")
+    if percent and not zone:
+        return "zone must be a non-empty string"
+    octets, ellipsis = 0, rest.startswith("::")
+    rest = rest[2:] if ellipsis else rest
+    while octets < 16 and (rest or not ellipsis):
+        digits = _HEX.match(rest).group()  # type: ignore[union-attr]  # it matches every text
+        if len(digits) > 4:
+            return _at("each group must have 4 or less digits", rest)
+        if not digits:
+            return _at("each colon-separated field must have at least one digit", rest)
+        after = rest[len(digits) :]
+        if after.startswith("."):
+            if not ellipsis and octets != 12:
+                return _at("embedded IPv4 address must replace the final 2 fields of the address", rest)
+            if octets > 12:
+                return _at("too many hex fields to fit an embedded IPv4 at the end of the address", rest)
+            return _ipv4_error(rest)
+        octets += 2
+        rest = after
+        if not rest:
+            break
+        if not rest.startswith(":"):
+            return _at("unexpected character, want colon", rest)
+        if rest == ":":
+            return _at("colon must be followed by more characters", rest)
+        rest = rest[1:]
+        if rest.startswith(":"):
+            if ellipsis:
+                return _at("multiple :: in address", rest)
+            ellipsis, rest = True, rest[1:]
+    if rest:
+        return _at("trailing garbage after address", rest)
+    return "the :: must expand to at least one field of zeros" if ellipsis else "address string too short"
 
 
 def _ipv4_error(text: str) -> str:
@@ -28,12 +74,12 @@ def _ipv4_error(text: str) -> str:
                 return "IPv4 field has value >255"
         elif char == ".":
             if digits == 0 or index == len(text) - 1:
-                return f'IPv4 field must have at least one digit (at "{text[index:]}")'
+                return _at("IPv4 field must have at least one digit", text[index:])
             if fields == 3:
                 return "IPv4 address too long"
             fields, value, digits = fields + 1, 0, 0
         else:
-            return f'unexpected character (at "{text[index:]}")'
+            return _at("unexpected character", text[index:])
     return "IPv4 address too short"
 
 

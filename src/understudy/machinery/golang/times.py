@@ -14,6 +14,8 @@ from understudy.machinery.golang.text import go_quote
 
 _LAYOUT = "2006-01-02T15:04:05Z07:00"
 _MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"
+LOCAL_LAYOUT = "2006-01-02T15:04:05"
+DATE_LAYOUT = "2006-01-02"
 _PLAIN = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", re.ASCII)
 _ZERO = "0001-01-01T00:00:00"
 
@@ -66,7 +68,7 @@ def _quote(text: str) -> str:
 def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
     """Return the parts of a time, and how many minutes its zone is ahead of UTC. Raises TimeError."""
     rest, parts = text, {}
-    steps = (*_STEPS, _FRACTION) if layout == _MICRO_LAYOUT else _STEPS
+    steps = {_MICRO_LAYOUT: (*_STEPS, _FRACTION), DATE_LAYOUT: _STEPS[:5]}.get(layout, _STEPS)
     for name, pattern, element, least, greatest in steps:
         match = pattern.match(rest)
         if not match:
@@ -78,24 +80,36 @@ def _read(text: str, layout: str) -> tuple[dict[str, int], int]:
             parts[name] = int(match[1])
             if not least <= parts[name] <= greatest:
                 raise TimeError(f"parsing time {_quote(text)}: {name} out of range")
-    if layout == _LAYOUT:
+    if layout in (_LAYOUT, LOCAL_LAYOUT):
         fraction = _OPTIONAL_FRACTION.match(rest)
         rest = rest[fraction.end() :] if fraction else rest
-    zone = _ZONE.match(rest)
-    if not zone:
-        raise TimeError(f'parsing time {_quote(text)} as {_quote(layout)}: cannot parse {_quote(rest)} as "Z07:00"')
-    hours, minutes = int(zone[2] or 0), int(zone[3] or 0)
-    for number, most, name in ((hours, 24, "hour"), (minutes, 60, "minute")):
-        if number > most:
-            raise TimeError(f"parsing time {_quote(text)}: time zone offset {name} out of range")
-    rest = rest[zone.end() :]
+    ahead = 0
+    if layout in (_LAYOUT, _MICRO_LAYOUT):
+        zone = _ZONE.match(rest)
+        if not zone:
+            raise TimeError(f'parsing time {_quote(text)} as {_quote(layout)}: cannot parse {_quote(rest)} as "Z07:00"')
+        hours, minutes = int(zone[2] or 0), int(zone[3] or 0)
+        for number, most, name in ((hours, 24, "hour"), (minutes, 60, "minute")):
+            if number > most:
+                raise TimeError(f"parsing time {_quote(text)}: time zone offset {name} out of range")
+        ahead = (hours * 60 + minutes) * (-1 if zone[1] == "-" else 1)
+        rest = rest[zone.end() :]
     if rest:
         raise TimeError(f"parsing time {_quote(text)}: extra text: {_quote(rest)}")
     year, month, date = parts["year"], parts["month"], parts["date"]
     leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not 1 <= date <= (28 if month == 2 and not leap else _DAYS[month - 1]):
         raise TimeError(f"parsing time {_quote(text)}: day out of range")
-    return parts, (hours * 60 + minutes) * (-1 if zone[1] == "-" else 1)
+    return parts, ahead
+
+
+def layout_error(text: str, layout: str) -> str:
+    """Return Go's error for a text that is no time in `LOCAL_LAYOUT` or `DATE_LAYOUT`, "" if it is one."""
+    try:
+        _read(text, layout)
+    except TimeError as error:
+        return str(error)
+    return ""
 
 
 def _utc(parts: dict[str, int], ahead: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from understudy.admission.cel.cost.budget import PanicError
 from understudy.admission.cel.library.named_formats import NamedFormat
 from understudy.admission.cel.values import NONE, Optional, Value, map_keys
 
@@ -44,11 +45,11 @@ def _string_traversal(args: Sequence[Value], _result: Value) -> int:
 
 
 def _twice_string_traversal(args: Sequence[Value], _result: Value) -> int:
-    return _scaled(actual_size(args[0]), 2 * _STRING_TRAVERSAL)
+    return _scaled(2 * actual_size(args[0]))
 
 
 def _join_cost(_args: Sequence[Value], result: Value) -> int:
-    return _scaled(actual_size(result), 2 * _STRING_TRAVERSAL)
+    return _scaled(2 * actual_size(result))
 
 
 def _regex_cost(text: int, pattern: int) -> int:
@@ -145,8 +146,13 @@ def _flatten_cost(args: Sequence[Value], _result: Value) -> int:
 
 
 def _self_comparison_cost(args: Sequence[Value], _result: Value) -> int:
-    """Return the cost of comparing every element of a list, or of the keys to sort it by, with every other."""
-    compared = args[-1] if isinstance(args[-1], list) else []
+    """Return the cost of comparing every element of a list, or of the keys to sort it by, with every other.
+
+    Raises `PanicError` if the list could not be evaluated.
+    """
+    compared = args[-1]
+    if not isinstance(compared, list):
+        raise PanicError("interface conversion: *types.Err is not traits.Lister: missing method Add")
     size = len(compared)
     factor = 2 + _STRING_TRAVERSAL * (size > 0 and isinstance(compared[0], (str, bytes)))
     return int(size * size * factor) + _ALLOCATION

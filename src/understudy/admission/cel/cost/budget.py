@@ -19,6 +19,10 @@ class CostLimitError(Exception):
         super().__init__("operation cancelled: actual cost limit exceeded")
 
 
+class PanicError(Exception):
+    """An evaluation ended in a failure of upstream's code, which ends it whatever is around it."""
+
+
 class OutOfBudgetError(Exception):
     """An evaluation cost more than was left of the budget that it shares with others."""
 

@@ -19,6 +19,7 @@ from understudy.admission.cel.interpreter.control_flow import SPECIAL_CALLS, Pro
 from understudy.admission.cel.interpreter.field_access import has_field, index, optional_field, select_field
 from understudy.admission.cel.interpreter.planner import Planner
 from understudy.admission.cel.values import NONE, ErrorValue, Optional, Value, raise_if_error
+from understudy.machinery.releases.version import Version
 
 _TRACKER = "#cost"
 _CONDITIONAL = "_?_:_"
@@ -27,12 +28,12 @@ _ATTRIBUTES = frozenset((_CONDITIONAL, "_[_]", *_OPTIONAL))
 _NEW_LIST, _NEW_MAP, _NEW_MESSAGE = 10, 30, 40
 
 
-def plan(root: Node, declarations: Declarations) -> Callable[[Scope, CostTracker], Value]:
+def plan(root: Node, declarations: Declarations, release: Version) -> Callable[[Scope, CostTracker], Value]:
     """Return the program of a checked tree, which charges a tracker.
 
     Raises `PlanError`, as for constants that cannot be converted.
     """
-    program = _TrackingPlanner(declarations).plan(root)
+    program = _TrackingPlanner(declarations, release).plan(root)
 
     def run(scope: Scope, tracker: CostTracker) -> Value:
         return program({**scope, _TRACKER: tracker})
@@ -98,7 +99,7 @@ class _TrackingPlanner(Planner):
         if name is not None and self._declarations.variable(name.removeprefix(".")) is not None:
             return self._ident(name, node)
         field = self._field(node.operand, node.field)
-        access = has_field if node.test_only else select_field
+        access = _has_field if node.test_only else select_field
         return _qualified(self._operand(node.operand), lambda _scope: field, access, optional=False)
 
     def _field(self, operand: Node, field: str) -> str:
@@ -124,9 +125,10 @@ class _TrackingPlanner(Planner):
             if all(isinstance(element, (bool, int, float, str)) for element in elements):
                 return super()._apply(node, call, parts)  # a lookup, which costs nothing
         cost = call_cost(node.function, node.overloads)
+        evaluate = _evaluate_until_error if self._stops_at_errors(node, len(parts)) else _evaluate_all
 
         def run(scope: Scope) -> Value:
-            args, errors = _evaluate_all(parts, scope)
+            args, errors = evaluate(parts, scope)
             result: Value = None
             try:
                 if errors:
@@ -138,20 +140,33 @@ class _TrackingPlanner(Planner):
 
         return run
 
+    def _stops_at_errors(self, node: Call, count: int) -> bool:
+        """Report whether a call costs nothing if an argument before the last one fails (`evalVarArgs` of cel-go).
+
+        All other calls evaluate both arguments even if the first one fails, and cost something.
+        """
+        if node.function in ("matches", "find", "findAll"):
+            return count > 2 or node.args[-1] in self._constants
+        return count > 2
+
+
+def _evaluate_until_error(parts: list[Program], scope: Scope) -> tuple[list[Value], list[EvaluationError]]:
+    """Return the values of arguments, the last one with its error. Raises `EvaluationError` if another one fails."""
+    values = [part(scope) for part in parts[:-1]]
+    try:
+        return [*values, parts[-1](scope)], []
+    except EvaluationError as error:
+        return [*values, ErrorValue(error)], [error]
+
 
 def _evaluate_all(parts: list[Program], scope: Scope) -> tuple[list[Value], list[EvaluationError]]:
-    """Return the values of arguments, and the errors of those that failed; of more than two, the first error is raised.
-
-    cel-go evaluates both arguments of a call even if the first fails, and charges the call.
-    """
+    """Return the values of arguments, and the errors of those that failed."""
     values: list[Value] = []
     errors: list[EvaluationError] = []
     for part in parts:
         try:
             values.append(part(scope))
         except EvaluationError as error:
-            if len(parts) > 2:
-                raise
             errors.append(error)
             values.append(ErrorValue(error))
     return values, errors
@@ -179,21 +194,29 @@ def _cost_of_name(node: Node) -> int:
     return 1
 
 
+def _has_field(value: Value, field: str) -> bool:
+    """Report whether a value has a field. Raises `EvaluationError` if what it has does not fit its schema."""
+    if isinstance(value, dict):
+        raise_if_error(value.get(field))
+    return has_field(value, field)
+
+
 def _qualified(operand: Program, key: Program, access: Callable[[Value, Value], Value], *, optional: bool) -> Program:
     """Return the program of a selection or index; one that finds nothing in an optional costs nothing."""
 
     def run(scope: Scope) -> Value:
         value = operand(scope)
         if value is NONE:
-            return False if access is has_field else NONE
-        name = key(scope)
+            return False if access is _has_field else NONE
         tracker: CostTracker = scope[_TRACKER]
-        if not (optional or isinstance(value, Optional)):
-            tracker.charge(1)
-            return raise_if_error(access(value, name))
-        result = access(value, name)
-        if result is not NONE:
-            tracker.charge(1)
-        return result
+        if optional or isinstance(value, Optional):
+            result = access(value, key(scope))
+            if isinstance(result, Optional):
+                raise_if_error(result.value)
+            if result is not NONE:
+                tracker.charge(1)
+            return result
+        tracker.charge(1)
+        return raise_if_error(access(value, key(scope)))
 
     return run

@@ -31,7 +31,10 @@ from understudy.admission.cel.interpreter.field_access import has_field, new_mes
 from understudy.admission.cel.interpreter.type_guards import type_guard
 from understudy.admission.cel.values import NONE, Value, map_key, map_keys, raise_if_error, type_name
 from understudy.machinery.golang import regexp
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, ByRelease, Version
 
+# In 1.32 a range that fails is taken for one of a wrong type by macros with two variables.
+_NAMES_RANGE_ERRORS = ByRelease({V1_33: False, V1_32: True, V1_31: False})
 _LIBRARIES = tuple(
     "standard operators time url regex lists optional optional_lists quantity strings sets network named_formats "  # noqa: SIM905
     "semver semver_normalization two_variable_comprehensions list_extensions device_includes jsonpatch "
@@ -45,17 +48,20 @@ class PlanError(Exception):
 
 
 @cache
-def overload_bindings() -> Mapping[str, Callable[..., Value]]:
-    """Return the functions behind all overloads, by overload id."""
+def overload_bindings(release: Version) -> Mapping[str, Callable[..., Value]]:
+    """Return the functions behind all overloads in a release, by overload id."""
     bindings: dict[str, Callable[..., Value]] = {}
     for name in _LIBRARIES:
-        bindings |= import_module(f"understudy.admission.cel.library.{name}").FUNCTIONS
+        module = import_module(f"understudy.admission.cel.library.{name}")
+        bindings |= module.FUNCTIONS
+        if hasattr(module, "functions_of"):
+            bindings |= module.functions_of(release)
     return bindings
 
 
-def plan(root: Node, declarations: Declarations) -> Program:
+def plan(root: Node, declarations: Declarations, release: Version) -> Program:
     """Return the program of a checked tree. Raises `PlanError`, as for constants that cannot be converted."""
-    return Planner(declarations).plan(root)
+    return Planner(declarations, release).plan(root)
 
 
 class Planner:
@@ -64,8 +70,10 @@ class Planner:
     `_constants` has the values of nodes that do not change, `_accumulators` the names of accumulators.
     """
 
-    def __init__(self, declarations: Declarations) -> None:
+    def __init__(self, declarations: Declarations, release: Version) -> None:
         self._declarations = declarations
+        self._bindings = overload_bindings(release)
+        self._names_range_errors = _NAMES_RANGE_ERRORS[release]
         self._constants: dict[Node, Value] = {}
         self._accumulators: set[str] = set()
 
@@ -108,7 +116,7 @@ class Planner:
         if name == "google.protobuf.NullValue.NULL_VALUE":
             return self._constant(node, 0)
         if name in self._accumulators:
-            return lambda scope: raise_if_error(scope[name])
+            return lambda scope: _accumulated(scope[name])
         return _variable(name)
 
     def _select(self, node: Select) -> Program:
@@ -167,7 +175,7 @@ class Planner:
     def _binding(self, node: Call) -> Callable[..., Value]:
         """Return the function of a call: of its one overload, or one that chooses by the types of the arguments."""
         declared = {overload.id: overload for overload in self._declarations.functions[node.function].overloads}
-        bindings = overload_bindings()
+        bindings = self._bindings
         chosen = [(_signature_guard(declared[id_]), bindings[id_]) for id_ in node.overloads if id_ in bindings]
         name = node.function
         if len(chosen) == 1 and _needs_no_guard(node, declared[node.overloads[0]]):
@@ -246,7 +254,12 @@ class Planner:
         condition, step, result = self.plan(node.condition), self.plan(node.step), self.plan(node.result)
         accu, variable, second = node.accu_var, node.iter_var, node.iter_var2
         entries = _pairs if second else _elements
+        if self._constants.get(node.condition, True) is False:
+            return lambda scope: result({**scope, accu: _Bound(init, scope)})
         is_constant_true = isinstance(node.condition, Const) and node.condition.value is True
+
+        if second and self._names_range_errors:
+            range_ = _naming_errors(range_)
 
         def run(scope: Scope) -> Value:
             values = range_(scope)
@@ -282,6 +295,41 @@ def _variable(name: str) -> Program:
             raise EvaluationError(f"no such attribute(s): {name}") from None
 
     return read
+
+
+def _naming_errors(range_: Program) -> Program:
+    """Return the program of a range that reports every error as a range of a wrong type."""
+
+    def run(scope: Scope) -> Value:
+        try:
+            return range_(scope)
+        except EvaluationError:
+            raise EvaluationError("unsupported comprehension range type: *types.Err") from None
+
+    return run
+
+
+class _Bound:
+    """The value of a name that `cel.bind` gives: it is evaluated when it is first used."""
+
+    __slots__ = ("_init", "_scope", "_value")
+
+    def __init__(self, init: Program, scope: Scope) -> None:
+        self._init = init
+        self._scope: Scope | None = scope
+        self._value: Value = None
+
+    def value(self) -> Value:
+        """Return the value, which may be an error."""
+        if self._scope is not None:
+            scope, self._scope = self._scope, None
+            self._value = attempt(self._init, scope)
+        return self._value
+
+
+def _accumulated(value: Value) -> Value:
+    """Return the value of an accumulator. Raises `EvaluationError` if it is an error."""
+    return raise_if_error(value.value() if type(value) is _Bound else value)
 
 
 def _elements(values: Value) -> list[Value]:

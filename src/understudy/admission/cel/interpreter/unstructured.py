@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from base64 import b64decode, b64encode
-from binascii import Error
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -21,7 +20,8 @@ from understudy.admission.cel.interpreter.field_access import Message
 from understudy.admission.cel.library.time import format_duration, format_timestamp, parse_timestamp
 from understudy.admission.cel.types import DYN, Type, list_of, map_of
 from understudy.admission.cel.values import Declared, Duration, ErrorValue, Optional, Timestamp, Value, equal, map_keys
-from understudy.machinery.golang.times import parse_duration
+from understudy.machinery.golang.json_scalars import base64_error_offset
+from understudy.machinery.golang.times import DATE_LAYOUT, LOCAL_LAYOUT, layout_error, parse_duration
 from understudy.machinery.types import Obj
 
 Converter = Callable[[Any], Value]
@@ -295,24 +295,23 @@ def _duration(text: str) -> Value:
 
 
 def _date(text: str) -> Value:
-    moment = parse_timestamp(f"{text}T00:00:00Z") if len(text) == 10 else None
-    if moment is None:
-        return _error(f'Invalid date formatted string {text}: parsing time "{text}" as "2006-01-02"')
-    return moment
+    if error := layout_error(text, DATE_LAYOUT):
+        return _error(f"Invalid date formatted string {text}: {error}")
+    return parse_timestamp(f"{text}T00:00:00Z")
 
 
 def _date_time(text: str) -> Value:
     moment = Timestamp(0) if not text else parse_timestamp(text) or parse_timestamp(f"{text}Z")
     if moment is None:
-        return _error(f'Invalid date-time formatted string {text}: parsing time "{text}" as "2006-01-02T15:04:05"')
+        return _error(f"Invalid date-time formatted string {text}: {layout_error(text, LOCAL_LAYOUT)}")
     return moment
 
 
 def _bytes(text: str) -> Value:
-    try:
-        return b64decode(text, validate=True)
-    except (Error, ValueError):
-        return _error(f"Invalid byte formatted string {text}: illegal base64 data at input byte 0")
+    offset = base64_error_offset(text)
+    if offset is not None:
+        return _error(f"Invalid byte formatted string {text}: illegal base64 data at input byte {offset}")
+    return b64decode(text)
 
 
 _FORMATS: Mapping[str, Converter] = {"byte": _bytes, "date": _date, "date-time": _date_time, "duration": _duration}

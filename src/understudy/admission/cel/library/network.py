@@ -12,6 +12,7 @@ from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, opaque
 from understudy.admission.cel.values import Value, parses
 from understudy.machinery.golang.netip import addr_error
+from understudy.machinery.golang.text import go_quote
 
 DECLARATIONS = """
 cidr
@@ -68,7 +69,7 @@ class IP:
     @classmethod
     def parse(cls, text: str) -> IP:
         """Return the address of a text. Raises `EvaluationError`, also for a zone or an IPv4-mapped IPv6 address."""
-        return cls(_parse_address(text, f'IP Address "{text}" parse error during conversion from string: '))
+        return cls(_parse_address(text, f"IP Address {go_quote(text)} parse error during conversion from string: "))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +89,7 @@ class CIDR:
     def parse(cls, text: str) -> CIDR:
         """Return the block of a text such as `10.0.0.0/8`. Raises `EvaluationError`."""
         message_prefix = (
-            "network address parse error during conversion from string: " * 2 + f'netip.ParsePrefix("{text}"): '
+            "network address parse error during conversion from string: " * 2 + f"netip.ParsePrefix({go_quote(text)}): "
         )
         head, slash, tail = text.rpartition("/")
         if not slash:
@@ -97,7 +98,7 @@ class CIDR:
             raise EvaluationError(f"{message_prefix}IPv6 zones cannot be present in a prefix")
         address = _parse_address(head, message_prefix, mapped=text)
         if not re.fullmatch(r"0|[1-9][0-9]{0,2}", tail, re.ASCII):
-            raise EvaluationError(f'{message_prefix}bad bits after slash: "{tail}"')
+            raise EvaluationError(f"{message_prefix}bad bits after slash: {go_quote(tail)}")
         if int(tail) > address.max_prefixlen:
             raise EvaluationError(f"{message_prefix}prefix length out of range")
         return cls(address, int(tail))
@@ -119,14 +120,22 @@ class CIDR:
 def _parse_address(text: str, message_prefix: str, mapped: str = "") -> IPv4Address | IPv6Address:
     """Return the address of a text; `mapped` is the text to name if the address is IPv4-mapped."""
     if "%" in text and ":" in text:
-        raise EvaluationError(f'IP address "{text}" with zone value is not allowed')
+        raise EvaluationError(f"IP address {go_quote(text)} with zone value is not allowed")
     try:
         address = ip_address(text)
     except ValueError:
-        raise EvaluationError(f'{message_prefix}ParseAddr("{text}"): {addr_error(text)}') from None
+        raise EvaluationError(f"{message_prefix}ParseAddr({go_quote(text)}): {addr_error(text)}") from None
     if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
         raise EvaluationError(f'IPv4-mapped IPv6 address "{mapped or text}" is not allowed')
     return address
+
+
+def _contains_ip_text(cidr: CIDR, text: str) -> bool:
+    """Report whether the address of a text is in a block. For an invalid one upstream names an overload."""
+    try:
+        return cidr.contains(IP.parse(text).address)
+    except EvaluationError:
+        raise EvaluationError("no such overload") from None
 
 
 def _contains_cidr(outer: CIDR, inner: CIDR) -> bool:
@@ -168,7 +177,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "cidr_prefix_length": lambda cidr: cidr.bits,
     "cidr_masked": CIDR.masked,
     "cidr_contains_ip_ip": lambda cidr, ip: cidr.contains(ip.address),
-    "cidr_contains_ip_string": lambda cidr, text: cidr.contains(IP.parse(text).address),
+    "cidr_contains_ip_string": _contains_ip_text,
     "cidr_contains_cidr": _contains_cidr,
     "cidr_contains_cidr_string": lambda cidr, text: _contains_cidr(cidr, CIDR.parse(text)),
 }

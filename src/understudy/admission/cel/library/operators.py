@@ -54,6 +54,14 @@ def _multiply_double(one: float, other: float) -> float:
     return one * other
 
 
+def _not_equal(one: Value, other: Value) -> bool:
+    """Report whether two values are different; those that cannot be compared are."""
+    try:
+        return not equal(one, other)
+    except EvaluationError:
+        return True
+
+
 def _in_map(key: Value, entries: dict[object, Value]) -> bool:
     try:
         return map_key(key) in entries
@@ -64,6 +72,17 @@ def _in_map(key: Value, entries: dict[object, Value]) -> bool:
 def _unsigned(op: Callable[[int, int], int]) -> Callable[[int, int], UnsignedInt]:
     """Return the unsigned form of an operation on integers, which checks for overflow."""
     return lambda one, other: unsigned_in_range(op(int(one), int(other)))
+
+
+def _number_comparison(compare: Callable[[Value, Value], bool]) -> Callable[[Value, Value], bool]:
+    """Return a comparison of numbers of which one is a double. It raises `EvaluationError` for NaN."""
+
+    def run(one: Value, other: Value) -> bool:
+        if one != one or other != other:  # only NaN is not equal to itself
+            raise EvaluationError("NaN values cannot be ordered")
+        return compare(one, other)
+
+    return run
 
 
 _COMPARISONS: Mapping[str, Callable[[Value, Value], bool]] = {
@@ -78,7 +97,7 @@ _COMPARED += [f"{a}_{b}" for a in ("int64", "uint64", "double") for b in ("int64
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "logical_not": operator.not_,
     "equals": equal,
-    "not_equals": lambda one, other: not equal(one, other),
+    "not_equals": _not_equal,
     "in_list": lambda value, values: any(equal(value, each) for each in values),
     "in_map": _in_map,
     "negate_int64": lambda value: in_range(-value),
@@ -101,10 +120,14 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "add_bytes": operator.add,
     "add_list": operator.add,
     "add_duration_duration": lambda one, other: duration_in_range(one.nanos + other.nanos),
-    "add_duration_timestamp": lambda one, other: timestamp_in_range(one.nanos + other.nanos),
-    "add_timestamp_duration": lambda one, other: timestamp_in_range(one.nanos + other.nanos),
+    "add_duration_timestamp": lambda one, other: timestamp_in_range(one.nanos + other.nanos, other.zone),
+    "add_timestamp_duration": lambda one, other: timestamp_in_range(one.nanos + other.nanos, one.zone),
     "subtract_duration_duration": lambda one, other: duration_in_range(one.nanos - other.nanos),
-    "subtract_timestamp_duration": lambda one, other: timestamp_in_range(one.nanos - other.nanos),
+    "subtract_timestamp_duration": lambda one, other: timestamp_in_range(one.nanos - other.nanos, one.zone),
     "subtract_timestamp_timestamp": lambda one, other: duration_in_range(one.nanos - other.nanos),
-    **{f"{name}_{kind}": compare for name, compare in _COMPARISONS.items() for kind in _COMPARED},
+    **{
+        f"{name}_{kind}": _number_comparison(compare) if "double" in kind else compare
+        for name, compare in _COMPARISONS.items()
+        for kind in _COMPARED
+    },
 }

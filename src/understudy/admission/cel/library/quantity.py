@@ -56,11 +56,12 @@ class Quantity:
     """The value of a `resource.Quantity`; two notations of one value are equal.
 
     `scale` is the power of 10 that Go counts it in as a 64-bit integer, None if it does not fit one: `2000m` counts
-    thousandths, and so is no integer.
+    thousandths, and so is no integer. One that was `computed` cannot be the right side of `==`, as upstream.
     """
 
     value: Fraction
     scale: int | None = field(default=0, compare=False)
+    computed: bool = field(default=False, compare=False)
     cel_type: ClassVar[Type] = struct("kubernetes.Quantity")
 
     @classmethod
@@ -93,6 +94,14 @@ class Quantity:
         rounded = Fraction(math.ceil(nanos) if nanos >= 0 else math.floor(nanos), 10**9)
         return cls(max(min(rounded, _LARGEST), -_LARGEST) if binary else rounded, None)
 
+    def __eq__(self, other: object) -> bool:
+        """Report whether another quantity has the same value. Raises `EvaluationError` for a computed one."""
+        if not isinstance(other, Quantity):
+            return False
+        if other.computed:
+            raise EvaluationError("no such overload")
+        return self.value == other.value
+
     @property
     def is_integer(self) -> bool:
         """Report whether the value is counted in ones or more and fits a signed 64-bit integer."""
@@ -102,12 +111,13 @@ class Quantity:
         """Return the sum, counted in the smaller scale if it fits a 64-bit integer (`int64Amount.Add`)."""
         total = self.value + other.value
         if self.scale is None or other.scale is None:
-            return Quantity(total, None)
+            return Quantity(total, None, computed=True)
         if not other.value or not self.value:
-            return Quantity(total, self.scale if not other.value else other.scale)
+            return Quantity(total, self.scale if not other.value else other.scale, computed=True)
         scale = min(self.scale, other.scale)
         counts = [value / Fraction(10) ** scale for value in (self.value, other.value, total)]
-        return Quantity(total, scale if all(INT_MIN <= count <= INT_MAX for count in counts) else None)
+        fits = all(INT_MIN <= count <= INT_MAX for count in counts)
+        return Quantity(total, scale if fits else None, computed=True)
 
     def negated(self) -> Quantity:
         """Return the quantity with the other sign."""

@@ -30,7 +30,12 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
         compiled = regexp.compile_pattern(pattern)
     except regexp.PatternError as error:
         raise EvaluationError(f"Illegal regex: {error}") from None
-    matches = [match.group() for match in compiled.finditer(text)]
+    matches: list[str] = []
+    end = -1
+    for match in compiled.finditer(text):
+        if match.start() < match.end() or match.start() != end:  # Go ignores an empty match right after another
+            matches.append(match.group())
+        end = match.end()
     return matches if limit < 0 else matches[:limit]
 
 

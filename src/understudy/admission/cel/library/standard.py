@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
@@ -268,21 +269,13 @@ def _double_to_string(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    text = repr(value)
-    exponent = f"{value:.17e}".partition("e")[2]
-    if -5 < int(exponent) < 21:
-        return text[:-2] if text.endswith(".0") else (text if "e" not in text else f"{value:f}".rstrip("0").rstrip("."))
-    shortest, _, power = text.partition("e")
-    if not power:
-        digits = shortest.rstrip("0").rstrip(".") if "." in shortest else shortest
-        power = str(len(digits.lstrip("-")) - 1)
-        digits = digits.rstrip("0")
-        shortest = (
-            digits
-            if len(digits.lstrip("-")) == 1
-            else f"{digits[: -len(digits.lstrip('-')) + 1]}.{digits[-len(digits.lstrip('-')) + 1 :]}"
-        )
-    return f"{shortest}e{int(power):+03d}"
+    shortest = Decimal(repr(value))
+    exponent = shortest.adjusted() if value else 0
+    if -5 < exponent < 6:
+        return f"{shortest:f}".removesuffix(".0")
+    digits = "".join(map(str, shortest.as_tuple().digits)).rstrip("0")
+    fraction = f".{digits[1:]}" if len(digits) > 1 else ""
+    return f"{'-' if value < 0 else ''}{digits[0]}{fraction}e{exponent:+03d}"
 
 
 def _matches(text: str, pattern: str) -> bool:

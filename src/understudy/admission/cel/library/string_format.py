@@ -13,6 +13,8 @@ from understudy.admission.cel.library.standard import FUNCTIONS as STANDARD
 from understudy.admission.cel.library.time import format_duration, format_timestamp
 from understudy.admission.cel.types import Type
 from understudy.admission.cel.values import Duration, Timestamp, Value, map_keys, type_name
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_36, ByRelease, Version
 
 Argument = TypeVar("Argument")
 
@@ -91,12 +93,21 @@ def argument_type_error(clause: str, given_type: str) -> EvaluationError:
     return EvaluationError(f"{_CLAUSE_REQUIREMENTS[clause.lower()]}, was given {given_type}")
 
 
-def format_string(text: str, args: list[Value]) -> str:
-    """Return the result of `text.format(args)`."""
-    return interpolate(text, args, _format_argument)[0]
+# The space around the multiplication sign of `%e`: Go's package `text` has none since 1.36.
+_SPACE = ByRelease({V1_36: "", V1_31: "\u202f"})
 
 
-def _format_argument(clause: str, precision: int | None, value: Value) -> str:
+def formatter(release: Version) -> Callable[[str, list[Value]], str]:
+    """Return the function that makes the result of `text.format(args)` in a release."""
+    space = _SPACE[release]
+
+    def format_argument(clause: str, precision: int | None, value: Value) -> str:
+        return _format_argument(clause, precision, value, space)
+
+    return lambda text, args: interpolate(text, args, format_argument)[0]
+
+
+def _format_argument(clause: str, precision: int | None, value: Value, space: str) -> str:
     kind = type(value)
     whole = kind is int or kind is UnsignedInt
     match clause:
@@ -111,7 +122,7 @@ def _format_argument(clause: str, precision: int | None, value: Value) -> str:
         case "x" | "X":
             return _format_hex(clause, value)
         case "f" | "e" if kind is float or value in ("NaN", "Infinity", "-Infinity"):
-            return _format_double(clause, 6 if precision is None else precision, float(value))
+            return _format_double(clause, 6 if precision is None else precision, float(value), space)
     raise argument_type_error(clause, type_name(value))
 
 
@@ -130,16 +141,17 @@ def _format_hex(clause: str, value: Value) -> str:
     return text.upper() if clause == "X" else text
 
 
-def _format_double(clause: str, precision: int, value: float) -> str:
+def _format_double(clause: str, precision: int, value: float, space: str) -> str:
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "∞" if value > 0 else "-∞"
+    value = value or 0.0  # a negative zero loses its sign
     if clause == "f":
         return f"{value:,.{precision}f}"
-    mantissa, _, exponent = f"{value:.{precision}e}".partition("e")
+    mantissa, _, exponent = f"{value:.6e}".partition("e")  # upstream ignores the precision
     superscript = f"{int(exponent):03d}" if int(exponent) < 0 else f"{int(exponent):02d}"
-    return f"{mantissa}\u202f\u00d7\u202f10{superscript.translate(_SUPERSCRIPT)}"
+    return f"{mantissa}{space}\u00d7{space}10{superscript.translate(_SUPERSCRIPT)}"
 
 
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -159,7 +171,10 @@ def format_value(value: Value) -> str:
     id_ = _TO_STRING.get(type(value))
     if id_ is None:
         raise argument_type_error("s", type_name(value))
-    return str(STANDARD[id_](value))
+    try:
+        return str(STANDARD[id_](value))
+    except EvaluationError as error:
+        raise EvaluationError(f"could not convert argument {go_quote(str(error))} to string") from None
 
 
 def _entries(entries: dict[object, Value]) -> list[tuple[Value, Value]]:

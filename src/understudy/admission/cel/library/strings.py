@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.library.string_format import format_string, quote
+from understudy.admission.cel.library.string_format import formatter, quote
 from understudy.admission.cel.values import Value
+from understudy.machinery.releases.version import Version
 
 DECLARATIONS = """
 charAt
@@ -95,7 +96,6 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_char_at_int": _char_at,
-    "string_format": format_string,
     "string_index_of_string": _index_of,
     "string_index_of_string_int": _index_of,
     "string_last_index_of_string": _last_index_of,
@@ -113,3 +113,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "string_substring_int_int": _substring,
     "string_trim": lambda text: text.strip(_SPACES),
 }
+
+
+def functions_of(release: Version) -> Mapping[str, Callable[..., Value]]:
+    """Return the function whose texts depend on the release."""
+    return {"string_format": formatter(release)}

@@ -72,7 +72,7 @@ def parse_timestamp(text: str) -> Timestamp | None:
     except ValueError:
         return None
     nanos = int(match[7][:9].ljust(9, "0")) if match[7] else 0
-    return Timestamp(seconds * 10**9 + nanos)
+    return Timestamp(seconds * 10**9 + nanos, offset // 60)
 
 
 def to_duration(value: Value) -> Duration:
@@ -100,13 +100,13 @@ def to_timestamp(value: Value) -> Timestamp:
             moment = Timestamp(value * 10**9)
     if moment is None:
         raise conversion_error(value, "google.protobuf.Timestamp")
-    return timestamp_in_range(moment.nanos)
+    return timestamp_in_range(moment.nanos, moment.zone)
 
 
-def timestamp_in_range(nanos: int) -> Timestamp:
+def timestamp_in_range(nanos: int, zone: int = 0) -> Timestamp:
     """Return the timestamp that arithmetic results in. Raises `EvaluationError` if it overflows."""
     if _EARLIEST <= nanos // 10**9 <= _LATEST:
-        return Timestamp(nanos)
+        return Timestamp(nanos, zone)
     raise EvaluationError("timestamp overflow")
 
 
@@ -125,11 +125,13 @@ def format_duration(value: Duration) -> str:
 
 
 def format_timestamp(value: Timestamp) -> str:
-    """Return a timestamp in RFC 3339 notation in UTC, with the digits of the fraction that are needed."""
+    """Return a timestamp in RFC 3339 notation in its zone, with the digits of the fraction that are needed."""
     seconds, rest = divmod(value.nanos, 10**9)
-    moment = _EPOCH + timedelta(seconds=seconds)
+    moment = _EPOCH + timedelta(seconds=seconds, minutes=value.zone)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
-    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction}Z"
+    hours, minutes = divmod(abs(value.zone), 60)
+    zone = f"{'-' if value.zone < 0 else '+'}{hours:02d}:{minutes:02d}" if value.zone else "Z"
+    return f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}{fraction}{zone}"
 
 
 def new_well_known_message(name: str, values: Mapping[str, Value]) -> Value:

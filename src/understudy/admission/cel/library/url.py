@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.golang.urls import parse_error
 
 DECLARATIONS = """
@@ -48,7 +49,7 @@ class URL:
         """Return the URL of a text, which must have a scheme or be an absolute path. Raises `EvaluationError`."""
         reason = parse_error(text)
         if reason:
-            raise EvaluationError(f'URL parse error during conversion from string: parse "{text}": {reason}')
+            raise EvaluationError(f"URL parse error during conversion from string: parse {go_quote(text)}: {reason}")
         parts = urlsplit(text)
         host = parts.netloc.rpartition("@")[2]
         return cls(text, parts.scheme.lower(), host, parts.path, parts.query)
