@@ -283,3 +283,23 @@ def test_requests_of_custom_resources_are_counted(apiserver: Server) -> None:
         'apiserver_request_total{code="200",component="apiserver",dry_run="",group="example.com",resource="widgets"'
         in text
     )
+
+
+def test_controllers_know_custom_resources() -> None:
+    """A namespace takes its custom resources with it, and an owner its dependents, in any version of their kind."""
+    with Server(controllers=["namespace", "garbage-collector"]) as server:
+        define(server, version(), version("v1beta1", storage=False))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}}
+        assert exchange(server, "POST", "/api/v1/namespaces", namespace)[0] == 201
+        within = WIDGETS.replace("default", "ns")
+        assert exchange(server, "POST", within, widget())[0] == 201
+        exchange(server, "DELETE", "/api/v1/namespaces/ns")
+        wait_for(server, "/api/v1/namespaces/ns", lambda code, body: code == 404)
+        assert exchange(server, "GET", within)[1]["items"] == []
+        uid = exchange(server, "POST", WIDGETS, widget("owner"))[1]["metadata"]["uid"]
+        owned = widget("owned")
+        owner = {"apiVersion": "example.com/v1beta1", "kind": "Widget", "name": "owner", "uid": uid}
+        owned["metadata"]["ownerReferences"] = [owner]
+        exchange(server, "POST", WIDGETS, owned)
+        exchange(server, "DELETE", f"{WIDGETS}/owner")
+        wait_for(server, f"{WIDGETS}/owned", lambda code, body: code == 404)

@@ -53,5 +53,7 @@ class ServedDefinitions:
         else:
             self._state.serve(before.with_definition(definition))
         if old is not None and (event.deleted or not old.definition.defines_the_same(definition)):
-            for kind in old.kinds.values():
-                self._store.end_watches(prefix_of(kind))
+            prefix = prefix_of(old.storage)
+            self._store.end_watches(prefix)
+            for entry in self._store.scan(prefix):
+                entry.cache.clear()  # the forms in which the old kinds showed it

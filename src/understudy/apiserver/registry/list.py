@@ -134,7 +134,7 @@ class Listing:
     async def _range(self, start: str, limit: int, revision: int) -> Range:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
-        await prepare(self.kind, *batch.entries)
+        await prepare(self.kind, batch.entries)
         return batch
 
     def _matches(self, entry: Entry) -> bool:

@@ -72,7 +72,7 @@ class Registry:
         entry = await self.store.get(key_of(kind, namespace, name))
         if entry is None:
             raise errors.not_found(kind.group, kind.resource, name)
-        await prepare(kind, entry)
+        await prepare(kind, (entry,))
         return entry
 
     def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
@@ -209,7 +209,7 @@ class Registry:
     async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
         """Store what `transform` makes of an entry, or remove it if its deletion waited for this update."""
         kind = target.kind
-        await prepare(kind, current)
+        await prepare(kind, (current,))
         old = internal(current, kind)
         obj = await transform(old)
         if obj is old:

@@ -133,10 +133,12 @@ class Discovery:
             return self._reply(request, bare, negotiation.UNROUTED, lambda _: {**GROUP, **api_group(group)})
         if parts[2] not in group.versions:
             return None
-        get_only(request)
-        return self._reply(
-            request, bare, negotiation.PLAIN, lambda serving: resource_list(serving, group.name, parts[2])
-        )
+        endpoint = negotiation.PLAIN
+        if self.serving.release.group(group.name) is None:  # definitions have a handler of their own, without a router
+            endpoint = negotiation.UNROUTED
+        else:
+            get_only(request)
+        return self._reply(request, bare, endpoint, lambda serving: resource_list(serving, group.name, parts[2]))
 
     def _reply(
         self, request: Request, where: str, endpoint: negotiation.Endpoint, plain: Callable[[Serving], Obj]

@@ -110,7 +110,7 @@ class EventSource:
         self._seen = after
         if initial:
             stored = await self._store.range(prefix, revision=after)
-            await prepare(self._scope.kind, *stored.entries)
+            await prepare(self._scope.kind, stored.entries)
             for entry in stored.entries:
                 if self._matches(entry):
                     self._send("ADDED", entry)

@@ -80,6 +80,13 @@ VERBS = {
         "patch", "patch", "patch", {**WRITE_PARAMETERS, "force": "boolean"}, f"{META}.Patch", "object", ("200", "201")
     ),
 }
+# The verbs of custom resources, as far as they are described differently.
+CUSTOM_VERBS = {
+    **VERBS,
+    "deletecollection": VERBS["deletecollection"]._replace(parameters=LIST_PARAMETERS, body=""),
+    "get": VERBS["get"]._replace(parameters={"resourceVersion": "string"}),
+    "patch": VERBS["patch"]._replace(codes=("200",)),
+}
 ON_COLLECTION = ("list", "create", "deletecollection")
 DESCRIPTIONS = {"200": "OK", "201": "Created", "202": "Accepted"}
 
@@ -124,6 +131,7 @@ def _content(type_name: str, media: tuple[str, ...] = MEDIA) -> Obj:
 class _Resource:
     """The path items of one kind."""
 
+    verbs: Mapping[str, Verb] = VERBS
     media: tuple[str, ...] = MEDIA
     list_media: tuple[str, ...] = (*MEDIA, *STREAMS)
     body_media: tuple[str, ...] = ("*/*",)
@@ -162,7 +170,7 @@ class _Resource:
     def _item(
         self, verbs: list[str], gvk: GroupVersionKind, name: str, *, named: bool = False, everywhere: bool = False
     ) -> Obj:
-        item: Obj = {VERBS[verb].method: self._operation(VERBS[verb], gvk, name) for verb in verbs}
+        item: Obj = {self.verbs[verb].method: self._operation(self.verbs[verb], gvk, name) for verb in verbs}
         in_path = [part for part, there in (("name", named), ("namespace", self.kind.namespaced)) if there]
         item["parameters"] = [_parameter(part, "string", where="path") for part in in_path if not everywhere]
         item["parameters"].append(_parameter("pretty", "string"))
@@ -207,6 +215,7 @@ class _Resource:
 class _CustomResource(_Resource):
     """The path items of one custom resource."""
 
+    verbs = CUSTOM_VERBS
     media = list_media = body_media = (JSON, YAML)
     patches = CUSTOM_PATCHES
     failures = MappingProxyType({"401": {"description": "Unauthorized"}})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.serializer.json_fast import keep_empty_fields
@@ -37,7 +39,7 @@ async def stored(kind: Kind, obj: Obj) -> Obj:
     return obj if kind.custom is None else await kind.custom.store(obj)
 
 
-async def prepare(kind: Kind, *entries: Entry) -> None:
+async def prepare(kind: Kind, entries: Sequence[Entry]) -> None:
     """Convert the objects of entries as far as that has to wait, before anybody reads them in the kind's version."""
     if kind.custom is not None:
         await kind.custom.prepare(entries)
