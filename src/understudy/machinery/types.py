@@ -62,6 +62,12 @@ def nested_field(obj: Any, *path: str, default: Any = None) -> Any:
     return default if obj is None else obj
 
 
+def controller_of(obj: Obj) -> Obj | None:
+    """Return the owner reference of an object's controller, None if it has none (upstream: `GetControllerOf`)."""
+    owners = obj["metadata"].get("ownerReferences") or []
+    return next((owner for owner in owners if owner.get("controller")), None)
+
+
 def with_condition(conditions: Sequence[Obj], new: Obj, now: str) -> list[Obj]:
     """Return conditions with a new one, in the place of the one of its type. Upstream: `meta.SetStatusCondition`.
 

@@ -12,6 +12,7 @@ from understudy.admission.plugins.resource_quota.charge import Request, charges
 from understudy.admission.plugins.resource_quota.usage import usage_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import V1_34, V1_35, V1_36, Version
 
 Obj = dict[str, Any]
 CTX = Context(NEWEST, Gates.of(NEWEST), "v1")
@@ -23,17 +24,17 @@ def make_quota(hard: Obj, used: Obj | None = None, name: str = "q", **spec: Any)
     return {"metadata": {"name": name}, "spec": {"hard": hard, **spec}, "status": status}
 
 
-def request(resource: str, obj: Obj, old: Obj | None = None) -> Request:
+def request(resource: str, obj: Obj, old: Obj | None = None, ctx: Context = CTX) -> Request:
     group, _, plural = resource.rpartition("/")
     usage = usage_of(group, plural)
     assert usage is not None
-    return Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, CTX)
+    return Request(group, plural, usage, {"metadata": {"name": "a"}, **obj}, old, ctx)
 
 
-def charged(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None) -> Any:
+def charged(resource: str, obj: Obj, *quotas: Obj, old: Obj | None = None, ctx: Context = CTX) -> Any:
     """Return the usage that quotas have after a request, by name, or the reason why they refuse it."""
     try:
-        return charges(quotas, request(resource, obj, old))
+        return charges(quotas, request(resource, obj, old, ctx))
     except StatusError as error:
         return error.message.partition(" is forbidden: ")[2]
 
@@ -238,3 +239,82 @@ def test_all_quotas_must_accept() -> None:
         "b": {"configmaps": "1"},
     }
     assert charged("configmaps", {}, roomy, make_quota({"configmaps": "0"}, name="b")).startswith("exceeded quota: b,")
+
+
+CLASS = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+IMPLICIT, EXPLICIT = "requests.deviceclass.resource.kubernetes.io/gpu", "requests.example.com/gpu"
+POD = {"metadata": {"name": "p", "uid": "u"}, **pod({"requests": {"example.com/gpu": "2"}}), "status": {}}
+
+
+def storing(release: Version, *objects: Obj, gate: bool = True) -> Context:
+    """Return the context of a server that holds a device class, and objects of the kinds that `resources` names."""
+    by_resource: dict[str, list[Obj]] = {"deviceclasses": [CLASS], "pods": [], "resourceclaims": []}
+    for obj in objects:
+        by_resource["resourceclaims" if "devices" in obj["spec"] else "pods"].append(obj)
+    gates = Gates.of(release, {"DRAExtendedResource": gate})
+    return Context(
+        release,
+        gates,
+        "v1",
+        lookup=lambda _, resource, __, name: next(
+            (obj for obj in by_resource[resource] if obj["metadata"]["name"] == name), None
+        ),
+        listing=lambda _, resource, __: by_resource[resource],
+    )
+
+
+def device_claim(name: str = "c", second: int = 0, *, uid: str = "u", count: int = 3) -> Obj:
+    """Return a claim that the scheduler made for the extended resources of the pod `p`."""
+    metadata = {
+        "name": name,
+        "creationTimestamp": f"2026-01-01T00:00:0{second}Z",
+        "annotations": {"resource.kubernetes.io/extended-resource-claim": "true"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": uid, "controller": True}],
+    }
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+    return {"metadata": metadata, "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}}
+
+
+def with_claim_status(name: str) -> Obj:
+    return {**POD, "status": {"extendedResourceClaimStatus": {"resourceClaimName": name}}}
+
+
+@pytest.mark.parametrize(
+    ("ctx", "used"),
+    [
+        (storing(V1_36), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_35), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_35, gate=False), None),
+        (storing(V1_34), None),
+        (storing(V1_36, POD), {IMPLICIT: "3", EXPLICIT: "1"}),
+        (storing(V1_36, {**POD, "status": {"phase": "Failed"}}), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_36, {**POD, "metadata": {"name": "p", "uid": "v"}}), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_36, with_claim_status("c")), {IMPLICIT: "3", EXPLICIT: "1"}),
+        (storing(V1_36, with_claim_status("d")), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_36, POD, device_claim("b")), {IMPLICIT: "3", EXPLICIT: "3"}),
+        (storing(V1_36, POD, device_claim("b", uid="v")), {IMPLICIT: "3", EXPLICIT: "1"}),
+        (storing(V1_36, POD, device_claim("b", 1)), {IMPLICIT: "3", EXPLICIT: "1"}),
+        (storing(V1_36, POD, device_claim("d")), {IMPLICIT: "3", EXPLICIT: "1"}),
+        (storing(V1_35, POD, device_claim("b")), {IMPLICIT: "3", EXPLICIT: "1"}),
+    ],
+)
+def test_claim_counts_as_extended_resource(ctx: Context, used: Obj | None) -> None:
+    """Since 1.35 claims count as requests for extended resources, less what the pod is charged that they are for.
+
+    Since 1.36 that is the oldest claim for the pod only.
+    """
+    quota = make_quota({IMPLICIT: "9", EXPLICIT: "9"})
+    assert charged("resource.k8s.io/resourceclaims", device_claim(), quota, ctx=ctx) == ({"q": used} if used else {})
+
+
+def test_extended_resource_of_no_class_is_not_counted() -> None:
+    """A claim does not concern a quota of extended resources that no device class provides."""
+    quota = make_quota({"requests.example.com/a": "1", "requests.deviceclass.resource.kubernetes.io/a": "1"}, {})
+    assert charged("resource.k8s.io/resourceclaims", device_claim(), quota, ctx=storing(V1_36)) == {}
+
+
+@pytest.mark.parametrize(("release", "used"), [(V1_35, {"q": {IMPLICIT: "2"}}), (V1_34, {})])
+def test_pod_counts_requests_of_device_class(release: Version, used: Obj) -> None:
+    """Since 1.35 pods count the devices that they request by the name of a class."""
+    obj = pod({"requests": {"deviceclass.resource.kubernetes.io/gpu": "2"}})
+    assert charged("pods", obj, make_quota({IMPLICIT: "9"}), ctx=storing(release)) == used

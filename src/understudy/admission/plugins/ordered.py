@@ -21,6 +21,7 @@ from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
 from understudy.admission.plugins.resource_quota.plugin import QuotaStore, ResourceQuota
+from understudy.admission.plugins.scheduling.job_validation import JobValidation
 from understudy.admission.plugins.scheduling.pod_groups import PodGroupProtection, PodGroupWorkloadExists
 from understudy.admission.plugins.scheduling.priority import Priority
 from understudy.admission.plugins.storage.object_in_use_protection import StorageObjectInUseProtection
@@ -132,6 +133,7 @@ def new_chain(
         PodTopologyLabels(),
         PodGroupWorkloadExists(),
         NodeDeclaredFeatureValidator(),
+        JobValidation(),
         PodResizeValidator(),
         *configurable,
         ResourceQuota(quotas),

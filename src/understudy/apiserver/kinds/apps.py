@@ -30,7 +30,7 @@ from understudy.machinery.errors import bad_request
 from understudy.machinery.golang.text import parse_int
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_33, Version
-from understudy.machinery.types import Obj, default_if_nil, nested_field, split_api_version
+from understudy.machinery.types import Obj, controller_of, default_if_nil, nested_field, split_api_version
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_name
 
@@ -103,8 +103,8 @@ def _stateful_set_row(stateful_set: Obj, now: float) -> list[Any]:
 
 def _revision_row(revision: Obj, now: float) -> list[Any]:
     """Return the cells of a controller revision."""
-    owners = [o for o in nested_field(revision, "metadata", "ownerReferences", default=[]) if o.get("controller")]
-    return [name(revision), _owner(owners[0]) if owners else NONE, revision.get("revision", 0), age(revision, now)]
+    owner = controller_of(revision)
+    return [name(revision), NONE if owner is None else _owner(owner), revision.get("revision", 0), age(revision, now)]
 
 
 def _owner(owner: Obj) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from understudy.admission.context import Context
 from understudy.admission.plugins.resource_quota.amounts import Amounts, added, masked, parsed
-from understudy.admission.plugins.resource_quota.usage import ScopeError, Usage
+from understudy.admission.plugins.resource_quota.evaluator import ScopeError, Usage
 from understudy.machinery import errors
 from understudy.machinery.quantity import canonical_text, parse
 from understudy.machinery.types import Obj
@@ -56,6 +56,11 @@ def _used(quota: Obj) -> dict[str, str]:
     return (quota.get("status") or {}).get("used") or {}
 
 
+def _counted(quota: Obj, request: Request) -> list[str]:
+    """Return the resources of a quota that count the object's kind, sorted."""
+    return sorted(name for name in _hard(quota) if request.usage.counts(name, request.ctx))
+
+
 def _concerns(quota: Obj, request: Request) -> bool:
     """Report whether a quota limits a resource of the object's kind, and the object is in all of its scopes."""
     spec = quota["spec"]
@@ -66,12 +71,12 @@ def _concerns(quota: Obj, request: Request) -> bool:
     except ScopeError as why:
         name = quota["metadata"]["name"]
         raise errors.unknown_error(f"error matching scopes of quota {name}, err: {why}") from None
-    return all(inside) and any(map(request.usage.counts, _hard(quota)))
+    return all(inside) and bool(_counted(quota, request))
 
 
 def _check_known(quota: Obj, request: Request) -> None:
     """Raise 403 if the object does not state a limited resource, or the quota's status does not say what is used."""
-    name, resources = quota["metadata"]["name"], sorted(filter(request.usage.counts, _hard(quota)))
+    name, resources = quota["metadata"]["name"], _counted(quota, request)
     missing = request.usage.missing(request.obj, resources, request.ctx)
     if missing:
         raise request.refused(f"failed quota: {name}: {missing}")

@@ -1,0 +1,48 @@
+"""The functions that count a kind for quotas (`quota.Evaluator`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from understudy.admission.context import Context
+from understudy.admission.plugins.resource_quota.amounts import Amounts
+from understudy.machinery.quantity import DECIMAL_SI, Quantity
+from understudy.machinery.types import Obj
+
+
+def whole(number: int) -> Quantity:
+    """Return a number of objects or devices."""
+    return Quantity(number, 0, DECIMAL_SI)
+
+
+def _nowhere(selector: Obj, obj: Obj) -> bool:
+    """Return False: only pods can be in scopes."""
+    return False
+
+
+def _nothing(obj: Obj, resources: Iterable[str], ctx: Context) -> str:
+    """Return "": only pods must state the resources that they use."""
+    return ""
+
+
+class ScopeError(ValueError):
+    """A scope cannot be evaluated, because a value is no label value: writes of quotas do not check that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The functions that count a kind (`quota.Evaluator`).
+
+    counts    reports whether a quota's resource counts the kind
+    measure   returns the amounts that an object uses
+    in_scope  reports whether an object is in a scope {"scopeName": …, "operator": …, "values": …}; may raise ScopeError
+    missing   returns the error message of an object that omits limited resources, "" if it omits none
+    updates   whether an updated object is measured again
+    """
+
+    counts: Callable[[str, Context], bool]
+    measure: Callable[[Obj, Context], Amounts]
+    in_scope: Callable[[Obj, Obj], bool] = _nowhere
+    missing: Callable[[Obj, Iterable[str], Context], str] = _nothing
+    updates: bool = False
