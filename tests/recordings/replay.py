@@ -3,9 +3,11 @@
 A recording is JSON lines. The first tells where it was taken (`scenario`, `server`, `namespace`, `about`), the last
 the order of the resource versions seen (`resource_versions`); between them are the steps:
 
-    request       one exchange: `request` (method, path, headers, body, pad) and the `response` wanted
+    request       one exchange: `request` (method, path, headers, body, pad) and the `response` wanted; `only` keeps
+                  the entries of a document that hold a text
     watch         a watch and the `events` that came within its window
     start_watch   opens a watch under which the next steps happen; `collect` takes its events and closes it
+    until         asks for a path until it answers with a status and, if it says so, a body that holds what it `has`
     pause         lets time pass
     control       changes the running server: {"feature-gates": {"A": false}}
 """
@@ -67,9 +69,20 @@ class Replay:
                     outcome.add("resource versions do not stand in the recorded order", ["order"])
             elif "pause" in line:
                 time.sleep(line["pause"])
+            elif "until" in line:
+                self._wait(**line["until"])
             else:
                 outcome.add(f"line {number}: {described(line)}", self.step(line))
         return outcome
+
+    def _wait(self, path: str, status: int, seconds: float, has: Any = None) -> None:
+        """Ask for a path until it answers as wanted. The steps that follow show whether it ever did."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            answered, _, body = self.client.exchange("GET", path, {}, None)
+            if answered == status and (has is None or holds(body, has)):
+                return
+            time.sleep(0.01)
 
     def _make_namespace(self, name: str) -> None:
         body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
@@ -91,6 +104,8 @@ class Replay:
         status, headers, answer = self.client.exchange(request["method"], path, request["headers"], raw)
         if "body" in line["response"]:
             self.memory.note(answer)
+        if "only" in request:
+            answer = entries_with(answer, request["only"])
         return self._answer(line["response"], status, headers, answer)
 
     def _answer(self, want: dict[str, Any], status: int, headers: dict[str, Any], body: Any) -> list[str]:
@@ -126,6 +141,29 @@ class Replay:
         for what, body in control.items():
             self.control(what, body)
         return []
+
+
+def holds(body: Any, part: Any) -> bool:
+    """Report whether a body has all that a part of it says; of a list, an element for each of its own."""
+    if isinstance(part, dict):
+        return isinstance(body, dict) and all(name in body and holds(body[name], part[name]) for name in part)
+    if isinstance(part, list):
+        return isinstance(body, list) and all(any(holds(item, wanted) for item in body) for wanted in part)
+    return bool(body == part)
+
+
+def entries_with(document: Any, text: str) -> Any:
+    """Return a document with those entries of its lists and objects that hold a text."""
+    if not isinstance(document, dict) or document.get("kind") == "Status":
+        return document
+    out = {}
+    for name, part in document.items():
+        if isinstance(part, dict):
+            part = {key: value for key, value in part.items() if text in json.dumps({key: value})}
+        elif isinstance(part, list):
+            part = [item for item in part if text in json.dumps(item)]
+        out[name] = part
+    return out
 
 
 def described(line: dict[str, Any]) -> str:

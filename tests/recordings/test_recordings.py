@@ -37,6 +37,8 @@ ALL_OF_136 = {
 }
 SERVERS: dict[str, tuple[str, dict[str, bool]]] = {
     "cel": ("1.32", ALL_OF_132),
+    "custom-resources/1.32": ("1.32", ALL_OF_132),
+    "custom-resources/1.36": ("1.36", ALL_OF_136),
     "gates/1.31": ("1.31", CLASSIC),
     "gates/1.32": ("1.32", ALL_OF_132),
     "gates/1.33": ("1.33", ALL_OF_133),
