@@ -15,6 +15,7 @@ class Schemas:
         self.definition = definition
         self.release = release
         self.metadata = go_types.Schemas.of(release).object_meta
+        self.of_other_kinds = StructuralSchema({}, release, preserve_unknown_fields=True)
         self._compiled: dict[str, StructuralSchema] = {}
 
     def of(self, version: str) -> StructuralSchema:

@@ -11,7 +11,8 @@ from typing import Any
 from understudy.admission.structural_schema.json_values import with_go_numbers
 from understudy.apiserver.extensions.object_type import CustomObjectType
 from understudy.apiserver.extensions.schemas import Schemas
-from understudy.apiserver.registry.encoding.codec import Body, Sent
+from understudy.apiserver.registry.encoding.codec import Body, MissingKindError, Sent
+from understudy.machinery.errors import internal_error
 from understudy.machinery.golang.json_reader import DecodeError
 from understudy.machinery.golang.json_writer import encode_map, go_interface
 from understudy.machinery.patch import patch_body
@@ -38,7 +39,7 @@ class StructuralCodec:
     def sent_kind(self, api_version: str, kind: str, text: Callable[[], str]) -> GroupVersionKind:
         """Return the kind that a body names, which it has to. Raises DecodeError."""
         if not kind:
-            raise DecodeError(f"Object 'Kind' is missing in '{text()}'")
+            raise MissingKindError(f"Object 'Kind' is missing in '{text()}'")
         if api_version.count("/") > 1:
             raise DecodeError(f"unexpected GroupVersion string: {api_version}")
         return GroupVersionKind(*split_api_version(api_version), kind)
@@ -55,15 +56,21 @@ class StructuralCodec:
         return self._coerced(value, strict), strict  # the handler sets the defaults
 
     def decode_patched(self, document: Any, text: Callable[[], str]) -> tuple[Sent, list[str]]:
-        """Decode the document that a patch has made of an object. Raises DecodeError."""
-        sent = self.sent_kind(*type_meta_of(document), text)
+        """Decode the document that a patch has made of an object. Raises DecodeError, and 500 for one without
+        an apiVersion."""
+        api_version, kind = type_meta_of(document)
+        sent = self.sent_kind(api_version, kind, text)
+        if not api_version:
+            raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
         strict: list[str] = []
         return Sent(self._schemas.of(sent.version).default(self._coerced(document, strict)), sent), strict
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:
-        """Return an object as the schema of the version that it names has it, with metadata of its own."""
-        _, version = split_api_version(value["apiVersion"])
-        schema = self._schemas.of(version)
+        """Return an object as the schema of the version that it names has it, with metadata of its own. An object of
+        another kind keeps all its fields."""
+        group, version = split_api_version(value.get("apiVersion", ""))
+        is_own = (group, value["kind"]) == (self.kind.group, self.kind.kind)
+        schema = self._schemas.of(version) if is_own else self._schemas.of_other_kinds
         unknown: list[str] = []
         obj = schema.coerce(with_go_numbers(value), unknown)
         strict += [f'unknown field "{path}"' for path in unknown]

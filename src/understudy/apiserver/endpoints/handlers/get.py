@@ -15,7 +15,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
 from understudy.machinery.options import ListOptions, list_options, resource_version
 from understudy.machinery.releases import features
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
 
 
 async def get(state: ServerState, request: Request, scope: RequestScope) -> Response:
@@ -27,15 +27,18 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     return object_response(request, scope, entry, form=form)
 
 
+_NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
+
+
 def _options(state: ServerState, request: Request, scope: RequestScope, *, watch: bool) -> ListOptions:
     """Negotiate the form of a list and parse its ListOptions. Raises 400, 406.
 
-    kube-apiserver checks Accept twice: the router before it parses, the handler after; 1.31's handler also before.
+    kube-apiserver checks Accept twice: the router before it parses, the handler after, or before it as well.
     """
     endpoint = list_endpoint(scope.kind)
     if endpoint.produces:
         route(request.headers.get("Accept", ""), endpoint.produces)
-    if state.release.version < V1_32:
+    if _NEGOTIATES_FIRST[state.release.version]:
         negotiate_output(request, endpoint)
     options = list_options(request.query, request.release, watch=watch, watch_list=state.gates[features.WATCH_LIST])
     negotiate_output(request, endpoint)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.negotiation import PROTOBUF, YAML, body_type
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.registry.encoding.codec import Body, Codec, Decoder, Sent
+from understudy.apiserver.registry.encoding.codec import Body, Codec, Decoder, MissingKindError, Sent
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.options import IGNORE, STRICT
 from understudy.machinery.serializer.json import DecodeError, parse_json, read_type_meta, yaml_to_json
 from understudy.machinery.serializer.protobuf import read_protobuf_type_meta
-from understudy.machinery.types import Obj
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
 
 TWICE = "yaml: unmarshal errors:\n  "  # begins the error about duplicate keys, which become one warning each
 QUOTED = 30  # bytes of a body that errors quote
@@ -27,6 +27,7 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
     """
     media, raw, expected = body_type(request.headers.get("Content-Type", "")), request.body, decoder.kind
     strict: list[str] = []
+    type_meta = "", ""
     try:
         if media == PROTOBUF:
             type_meta, body = read_protobuf_type_meta(raw), Body(raw, None)
@@ -36,6 +37,9 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
             type_meta, body = read_type_meta(parsed), Body(json, parsed)
         sent = decoder.sent_kind(*type_meta, lambda: raw.decode("utf-8", "replace"))
     except DecodeError as error:
+        if isinstance(error, MissingKindError) and validation == IGNORE:  # only then defaults are filled in before
+            version = split_api_version(type_meta[0])[1] or expected.version
+            raise errors.bad_request(_refusal(expected.kind, version, expected, error)) from None
         text = f"the object provided is unrecognized (must be of type {expected.kind}): {error} ({_summary(raw)})"
         raise errors.bad_request(text) from None
 
@@ -45,8 +49,7 @@ def read(request: Request, decoder: Decoder, validation: str) -> Sent:
         if strict and validation == STRICT:
             raise DecodeError(f"strict decoding error: {', '.join(strict)}")
     except DecodeError as error:
-        text = f"{sent.kind} in version {go_quote(sent.version)} cannot be handled as a {expected.kind}: {error}"
-        raise errors.bad_request(text) from None
+        raise errors.bad_request(_refusal(sent.kind, sent.version, expected, error)) from None
     if validation != IGNORE:
         request.warnings += [line for text in strict for line in text.removeprefix(TWICE).split("\n  ")]
     return Sent(obj, sent)
@@ -63,6 +66,10 @@ def read_object(request: Request, codec: Codec, validation: str) -> Obj:
     obj = codec.named(sent.obj)
     obj["metadata"] = obj.get("metadata") or {}
     return obj
+
+
+def _refusal(kind: str, version: str, expected: GroupVersionKind, error: DecodeError) -> str:
+    return f"{kind} in version {go_quote(version)} cannot be handled as a {expected.kind}: {error}"
 
 
 def _summary(body: bytes) -> str:

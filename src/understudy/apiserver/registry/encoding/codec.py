@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from understudy.machinery.patch.apply.object_type import ObjectType
-from understudy.machinery.serializer.json import Parsed
+from understudy.machinery.serializer.json import DecodeError, Parsed
 from understudy.machinery.types import GroupVersionKind, Obj
 
 
@@ -26,6 +26,10 @@ class Sent(NamedTuple):
 
     obj: Obj
     gvk: GroupVersionKind
+
+
+class MissingKindError(DecodeError):
+    """A body does not name its kind, but has to."""
 
 
 class Decoder(Protocol):

@@ -20,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from understudy.machinery.golang.json_writer import encode_sorted
 from understudy.machinery.golang.text import go_quote, go_scalar
 
 Set = dict[str, Any]
@@ -184,13 +185,8 @@ def value_element(value: Any) -> str:
     return "v:" + _value_json(value)
 
 
-_ESCAPED_BY_GO = str.maketrans(
-    {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-)
-
-
 def _value_json(value: Any) -> str:
-    return orjson.dumps(value).decode().translate(_ESCAPED_BY_GO)
+    return encode_sorted(value).decode()
 
 
 def path_text(path: tuple[str, ...]) -> str:
