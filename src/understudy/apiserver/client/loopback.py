@@ -43,9 +43,9 @@ class Client:
         """Create an object in the collection at a path; return it as stored. Raises StatusError."""
         return await self._request("POST", path, obj, JSON, query)
 
-    async def update(self, path: str, obj: Obj) -> Obj:
+    async def update(self, path: str, obj: Obj, query: Mapping[str, str] | None = None) -> Obj:
         """Replace an object; return it as stored. Raises StatusError."""
-        return await self._request("PUT", path, obj, JSON)
+        return await self._request("PUT", path, obj, JSON, query)
 
     async def patch(self, path: str, changes: Obj) -> Obj:
         """Change an object by a merge patch (RFC 7386); return it as stored. Raises StatusError."""

@@ -31,12 +31,12 @@ from understudy.apiserver.client import apply
 from understudy.apiserver.client.loopback import Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.controllers import Controllers
-from understudy.apiserver.controllers.controller import ControllerContext
+from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
-from understudy.apiserver.server.bootstrap import fill
+from understudy.apiserver.server.bootstrap import fill, flow_control
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
@@ -92,8 +92,9 @@ class Server:
         self._port = config.port
         self._listener: Listener | None = None
         self._controllers: Controllers | None = None
-        self._compaction: asyncio.Task[None] | None = None
+        self._periodic: list[asyncio.Task[None]] = []
         self._client: Client | None = None
+        self._apiserver: Client | None = None
 
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
@@ -163,7 +164,7 @@ class Server:
         flags = self._config.flags()
         director = Director(self.state, authenticator, url, control, self._config.accepted_hosts, flags)
         clients = ClientBuilder(director, self.state, tokens)
-        self._client = clients.client(apply.USER_AGENT)
+        self._client, self._apiserver = clients.client(apply.USER_AGENT), clients.client(APISERVER_AGENT)
         return director, Controllers(ControllerContext(self.state, clients), self._config.controllers)
 
     async def stop(self) -> None:
@@ -179,20 +180,22 @@ class Server:
         await self._functions.stop()
 
     def _start_background_tasks(self) -> None:
-        """Start the controllers and the compaction of history."""
+        """Start the controllers, the upkeep of flow control and the compaction of history."""
         assert self._controllers is not None
+        assert self._apiserver is not None
         self._controllers.start()
+        periodic = [flow_control.ensure_periodically(self._apiserver, self.state, asyncio.sleep)]
         if interval := self._config.compaction_seconds:
-            compaction = compact_periodically(self.state.registry.store, interval, asyncio.sleep)
-            self._compaction = asyncio.create_task(compaction)
+            periodic.append(compact_periodically(self.state.registry.store, interval, asyncio.sleep))
+        self._periodic = [asyncio.create_task(coroutine) for coroutine in periodic]
 
     async def _stop_background_tasks(self) -> None:
-        """Stop the compaction and the controllers. Raises the error that has ended one of them before."""
-        compaction, self._compaction = self._compaction, None
-        if compaction is not None:
-            compaction.cancel()
+        """Stop what runs beside requests. Raises the error that has ended one of the tasks before."""
+        periodic, self._periodic = self._periodic, []
+        for task in periodic:
+            task.cancel()
             with suppress(asyncio.CancelledError):
-                await compaction
+                await task
         if self._controllers is not None:
             await self._controllers.stop()
 
