@@ -31,6 +31,9 @@ class ObjectInterfaces(Protocol):
     def rest_mapping(self, kind: GroupVersionKind) -> RestMapping | None:
         """Return the resource of a kind, None if the kind is not served in that version."""
 
+    def is_custom(self, kind: GroupVersionKind) -> bool:
+        """Report whether a kind is that of custom resources, which have no Go type."""
+
     def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
         """Convert an internal object, or the body of a subresource, to a version of its kind."""
 
@@ -47,7 +50,10 @@ class ObjectInterfaces(Protocol):
         """Set the defaults of an object of a version, in place."""
 
     def merge_type(self, kind: GroupVersionKind) -> Type:
-        """Return the type by which objects of a version are merged (`managedfields.TypeConverter`)."""
+        """Return the type by which objects of a version are merged (`managedfields.TypeConverter`).
+
+        Raises InvalidValue for the bodies of subresources, which have no such type.
+        """
 
     def stored(self, group: str, resource: str) -> Sequence[Obj]:
         """Return all stored objects of a resource, in the internal form; none if it is not served."""

@@ -48,7 +48,11 @@ class _Variables(dict[str, Value]):
         self._errors: dict[str, str] = {}
 
     def __contains__(self, name: object) -> bool:
-        return name in self._compiled
+        """Report whether there is a variable, and evaluate it: `has` fails as it does. Raises EvaluationError."""
+        if not isinstance(name, str) or name not in self._compiled:
+            return False
+        self[name]
+        return True
 
     def __missing__(self, name: str) -> Value:
         if name not in self._errors:

@@ -11,7 +11,7 @@ from understudy.apiserver.registry.encoding.conversion import bare, from_interna
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
 from understudy.apiserver.registry.store import Registry
-from understudy.machinery.patch.structured_merge_diff.typed import Type, type_of
+from understudy.machinery.patch.structured_merge_diff.typed import InvalidValue, Type
 from understudy.machinery.serializer.json import DecodeError, decode_value, encode
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
@@ -59,6 +59,11 @@ class RegistryObjects:
             return None
         return RestMapping(GroupVersionResource(kind.group, kind.version, served.resource), kind, served.namespaced)
 
+    def is_custom(self, kind: GroupVersionKind) -> bool:
+        """Report whether a kind is that of custom resources."""
+        served = self._kind(kind)
+        return served is not None and served.custom is not None
+
     def to_version(self, obj: Obj, kind: GroupVersionKind) -> Obj:
         """Convert an internal object to a version of its kind."""
         served = self._kind(kind)
@@ -97,10 +102,10 @@ class RegistryObjects:
             served.behavior.defaults(obj, ctx if ctx.version == kind.version else replace(ctx, version=kind.version))
 
     def merge_type(self, kind: GroupVersionKind) -> Type:
-        """Return the type by which objects of a version are merged."""
+        """Return the type by which objects of a version are merged. Raises InvalidValue for those of no served kind."""
         served = self._kind(kind)
         if served is None:
-            return type_of(self._schemas.kind(*kind))
+            raise InvalidValue(f"no corresponding type for {kind.group}/{kind.version}, Kind={kind.kind}")
         return served.codec(kind.version).object_type.merge_type
 
     def stored(self, group: str, resource: str) -> Sequence[Obj]:

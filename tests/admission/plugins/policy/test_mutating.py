@@ -102,8 +102,13 @@ def test_what_becomes_of_an_object(
             json_patch('[JSONPatch{op: "remove", path: "/data/z"}]'),
             "JSON Patch: error in remove for path: '/data/z': Unable to remove nonexistent key: z: missing value",
         ),
+        (
+            apply('Object{data: {"y": null}}'),
+            "error applying patch: failed to convert patch object to typed object: .data.y: expected string, got "
+            "&value.valueUnstructured{Value:0}",
+        ),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 def test_a_mutation_that_fails(server: Server, request: pytest.FixtureRequest, mutation: Obj, text: str) -> None:
     """A mutation that fails refuses the request with a 403 whose reason is Invalid, unless the policy ignores it."""
@@ -190,3 +195,47 @@ def test_policies_need_their_feature_gate() -> None:
         assert create(running, "gate", x="1").json()["data"] == {"x": "1", "y": "2"}
         running.set_feature_gates({"MutatingAdmissionPolicy": False})
         assert create(running, "gate", x="1").json()["data"] == {"x": "1"}
+
+
+def test_what_the_server_mends_after_a_mutation(server: Server) -> None:
+    """Repeated owners are removed, and invalid managed fields are taken back, each with a warning."""
+    owner = "{'apiVersion': 'v1', 'kind': 'A', 'name': 'a', 'uid': '1'}"
+    owners = f"[JSONPatch{{op: 'add', path: '/metadata/ownerReferences', value: [{owner}, {owner}]}}]"
+    store_policy(server, "owners", {"mutations": [json_patch(owners)]}, "mutating")
+    created = create(server, "owners", x="1")
+    assert len(created.json()["metadata"]["ownerReferences"]) == 1
+    assert "duplicate entries after mutating admission happens" in created.warnings[0]
+    fields = "[JSONPatch{op: 'add', path: '/metadata/managedFields', value: [{'manager': 'x', 'operation': 'Bad'}]}]"
+    store_policy(server, "fields", {"mutations": [json_patch(fields)]}, "mutating")
+    created = create(server, "fields", x="1")
+    assert [entry["operation"] for entry in created.json()["metadata"]["managedFields"]] == ["Update"]
+    assert created.warnings[0].endswith("please fix your requests: operation must be `Apply` or `Update`")
+
+
+def test_objects_of_other_versions_and_of_subresources_are_not_applied_to(server: Server) -> None:
+    """Policies about another version than the request's fail, and so do apply configurations of a scale."""
+    classes = {"apiGroups": ["resource.k8s.io"], "apiVersions": ["v1beta1"], "operations": ["*"]}
+    labels = json_patch("[JSONPatch{op: 'add', path: '/metadata/labels', value: {'a': 'b'}}]")
+    spec = {"matchConstraints": {"resourceRules": [{**classes, "resources": ["deviceclasses"]}]}, "mutations": [labels]}
+    store_policy(server, "version", spec, "mutating")
+    created = send(server, "POST", "/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": "c"}})
+    assert reason(created) == (
+        'v1beta1.DeviceClass is not suitable for converting to "resource.k8s.io/v1" in scheme '
+        '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
+    )
+    evictions = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}
+    annotations = apply("Object{metadata: Object.metadata{annotations: {'a': 'b'}}}")
+    spec = {"matchConstraints": {"resourceRules": [evictions]}, "mutations": [annotations]}
+    store_policy(server, "part", spec, "mutating")
+    answer = send(server, "POST", "/api/v1/namespaces/default/pods/p/eviction", {"metadata": {"name": "p"}})
+    text = "error applying patch: failed to convert patch object to typed object: no corresponding type for policy/v1, "
+    assert reason(answer) == f"{text}Kind=Eviction"
+
+
+def test_parameters_of_built_in_kinds_have_no_kind(server: Server) -> None:
+    """Mutations see parameters of built-in kinds without kind and apiVersion, as the real server's cache has them."""
+    spec = {"paramKind": {"apiVersion": "v1", "kind": "Namespace"}}
+    text = "Object{data: {'name': string(params.metadata.name), 'kind': string(has(params.kind))}}"
+    binding = {"paramRef": {"name": "default", "parameterNotFoundAction": "Deny"}}
+    store_policy(server, "params", {**spec, "mutations": [apply(text)]}, "mutating", **binding)
+    assert create(server, "params").json()["data"] == {"kind": "false", "name": "default"}

@@ -104,6 +104,15 @@ def test_policies_are_in_force_after_a_reset() -> None:
         (
             {
                 "variables": [{"name": "v", "expression": "object.data.y"}],
+                "validations": validations("has(variables.v)"),
+            },
+            422,
+            "expression 'has(variables.v)' resulted in error: "
+            'composited variable "v" fails to evaluate: no such key: y',
+        ),
+        (
+            {
+                "variables": [{"name": "v", "expression": "object.data.y"}],
                 "validations": validations("variables.v == 1"),
             },
             422,
@@ -137,7 +146,7 @@ def test_policies_are_in_force_after_a_reset() -> None:
             "must evaluate to",
         ),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_the_answer_of_a_policy(
     server: Server, request: pytest.FixtureRequest, spec: Obj, code: int, text: str
@@ -283,6 +292,14 @@ def test_connections_and_deleted_collections(server: Server) -> None:
     store(server, "/api/v1/namespaces/default/pods", pod)
     path = "/api/v1/namespaces/default/pods/p/exec?command=ls&command=-l&stdout=1"
     assert reason(send(server, "POST", path)) == "PodExecOptions ls,-l"
+    proxies = {"resourceRules": [{**RULE, "operations": ["CONNECT"], "resources": ["services/proxy"]}]}
+    shown = [{"expression": "false", "messageExpression": "'path ' + string(object.?path.orValue('none'))"}]
+    store_policy(server, "proxies", {"matchConstraints": proxies, "validations": shown})
+    services = "/api/v1/namespaces/default/services/kubernetes/proxy"
+    paths = {"": "none", "/": "/", "/a/b": "/a/b", "/a/": "/a/"}
+    assert {path: reason(send(server, "GET", services + path)) for path in paths} == {
+        path: f"path {text}" for path, text in paths.items()
+    }
     deletions = {
         "resourceRules": [{**RULE, "operations": ["DELETE"]}],
         "objectSelector": {"matchLabels": {"case": "many"}},

@@ -25,8 +25,9 @@ from understudy.admission.plugins.policy.source import PolicyHook
 from understudy.admission.validation.admissionregistration.policies import PATCHES
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, admission_forbidden
+from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
+from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, split_api_version
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
 Patcher = Callable[..., Obj]
@@ -75,6 +76,8 @@ class PolicyError(NamedTuple):
             return f'policy "{name}" denied request: {self.why}'
         return f"policy '{name}' with binding '{self.binding['metadata']['name']}' denied request: {self.why}"
 
+
+_SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 
 # Policy, binding, and namespace and name of the parameter.
 _Key = tuple[str, str, str, str]
@@ -132,7 +135,12 @@ class Dispatcher:
         attributes, state = self._attributes, self._state
         if attributes.reinvocation.begun and state.output != attributes.object:
             state.require()
-        errors = [error for item in asked for params in item.params for error in self._invoke(item, params)]
+        errors = [
+            error
+            for item in asked
+            for params in item.params
+            for error in self._invoke(item, None if params is None else self._without_type(params))
+        ]
         self._finish()
         state.output = deep_copy(attributes.object)
         return errors
@@ -183,8 +191,25 @@ class Dispatcher:
         if result.error:
             raise PatchError(result.error)
         patched = mutation.patch(result.value, versioned, self._objects)
+        self._check_version(versioned.kind)
         self._objects.set_defaults(patched, versioned.kind, self._ctx)
         versioned.replace(patched)
+
+    def _without_type(self, params: Obj) -> Obj:
+        """Return a parameter of a built-in kind without kind and apiVersion, which upstream's cache does not have."""
+        kind = GroupVersionKind(*split_api_version(params["apiVersion"]), params["kind"])
+        if self._objects.is_custom(kind):
+            return params
+        return {name: value for name, value in params.items() if name not in ("kind", "apiVersion")}
+
+    def _check_version(self, kind: GroupVersionKind) -> None:
+        """Raise PatchError for an object in another version than the request's, to which upstream converts none."""
+        expected = self._attributes.kind.api_version
+        if kind.api_version != expected and not self._objects.is_custom(kind):
+            raise PatchError(
+                f"{kind.version}.{kind.kind} is not suitable for converting to {go_quote(expected)} "
+                f"in scheme {go_quote(_SCHEME)}"
+            )
 
     def _versioned(self, kind: GroupVersionKind) -> VersionedAttributes:
         versioned = self._versions.get(kind)

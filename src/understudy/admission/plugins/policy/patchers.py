@@ -27,7 +27,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
     ScalarType,
     Type,
 )
-from understudy.machinery.patch.structured_merge_diff.typed_validation import validate
+from understudy.machinery.patch.structured_merge_diff.typed_validation import GoValue, validate
 from understudy.machinery.types import Obj
 
 
@@ -41,11 +41,11 @@ def apply_configuration(value: Value, versioned: VersionedAttributes, objects: O
     assert versioned.object is not None
     live = versioned.object
     try:
-        patch = {**to_json(value), "kind": live["kind"], "apiVersion": live["apiVersion"]}
-    except EvaluationError as error:
-        raise PatchError(str(error)) from None
-    kind = objects.merge_type(versioned.kind)
+        patch = {**_native(value), "kind": live["kind"], "apiVersion": live["apiVersion"]}
+    except EvaluationError:
+        raise PatchError("invalid return type: *dynamic.ObjectVal") from None
     try:
+        kind = objects.merge_type(versioned.kind)
         validate(kind, patch)
     except InvalidValue as error:
         raise PatchError(f"error applying patch: failed to convert patch object to typed object: {error}") from None
@@ -57,6 +57,28 @@ def apply_configuration(value: Value, versioned: VersionedAttributes, objects: O
     except InvalidValue as error:
         raise PatchError(f"error applying patch: failed to merge patch: {error}") from None
     return objects.decode(merged, versioned.kind)
+
+
+_NULL = GoValue("NULL_VALUE", "0", "structpb.NullValue")
+
+
+def _native(value: Value) -> Any:
+    """Return the value of an apply configuration as Go has it. Raises EvaluationError for keys that are no strings.
+
+    Nulls and bytes fit no schema (`ObjectVal.ConvertToNative`).
+    """
+    if value is None:
+        return _NULL
+    if isinstance(value, bytes):
+        items = ", ".join(map(hex, value))
+        return GoValue(f"[{' '.join(map(str, value))}]", f"[]uint8{{{items}}}", "[]uint8")
+    if isinstance(value, Message):
+        return {name: _native(item) for name, item in value.values.items()}
+    if isinstance(value, list):
+        return [_native(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _native(value[key]) for key in to_json(dict.fromkeys(value))}
+    return to_json(value)
 
 
 def _atomics(kind: Type, value: Any, path: str) -> Iterator[str]:

@@ -13,7 +13,6 @@ from understudy.apiserver.endpoints.handlers.write_request import (
     check_name,
     check_named,
     check_namespace,
-    dedup_owner_references,
 )
 from understudy.apiserver.endpoints.negotiation import APPLY_PATCH, CUSTOM_PATCHES, PATCHES, patch_type
 from understudy.apiserver.endpoints.request import Request, Response
@@ -88,9 +87,7 @@ async def _checked(write: WriteRequest, obj: Obj, current: Obj | None) -> Obj:
     """Check the metadata of a patched object, and return its internal form as mutating admission leaves it."""
     check_namespace(obj, write.scope)
     check_name(obj, write.scope)
-    internal = await write.admit(write.internal(obj), current)
-    dedup_owner_references(internal, write.ctx, after_admission=True)
-    return internal
+    return await write.admit(write.internal(obj), current)
 
 
 def patch_live(write: WriteRequest, media: str, live: Obj) -> Sent:

@@ -12,6 +12,7 @@ from understudy.apiserver.registry.kind import Strategy
 from understudy.apiserver.registry.rest import WriteTarget, strategy_of
 from understudy.machinery import errors
 from understudy.machinery.options import WriteOptions, write_options_object
+from understudy.machinery.patch.apply import managers
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.patch.apply.manager_names import manager_name
 from understudy.machinery.releases.version import V1_34
@@ -21,6 +22,10 @@ from understudy.machinery.types import Obj
 DUPLICATE_OWNERS = (
     ".metadata.ownerReferences contains duplicate entries{when}; API server dedups owner references in 1.20+, and may "
     "reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {uids}"
+)
+INVALID_MANAGED_FIELDS = (
+    ".metadata.managedFields was in an invalid state after admission; this could be caused by an outdated mutating "
+    "admission controller; please fix your requests: {}"
 )
 
 
@@ -68,12 +73,30 @@ class WriteRequest:
         if old is None:
             self._check_creatable(obj)
         admission = self._admission(old)
-        if admission is None:
-            return obj
-        attributes = self._attributes(obj, old)
-        await admission.admit(attributes, self.ctx)
-        check_namespace(attributes.new, self.scope)
-        return attributes.new
+        if admission is not None:
+            owners = obj["metadata"].get("managedFields")
+            attributes = self._attributes(obj, old)
+            await admission.admit(attributes, self.ctx)
+            obj = attributes.new
+            check_namespace(obj, self.scope)
+            self._restore_managed_fields(obj, owners)
+        dedup_owner_references(obj, self.ctx, after_admission=True)
+        return obj
+
+    def _restore_managed_fields(self, obj: Obj, owners: list[Obj] | None) -> None:
+        """Set the managed fields that an object had before admission, in place, if those that it has are invalid.
+
+        Upstream: `managedFieldsValidatingAdmissionController`.
+        """
+        after = obj["metadata"].get("managedFields")
+        if after == owners:
+            return
+        try:
+            managers.decode(after)
+        except managers.InvalidEntry as error:
+            self.ctx.warn(INVALID_MANAGED_FIELDS.format(error))
+            metadata = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+            obj["metadata"] = metadata | ({"managedFields": owners} if owners else {})
 
     def _check_creatable(self, obj: Obj) -> None:
         """Raise 403 for a new custom resource whose definition is being deleted (`forbidCreateAdmission`).

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from understudy.admission.chain import Operation
 from understudy.admission.validation.core.pods.containers_of import with_paths
 from understudy.apiserver.endpoints.request import Request, Response
+from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.machinery import errors
 from understudy.machinery.golang.text import go_quote
@@ -46,7 +47,7 @@ def _connect_options(state: ServerState, request: Request, scope: RequestScope) 
     options: Obj = {"kind": kind.kind, "apiVersion": kind.api_version}
     for name, field in state.schemas.kind(*kind).fields.items():
         if name == "path":  # of a proxy
-            options[name] = "/" + "/".join(scope.info.parts[3:])
+            options[name] = _proxied_path(scope.info)
         if name not in query or name in options:
             continue
         match field.type:
@@ -59,6 +60,12 @@ def _connect_options(state: ServerState, request: Request, scope: RequestScope) 
             case _:
                 options[name] = query.get(name)
     return {name: value for name, value in options.items() if value}
+
+
+def _proxied_path(info: RequestInfo) -> str:
+    """Return the part of a path behind `proxy`, with the slashes before and after it that the path has."""
+    path = "/".join(("", *info.parts[3:]))
+    return f"{path}/" if info.path.endswith("/") else path
 
 
 async def log(state: ServerState, request: Request, scope: RequestScope) -> Response:

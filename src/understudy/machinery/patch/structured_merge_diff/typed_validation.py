@@ -6,7 +6,7 @@ The texts are those of structured-merge-diff (typed/validate.go), with the Go va
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from understudy.machinery.golang import fmt
 from understudy.machinery.golang.text import go_quote, go_scalar
@@ -22,11 +22,23 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
     wrong_type,
 )
 
+
+class GoValue(NamedTuple):
+    """A Go value that no schema has a place for, as %v, %#v and %T print it."""
+
+    printed: str
+    syntax: str
+    type_name: str
+
+    def __str__(self) -> str:
+        return self.printed
+
+
 _FITS = {
     "string": lambda value: isinstance(value, str),
     "numeric": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
     "boolean": lambda value: isinstance(value, bool),
-    "untyped": lambda value: not isinstance(value, dict | list),
+    "untyped": lambda value: not isinstance(value, dict | list | GoValue),
 }
 
 
@@ -90,7 +102,8 @@ def _list_errors(kind: ListType | AtomicList, value: list[Any], path: str, prefi
 
 def _scalar_error(kind: str, value: Any) -> str:
     if kind == "numeric":
-        return f"expected numeric (int or float), got {fmt.type_name(value)}"
+        name = value.type_name if isinstance(value, GoValue) else fmt.type_name(value)
+        return f"expected numeric (int or float), got {name}"
     if kind == "string":
         return f"expected string, got &value.valueUnstructured{{Value:{_go_syntax(value)}}}"
     expected = "boolean" if kind == "boolean" else "any scalar"
@@ -105,6 +118,8 @@ def _go_syntax(value: Any) -> str:
         )
     if isinstance(value, list):
         return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
+    if isinstance(value, GoValue):
+        return value.syntax
     if value is None:
         return "interface {}(nil)"
     if isinstance(value, str):
