@@ -219,8 +219,12 @@ def test_objects_of_other_versions_and_of_subresources_are_not_applied_to(server
     spec = {"matchConstraints": {"resourceRules": [{**classes, "resources": ["deviceclasses"]}]}, "mutations": [labels]}
     store_policy(server, "version", spec, "mutating")
     created = send(server, "POST", "/apis/resource.k8s.io/v1/deviceclasses", {"metadata": {"name": "c"}})
-    assert reason(created) == (
-        'v1beta1.DeviceClass is not suitable for converting to "resource.k8s.io/v1" in scheme '
+    assert reason(created) == "converting (v1beta1.DeviceClass) to (v1.DeviceClass): unknown conversion"
+    events = {"apiGroups": ["events.k8s.io"], "apiVersions": ["v1"], "operations": ["*"], "resources": ["events"]}
+    store_policy(server, "group", {"matchConstraints": {"resourceRules": [events]}, "mutations": [labels]}, "mutating")
+    event = {"metadata": {"name": "e"}, "involvedObject": {"namespace": "default"}}
+    assert reason(send(server, "POST", "/api/v1/namespaces/default/events", event)) == (
+        'v1.Event is not suitable for converting to "v1" in scheme '
         '"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
     )
     evictions = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods/eviction"]}

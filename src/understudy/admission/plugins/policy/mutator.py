@@ -204,12 +204,14 @@ class Dispatcher:
 
     def _check_version(self, kind: GroupVersionKind) -> None:
         """Raise PatchError for an object in another version than the request's, to which upstream converts none."""
-        expected = self._attributes.kind.api_version
-        if kind.api_version != expected and not self._objects.is_custom(kind):
-            raise PatchError(
-                f"{kind.version}.{kind.kind} is not suitable for converting to {go_quote(expected)} "
-                f"in scheme {go_quote(_SCHEME)}"
-            )
+        expected = self._attributes.kind
+        if kind.api_version == expected.api_version or self._objects.is_custom(kind):
+            return
+        name = f"{kind.version}.{kind.kind}"
+        if kind.group == expected.group:
+            raise PatchError(f"converting ({name}) to ({expected.version}.{kind.kind}): unknown conversion")
+        text = f"is not suitable for converting to {go_quote(expected.api_version)} in scheme {go_quote(_SCHEME)}"
+        raise PatchError(f"{name} {text}")
 
     def _versioned(self, kind: GroupVersionKind) -> VersionedAttributes:
         versioned = self._versions.get(kind)
