@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import subprocess
 import sys
@@ -12,7 +13,11 @@ from typing import Any
 
 import pytest
 
+from tests.releases import NEWEST
 from understudy import Server
+from understudy.admission.cel.checker.declared_types import declared_type
+from understudy.admission.cel.interpreter.unstructured import converter
+from understudy.admission.cel.rules import compile_rule
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 
@@ -64,6 +69,7 @@ def test_differences(comparing: Any, left: Any, right: Any, lines: list[str]) ->
         ["differential_metadata.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_kinds.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         ["differential_custom.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
+        ["differential_rules.py", "http://127.0.0.1:1", "http://127.0.0.1:1"],
         [
             "record.py",
             "--server",
@@ -88,6 +94,7 @@ def test_no_server_is_a_failure(arguments: list[str]) -> None:
         ("differential_metadata.py", "--kind=Unknown"),
         ("differential_kinds.py", "--only=unknown"),
         ("differential_custom.py", "--definitions=0"),
+        ("differential_rules.py", "--definitions=0"),
     ],
 )
 def test_no_comparison_is_a_failure(script: str, nothing: str) -> None:
@@ -237,3 +244,20 @@ def test_random_definitions_are_valid(monkeypatch: pytest.MonkeyPatch, client: A
                 objects += client.call("POST", path, obj)[0] == 201
     assert accepted >= 4
     assert objects >= 4
+
+
+def test_random_rules_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most of the random rules of schemas compile, and all random values convert for them."""
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    import random_rules
+
+    compiled = 0
+    for seed in range(20):
+        rng = random.Random(seed)
+        schema = random_rules.random_schema(rng)
+        rule = random_rules.random_rule(rng, schema, transition=True)
+        declared = declared_type(schema, NEWEST)
+        assert declared is not None
+        compiled += compile_rule(rule, declared, NEWEST).compiled.error is None
+        assert converter(schema)(random_rules.random_value(rng, {**schema, "nullable": False}))
+    assert compiled >= 12

@@ -43,6 +43,7 @@ def evaluate(expression: str, release: Version = V1_36) -> object:
         ("quantity('1').add(quantity('1')) == quantity('2')", True),
         ("quantity('2') == quantity('1').add(quantity('1'))", "error: no such overload"),
         ("quantity('2') != quantity('1').add(quantity('1'))", True),
+        ("quantity('1').sub(-9223372036854775807 - 1).isLessThan(quantity('0'))", True),
         ("quantity('1e30').isGreaterThan(quantity('1e29'))", True),
         # addresses
         (

@@ -120,7 +120,9 @@ class Quantity:
         return Quantity(total, scale if fits else None, computed=True)
 
     def negated(self) -> Quantity:
-        """Return the quantity with the other sign."""
+        """Return the quantity with the other sign. The smallest 64-bit integer stays, as in Go."""
+        if self.scale is not None and self.value / Fraction(10) ** self.scale == INT_MIN:
+            return self
         return Quantity(-self.value, self.scale)
 
     def as_integer(self) -> int:
@@ -154,7 +156,7 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "quantity_add": Quantity.plus,
     "quantity_add_int": lambda one, other: one.plus(Quantity(Fraction(other))),
     "quantity_sub": lambda one, other: one.plus(other.negated()),
-    "quantity_sub_int": lambda one, other: one.plus(Quantity(Fraction(-other))),
+    "quantity_sub_int": lambda one, other: one.plus(Quantity(Fraction(other)).negated()),
     "quantity_compare_to": lambda one, other: _sign(one.value - other.value),
     "quantity_is_greater_than": lambda one, other: one.value > other.value,
     "quantity_is_less_than": lambda one, other: one.value < other.value,
