@@ -6,6 +6,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from tests.http import exchange, send, watch
 from understudy import Server
 
@@ -303,3 +305,28 @@ def test_controllers_know_custom_resources() -> None:
         exchange(server, "POST", WIDGETS, owned)
         exchange(server, "DELETE", f"{WIDGETS}/owner")
         wait_for(server, f"{WIDGETS}/owned", lambda code, body: code == 404)
+
+
+@pytest.mark.parametrize(
+    ("method", "body", "code", "message"),
+    [
+        ("POST", {"kind": "Widget"}, 400, "the API version in the data () does not match the expected API version"),
+        ("POST", {"apiVersion": "example.com/v1"}, 400, "Object 'Kind' is missing in"),
+        (
+            "POST",
+            {**widget(), "kind": "Gadget"},
+            422,
+            'Gadget.example.com "a" is invalid: kind: Invalid value: "Gadget"',
+        ),
+        ("PATCH", {"kind": None}, 422, "Object 'Kind' is missing in"),
+        ("PATCH", {"apiVersion": None}, 500, "Object 'apiVersion' is missing in 'object has no apiVersion field'"),
+        ("PATCH", {"metadata": None}, 400, "name must be provided"),
+    ],
+)
+def test_objects_name_their_kind(apiserver: Server, method: str, body: Obj, code: int, message: str) -> None:
+    """An object that does not name its kind and version as the path does is refused in the real server's words."""
+    define(apiserver, {**version(), "schema": SCHEMA})
+    exchange(apiserver, "POST", WIDGETS, widget())
+    path = f"{WIDGETS}/a" if method == "PATCH" else WIDGETS
+    status, answer = exchange(apiserver, method, path, body)
+    assert (status, message in answer["message"]) == (code, True), answer
