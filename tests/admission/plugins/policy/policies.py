@@ -26,9 +26,11 @@ def constraints(name: str, **fields: Any) -> Obj:
     return {"resourceRules": [RULE], "objectSelector": {"matchLabels": {"case": name}}, **fields}
 
 
-def store_policy(server: Server, name: str, spec: Obj, kind: str = "validating", **binding: Any) -> None:
+def store_policy(
+    server: Server, name: str, spec: Obj, kind: str = "validating", *, version: str = "v1", **binding: Any
+) -> None:
     """Store a policy and a binding of its name; `spec` is that of the policy without what most policies have."""
-    metadata, path = {"name": name}, f"{GROUP}/v1/{kind}admission"
+    metadata, path = {"name": name}, f"{GROUP}/{version}/{kind}admission"
     if kind == "validating":
         binding = {"validationActions": ["Deny"], **binding}
     else:

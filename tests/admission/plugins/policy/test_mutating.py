@@ -148,6 +148,23 @@ def test_lists_that_are_replaced_as_a_whole_cannot_be_applied(server: Server) ->
         assert created["spec"]["containers"][0]["image"] == "i"
 
 
+@pytest.mark.parametrize(("release", "version", "accepted"), [("1.34", "v1beta1", False), ("1.36", "v1", True)])
+def test_objects_with_list_elements_of_the_same_keys(release: str, version: str, accepted: bool) -> None:
+    """Before 1.35, nothing can be applied to an object in which two elements of a list have the same keys."""
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
+    spec = {"matchConstraints": {"resourceRules": [pods]}, "mutations": [apply("Object{}")]}
+    env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i", "env": env}]}}
+    with Server(emulated_version=release, feature_gates={"MutatingAdmissionPolicy": True}) as running:
+        store_policy(running, "pods", spec, "mutating", version=version)
+        answer = send(running, "POST", "/api/v1/namespaces/default/pods", pod)
+        text = (
+            "error applying patch: failed to convert original object to typed object: "
+            '.spec.containers[name="c"].env: duplicate entries for key [name="A"]'
+        )
+        assert reason(answer) == ("" if accepted else text)
+
+
 def test_policies_are_asked_again_about_what_later_ones_change(server: Server) -> None:
     """A policy with reinvocationPolicy IfNeeded sees what a later one has changed; one with Never does not."""
     for policy in ("IfNeeded", "Never"):

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
 from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
+from understudy.admission.cel.values import Value
 from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
@@ -30,7 +31,7 @@ from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj, deep_copy, split_api_version
 
 # Applies the value of an expression to the object of a request. Raises PatchError and StatusError.
-Patcher = Callable[..., Obj]
+Patcher = Callable[[Value, VersionedAttributes, ObjectInterfaces, Version], Obj]
 _PATCHERS: dict[str, Patcher] = {"ApplyConfiguration": apply_configuration, "JSONPatch": apply_json_patch}
 
 
@@ -190,7 +191,7 @@ class Dispatcher:
         (result,) = item.hook.evaluator.common.composition.evaluate([mutation.expression], activation, Budget())
         if result.error:
             raise PatchError(result.error)
-        patched = mutation.patch(result.value, versioned, self._objects)
+        patched = mutation.patch(result.value, versioned, self._objects, self._ctx.release)
         self._check_version(versioned.kind)
         self._objects.set_defaults(patched, versioned.kind, self._ctx)
         versioned.replace(patched)

@@ -28,6 +28,7 @@ from understudy.machinery.patch.structured_merge_diff.typed import (
     Type,
 )
 from understudy.machinery.patch.structured_merge_diff.typed_validation import GoValue, validate
+from understudy.machinery.releases.version import V1_35, Version
 from understudy.machinery.types import Obj
 
 
@@ -35,8 +36,13 @@ class PatchError(Exception):
     """A mutation that cannot be applied; the text is the real server's."""
 
 
-def apply_configuration(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces) -> Obj:
-    """Return the object of a request with an apply configuration merged into it. Raises PatchError."""
+def apply_configuration(
+    value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, release: Version
+) -> Obj:
+    """Return the object of a request with an apply configuration merged into it. Raises PatchError.
+
+    Before 1.35 the object has to fit its schema, too: it may not have two list elements with the same keys.
+    """
     _check_type_names(value)
     assert versioned.object is not None
     live = versioned.object
@@ -52,6 +58,12 @@ def apply_configuration(value: Value, versioned: VersionedAttributes, objects: O
     if atomics := list(_atomics(kind, patch, "")):
         text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomics)}"
         raise PatchError(f"error applying patch: invalid ApplyConfiguration: {text}")
+    if release < V1_35:
+        try:
+            validate(kind, live)
+        except InvalidValue as error:
+            text = f"failed to convert original object to typed object: {error}"
+            raise PatchError(f"error applying patch: {text}") from None
     try:
         merged = merge(kind, live, patch)
     except InvalidValue as error:
@@ -96,7 +108,7 @@ def _atomics(kind: Type, value: Any, path: str) -> Iterator[str]:
             yield from _atomics(kind.element, item, f"{path}[{i}]")
 
 
-def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces) -> Obj:
+def apply_json_patch(value: Value, versioned: VersionedAttributes, objects: ObjectInterfaces, release: Version) -> Obj:
     """Return the object of a request with a JSON patch applied; unchanged if a test of the patch fails.
 
     Raises PatchError, and 500 for a result that is no object of the kind.
