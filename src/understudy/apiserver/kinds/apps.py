@@ -282,6 +282,11 @@ def _warn_controllers(controller: Obj, old: Obj, ctx: Context) -> None:
         common.warn_create(old, ctx)
 
 
+def _no_replicas(workload: Obj) -> None:
+    """Set the replicas of a workload of which nothing is set."""
+    workload["spec"]["replicas"] = 0
+
+
 def _replicas(workload: Obj) -> str:
     """Return the replicas of the status, the value of a field label."""
     return str(nested_field(workload, "status", "replicas", default=0))
@@ -323,6 +328,7 @@ def _deployments() -> Behavior:
             _status(statuses.DEPLOYMENT, keep_metadata("labels"), _drop_terminating), reset_fields=_LABELS_RESET
         ),
         table_row=_deployment_row,
+        fill_empty=_no_replicas,
     )
 
 
@@ -342,6 +348,7 @@ def _replica_sets() -> Behavior:
         ),
         status=_status(statuses.REPLICA_SET, _drop_terminating),
         table_row=_replica_set_row,
+        fill_empty=_no_replicas,
     )
 
 
@@ -362,6 +369,7 @@ def _daemon_sets() -> Behavior:
         ),
         status=_status(statuses.DAEMON_SET, _keep_template_generation),
         table_row=_daemon_set_row,
+        fill_empty=lambda daemon_set: _annotate(daemon_set, 0),
     )
 
 
@@ -382,6 +390,7 @@ def _stateful_sets() -> Behavior:
         ),
         status=_status(statuses.STATEFUL_SET),
         table_row=_stateful_set_row,
+        fill_empty=_no_replicas,
     )
 
 

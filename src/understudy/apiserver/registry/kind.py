@@ -116,6 +116,8 @@ class Behavior:
     allocations  objects of other kinds that an object holds, internal and without what every object gets: they are
                  created before it is stored, and deleted after it is gone (the IPAddresses of services)
     protected    names of objects that cannot be deleted by name, with the reason
+    fill_empty   sets in place what an object of which nothing is set has in every version: numbers that are no pointers
+                 inside the real server (bookmarks)
     scale_paths  paths of the replicas that the scale subresource shows, as a definition declares them; None: workloads
     cached       whether the real server reads the kind from its watch cache (--watch-cache-sizes), not from etcd
     """
@@ -138,6 +140,7 @@ class Behavior:
     unknown_field: str = "field label not supported: {label}"
     row_conditions: Callable[[Obj], list[Obj]] = lambda obj: []
     row_order: Callable[[Obj], Any] | None = None
+    fill_empty: Callable[[Obj], None] = lambda obj: None
     scale_paths: Obj | None = None
     cached: bool = True
 

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from tests.http import send
-from tests.releases import every_release, since
+from tests.releases import NEWEST, every_release, since
 from understudy import Server
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
@@ -128,11 +128,11 @@ async def test_watch_that_is_never_read_ends(director: Director) -> None:
     assert source.ended
 
 
-def bookmarks(release: Version, path: str, include: str = "") -> list[Any]:
-    """Return the bookmarks of a Table watch from the start, without column definitions."""
+def bookmarks(release: Version, path: str, include: str = "", accept: str = TABLE) -> list[Any]:
+    """Return the bookmarks of a watch from the start that has no objects, a Table watch if nothing else is said."""
     query = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true&timeoutSeconds=-1"
     with Server(emulated_version=str(release)) as server:
-        answer = send(server, "GET", f"{path}?watch=1{query}{include}", accept=TABLE)
+        answer = send(server, "GET", f"{path}?watch=1{query}{include}", accept=accept)
     events = [json.loads(line) for line in answer.body.splitlines()]
     return [event["object"] for event in events if event["type"] == "BOOKMARK"]
 
@@ -156,6 +156,24 @@ def test_bookmark_of_a_table_watch_is_a_table(release: Version, path: str, cells
     notes = {"annotations": {"k8s.io/initial-events-end": "true"}}
     partial = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": {**metadata, **notes}}
     assert row["object"] == partial
+
+
+@pytest.mark.parametrize(
+    ("resource", "replicas", "annotation"),
+    [
+        ("deployments", 0, None),
+        ("replicasets", 0, None),
+        ("statefulsets", 0, None),
+        ("daemonsets", None, "0"),
+    ],
+)
+def test_bookmark_of_workload_has_zero(resource: str, replicas: int | None, annotation: str | None) -> None:
+    """Counts that are no pointers inside the real server are shown as zero."""
+    (obj,) = bookmarks(NEWEST, f"/apis/apps/v1/{resource}", accept="application/json")
+    annotations = {"k8s.io/initial-events-end": "true"}
+    if annotation is not None:
+        annotations["deprecated.daemonset.template.generation"] = annotation
+    assert (obj["spec"].get("replicas"), obj["metadata"]["annotations"]) == (replicas, annotations)
 
 
 @every_release

@@ -31,6 +31,7 @@ from understudy.machinery.validation.field import (
     required,
     too_long,
 )
+from understudy.machinery.validation.mail import is_address
 from understudy.machinery.validation.names import go_lower, qualified_name_texts, size
 
 UID_LENGTH = 128
@@ -247,7 +248,7 @@ def _issued(obj: Obj, status: Obj, ctx: Context) -> Errors:
     leaf = _certificate(blocks[0])
     if leaf is None:
         return [invalid(_CHAIN, chain, "leaf certificate does not parse as valid X.509")]
-    errors = _dns_names(leaf) if ctx.release >= V1_35 else []
+    errors = _alternative_names(leaf) if ctx.release >= V1_35 else []
     if _encoded(leaf.public_key()) != _encoded(_requested_key(obj["spec"])):
         return [*errors, invalid(_CHAIN, chain, "leaf certificate was not issued to the requested public key")]
     return errors + _times_set(status) or _times(leaf, obj["spec"], status, ctx) or _others(blocks[1:], chain)
@@ -260,7 +261,8 @@ def _certificate(block: pem.Block) -> x509.Certificate | None:
         return None
 
 
-def _dns_names(leaf: x509.Certificate) -> Errors:
+def _alternative_names(leaf: x509.Certificate) -> Errors:
+    """Check the DNS names and the e-mail addresses of a certificate."""
     try:
         extension = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName)
     except x509.ExtensionNotFound:
@@ -276,7 +278,9 @@ def _dns_names(leaf: x509.Certificate) -> Errors:
             ),
         )
         errors += [invalid(_CHAIN, name, text) for wrong, text in checks if wrong]
-    return errors
+    addresses = extension.value.get_values_for_type(x509.RFC822Name)
+    text = "leaf certificate should not contain invalid EmailAddress"
+    return errors + [invalid(_CHAIN, address, text) for address in addresses if not is_address(address)]
 
 
 def _requested_key(spec: Obj) -> PublicKeyTypes:

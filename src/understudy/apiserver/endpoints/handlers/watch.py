@@ -224,12 +224,13 @@ class EventSource:
         self._seen = self._store.revision
         scope = self._scope
         obj = scope.codec.empty()
+        scope.kind.behavior.fill_empty(obj)
         obj["metadata"] = {"resourceVersion": str(self._seen), **obj["metadata"]}
         if initial_events_end:
             notes = {INITIAL_EVENTS_END: "true"}
             if SENDS_BLUEPRINT[self._state.release.version]:
                 notes["kubernetes.io/initial-events-list-blueprint"] = self._blueprint()
-            obj["metadata"]["annotations"] = notes
+            obj["metadata"]["annotations"] = {**(obj["metadata"].get("annotations") or {}), **notes}
         obj = scope.codec.in_order(obj)
         self._emit("BOOKMARK", obj, {"metadata": obj["metadata"]})
 
