@@ -78,6 +78,16 @@ def test_applied_object_fits_its_schema(spec: Obj, applied: Any, error: str) -> 
     assert bool(text) == bool(error)
 
 
+@pytest.mark.parametrize(("spec", "value"), [({"type": "object", "properties": {"a": STRING}}, "x"), (SET, {"a": 1})])
+def test_values_of_another_type_have_no_fields(spec: Obj, value: Any) -> None:
+    """A text where a map or list belongs has no owners; validation refuses the object afterwards."""
+    kind = type_of(spec)
+    with pytest.raises(InvalidValue, match=r"expected (map|list), got"):
+        kind.added_fields({"spec": value})
+    with pytest.raises(InvalidValue, match=r"expected (map|list), got"):
+        kind.compare({"spec": {"a": "1"} if spec is not SET else ["a"]}, {"spec": value})
+
+
 @pytest.mark.parametrize(("release", "refused"), [(V1_32, True), (V1_36, False)])
 def test_keys_of_list_maps_may_be_left_out_since_1_34(release: Version, refused: bool) -> None:
     """Before 1.34 an element needs all keys that have no default."""
