@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
+from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -18,7 +19,9 @@ import pytest
 from tests.http import Response, send
 from understudy import Server
 from understudy.apiserver.endpoints.handlers import patch, request_body
+from understudy.apiserver.registry import store
 from understudy.apiserver.server.director import LARGE
+from understudy.apiserver.server.worker.worker import TRIES
 from understudy.machinery.golang.deep_recursion import FRAMES
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -118,6 +121,49 @@ def test_client_that_goes_away_leaves_the_thread_to_the_next(
     stop.released.set()
     assert create(server, "next", TEXT).status == 201
     assert send(server, "GET", f"{MAPS}/left").status == 200
+
+
+def test_large_object_is_not_created_in_a_namespace_deleted_meanwhile(
+    server: Server, beside: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large object begins anew if what it was checked against has changed before it is stored."""
+    server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "gone"}})
+    stop = Stop(store.before_create)
+    monkeypatch.setattr(store, "before_create", stop)
+    body = {"metadata": {"name": "large"}, "data": {"text": TEXT}}
+    large = beside.submit(send, server, "POST", "/api/v1/namespaces/gone/configmaps", body)
+    assert stop.reached.wait(SECONDS)
+    server.delete("Namespace", "gone", "")
+    stop.released.set()
+    assert large.result().status in (403, 404)
+
+
+def test_large_object_that_others_outdate_is_stored(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large patch of an object that changes all the time is stored in the end, while the loop stands still."""
+    create(server, "busy", "")
+    patch_live, calls = patch.patch_live, count(1)
+
+    def patch_beside_another(*args: Any, **kwargs: Any) -> Any:
+        if threading.current_thread().name == "understudy-deep" and (number := next(calls)) <= TRIES:
+            assert send(server, "PATCH", f"{MAPS}/busy", {"data": {"small": str(number)}}).status == 200
+        return patch_live(*args, **kwargs)
+
+    monkeypatch.setattr(patch, "patch_live", patch_beside_another)
+    response = send(server, "PATCH", f"{MAPS}/busy", {"data": {"text": TEXT}})
+    assert response.json()["data"] == {"text": TEXT, "small": str(TRIES)}
+    assert next(calls) == TRIES + 2
+
+
+def test_large_objects_are_shown_to_webhooks(server: Server) -> None:
+    """A large object that a webhook is asked about is answered on the event loop, which can wait for the webhook."""
+
+    @server.webhook("configmaps")
+    def sees_large(request: Any) -> str:
+        return f"{len(request['object']['data']['text'])} characters"
+
+    response = create(server, "large", TEXT)
+    assert response.status == 403
+    assert response.json()["message"].endswith(f"{LARGE} characters")
 
 
 def test_loop_stands_still_while_a_request_recurses_deep(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

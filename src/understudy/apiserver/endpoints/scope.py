@@ -144,10 +144,10 @@ class ServerState:
             self.release.version,
         )
 
-    def with_registry(self, registry: Registry) -> ServerState:
-        """Return the state of the same server with another way to its objects."""
+    def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:
+        """Return the state of the same server for a thread, with another way to its objects and webhooks."""
         other = copy(self)
-        other.registry = registry
+        other.registry, other.webhooks = registry, webhooks
         other.chain = other._new_chain()
         return other
 

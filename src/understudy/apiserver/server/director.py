@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from understudy.apiserver.endpoints.discovery.documents import (
     not_found,
 )
 from understudy.apiserver.endpoints.discovery.openid_metadata import OpenID
+from understudy.apiserver.endpoints.handlers import create, patch, update
 from understudy.apiserver.endpoints.negotiation import RouteError
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.requestinfo import RequestInfoError
@@ -41,14 +43,15 @@ from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
-from understudy.apiserver.server.worker.worker import Worker
+from understudy.apiserver.server.worker.worker import OnlyOnLoopError, Worker
 from understudy.machinery import errors
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.text import go_quote
 
 if TYPE_CHECKING:
     from understudy.apiserver.endpoints.openapi.v3 import OpenAPI
 
+WRITES = (create.create, update.update, patch.patch)  # of one object
 ROUTES = 4096  # size of the cache of routes
 LARGE = 32 * 1024  # bytes of an object from which on a request may take long: up to some 4 ms for each KiB
 
@@ -158,12 +161,19 @@ class Director:
         self._request_metrics.observe(request, answer, self.clock.monotonic() - started)
         return answer
 
+    async def finish(self) -> None:
+        """Wait for the request that is answered beside the event loop."""
+        await self._worker.finish()
+
     async def _answer(self, request: Request) -> Answer:
         """Answer a request on the event loop, or in the worker's thread if it takes long or recurses too deep."""
         handle = self._resource if request.info.is_resource else self._page
+        warnings = len(request.warnings)
         if request.info.is_resource and self._takes_long(request):
-            return await self._worker.answer(handle, request)
-        store, warnings = self.state.registry.store, len(request.warnings)
+            with suppress(OnlyOnLoopError):
+                return await self._worker.answer(handle, request)
+            del request.warnings[warnings:]
+        store = self.state.registry.store
         revision = store.revision
         try:
             return await handle(self.state, request)
@@ -171,17 +181,24 @@ class Director:
             if store.revision != revision:
                 raise
         del request.warnings[warnings:]
-        return await self._worker.answer(handle, request)
+        try:
+            return await self._worker.answer(handle, request)
+        except OnlyOnLoopError:
+            raise bad_request("exceeded max depth") from None
 
     def _takes_long(self, request: Request) -> bool:
-        """Report whether a request may take long: it sends a large object, or changes one. Raises 404 and 405."""
-        if isinstance(request.content, bytes) and len(request.content) > LARGE:
-            return True
-        if (
-            request.method not in ("PUT", "PATCH")
-            or (route := self._served.route(request.method, request.info)) is None
-        ):
+        """Report whether a request may take long: it writes a large object, or changes one. Raises 404 and 405.
+
+        Requests that write several objects, such as a Service and its addresses, belong together on the event loop.
+        """
+        is_large = isinstance(request.content, bytes) and len(request.content) > LARGE
+        if not is_large and request.method not in ("PUT", "PATCH"):
             return False
+        route = self._served.route(request.method, request.info)
+        if route is None or route.handler not in WRITES or route.scope.kind.behavior.allocations is not None:
+            return False
+        if is_large:
+            return True
         scope = route.scope
         entry = self.state.registry.store.peek(key_of(scope.kind, scope.namespace, scope.name))
         return entry is not None and entry.encoded_size > LARGE

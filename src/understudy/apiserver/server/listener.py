@@ -22,6 +22,7 @@ class Listener:
     """Serves a director on one listening socket."""
 
     def __init__(self, director: Director, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+        self._director = director
         self._pumps = Pumps(director.clock)
         self._server = web.Server(
             handler(director, self._pumps, director.state.release.version),
@@ -49,3 +50,4 @@ class Listener:
         self._pumps.stop()
         await asyncio.sleep(0)
         await self._server.shutdown(GRACE)
+        await self._director.finish()

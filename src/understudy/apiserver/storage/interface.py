@@ -13,6 +13,7 @@ import pickle
 from collections import deque
 from collections.abc import Callable, Iterable
 from io import BytesIO
+from threading import Lock
 from typing import Any, NamedTuple, Protocol
 
 from understudy.machinery.golang.deep_recursion import on_deep_stack
@@ -141,15 +142,17 @@ class RecentEntries:
         self._limit = limit
         self._size = 0
         self._entries: deque[Entry] = deque()
+        self._lock = Lock()  # a thread may unpack an entry while the event loop packs another
 
     def add(self, entry: Entry) -> None:
         """Add an entry; drop the unpacked values of the oldest ones, but not of this one."""
-        self._entries.append(entry)
-        self._size += EVENT_SIZE + entry.packed_size
-        while self._size > self._limit and len(self._entries) > 1:
-            oldest = self._entries.popleft()
-            self._size -= EVENT_SIZE + oldest.packed_size
-            oldest.drop_unpacked()
+        with self._lock:
+            self._entries.append(entry)
+            self._size += EVENT_SIZE + entry.packed_size
+            while self._size > self._limit and len(self._entries) > 1:
+                oldest = self._entries.popleft()
+                self._size -= EVENT_SIZE + oldest.packed_size
+                oldest.drop_unpacked()
 
     def clear(self) -> None:
         """Forget all entries."""

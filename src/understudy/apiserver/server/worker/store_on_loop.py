@@ -1,11 +1,15 @@
-"""The store of an event loop, for a thread beside it: every call is made on the loop, whose store is never shared."""
+"""The store of an event loop, for a request in a thread beside it: every call is made on the loop, which alone has it.
+
+Others may write between two calls. So what the request reads is remembered, and its first write happens only if all of
+that is still so; else the request has to begin anew. With that it decides as if it had run on the loop, at once.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar
 
@@ -15,27 +19,42 @@ from understudy.machinery.types import Obj
 
 P = ParamSpec("P")
 T = TypeVar("T")
+PATIENCE = 1.0  # seconds after which a thread that waits for the loop asks whether it is closed
+
+
+class OutdatedError(Exception):
+    """Something that a request has read has changed before its first write."""
 
 
 class StoreOnLoop:
-    """The store of an event loop, for one thread beside it (see `Store`). `writes` counts the thread's writes."""
+    """The store of an event loop, for one request in one thread beside it (see `Store`); made on the loop.
+
+    has_written  set once the request has changed something
+    """
 
     def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
         self._store = store
         self._loop = loop
         self._loop_thread = threading.get_ident()
         self._stopped = 0  # times that the loop was stopped, one within another
-        self.writes = 0
+        self._entries: dict[str, Entry | None] = {}  # that were read, by key
+        self._scans: dict[str, list[Entry]] = {}  # all entries under a prefix, where they were read
+        self._is_current: Callable[[], bool] = lambda: True
+        self.has_written = False
+
+    def begin(self, is_current: Callable[[], bool]) -> None:
+        """Forget what was read. `is_current` reports whether what else the request goes by still holds."""
+        self._is_current = is_current
+        self._entries.clear()
+        self._scans.clear()
 
     def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call a function on the event loop, and return its result or raise what it raises.
 
         Raises RuntimeError once the loop is closed.
         """
-        is_on_loop = (
-            threading.get_ident() == self._loop_thread
-        )  # what the thread has begun, such as a watch, goes on there
-        if is_on_loop or self._stopped:
+        # What the thread has begun, such as a watch, goes on on the loop.
+        if self._stopped or threading.get_ident() == self._loop_thread:
             return function(*args, **kwargs)
         outcome: Future[T] = Future()
 
@@ -46,20 +65,28 @@ class StoreOnLoop:
                 outcome.set_exception(error)
 
         self._loop.call_soon_threadsafe(run)
+        self._wait_for_loop(outcome)
         return outcome.result()
+
+    def _wait_for_loop(self, outcome: Future[Any]) -> None:
+        """Wait for what the loop was asked to do. Raises RuntimeError if it was closed instead."""
+        while not wait([outcome], PATIENCE).done:
+            if self._loop.is_closed():
+                raise RuntimeError("the event loop was closed while a request was answered")
 
     @contextmanager
     def stopped_loop(self) -> Iterator[None]:
         """Let the event loop stand still; the thread may do meanwhile what only the loop may do."""
-        stopped, done = threading.Event(), threading.Event()
+        stopped: Future[None] = Future()
+        done = threading.Event()
 
         def stop() -> None:
-            stopped.set()
+            stopped.set_result(None)
             done.wait()
 
         if not self._stopped:
             self._loop.call_soon_threadsafe(stop)
-            stopped.wait()
+            self._wait_for_loop(stopped)
         self._stopped += 1
         try:
             yield
@@ -67,6 +94,26 @@ class StoreOnLoop:
             self._stopped -= 1
             if not self._stopped:
                 done.set()
+
+    def _write(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
+        """Write on the event loop. Raises OutdatedError, and what the store raises."""
+        return self.call(self._write_unless_outdated, writing)
+
+    def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
+        if not self.has_written and self._is_outdated():
+            writing.close()
+            raise OutdatedError
+        entry = run_to_end(writing)
+        self.has_written = True
+        return entry
+
+    def _is_outdated(self) -> bool:
+        """Report whether the request would read other entries now."""
+        if not self._is_current() or any(self._store.peek(key) is not entry for key, entry in self._entries.items()):
+            return True
+        return any(
+            list(map(id, self._store.scan(prefix))) != list(map(id, entries)) for prefix, entries in self._scans.items()
+        )
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self.call(run_to_end, coroutine)
@@ -78,34 +125,40 @@ class StoreOnLoop:
 
     async def get(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
-        return self._wait(self._store.get(key))
+        entry = self._wait(self._store.get(key))
+        self._entries.setdefault(key, entry)
+        return entry
 
     def peek(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
-        return self.call(self._store.peek, key)
+        entry = self.call(self._store.peek, key)
+        self._entries.setdefault(key, entry)
+        return entry
 
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
-        return self.call(self._store.scan, prefix)
+        entries = self.call(self._store.scan, prefix)
+        self._scans.setdefault(prefix, entries)
+        return entries
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         """Return the entries under a prefix at a revision. Raises CompactedError, FutureRevisionError."""
-        return self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
+        result = self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
+        if not (start or limit or revision):
+            self._scans.setdefault(prefix, result.entries)
+        return result
 
     async def create(self, key: str, value: Obj) -> Entry:
         """Store a new key; return its entry. Raises KeyExistsError."""
-        self.writes += 1
-        return self._wait(self._store.create(key, value))
+        return self._write(self._store.create(key, value))
 
     async def update(self, key: str, value: Obj, expected: int) -> Entry:
         """Replace the value of a key; return its entry. Raises RevisionConflictError."""
-        self.writes += 1
-        return self._wait(self._store.update(key, value, expected))
+        return self._write(self._store.update(key, value, expected))
 
     async def delete(self, key: str, expected: int) -> Entry:
         """Delete a key; return the entry of the deletion. Raises RevisionConflictError."""
-        self.writes += 1
-        return self._wait(self._store.delete(key, expected))
+        return self._write(self._store.delete(key, expected))
 
     def watch(self, prefix: str, after: int, *, limit: int = WATCH_LIMIT) -> Watch:
         """Return a watch that begins with the writes after a revision. Raises CompactedError."""

@@ -1,28 +1,42 @@
 """Answers requests that may take long in a thread beside the event loop, so that others are answered meanwhile.
 
-The event loop owns the store. What the thread reads and writes there is done on the loop, one call at a time, so others
-may write between two calls: the registry's compare-and-swap sees that, and computes an update anew. The thread has a
-deep stack, for requests that recurse too deep for the loop's; the loop stands still while they do, because the
-recursion limit of Python is that of all threads.
+The event loop owns the store: what the thread reads and writes there is done on the loop, and a request whose reads are
+outdated when it writes begins anew. Webhooks are called on the loop only. The thread has a deep stack, for requests
+that recurse too deep for the loop's; the loop stands still while they do, because the recursion limit of Python is that
+of all threads.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from functools import cached_property, partial
+from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
+from understudy.admission.webhooks import Call, CallError, Reply
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.endpoints.routing import Answer
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.store import Registry
-from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
+from understudy.apiserver.server.worker.store_on_loop import OutdatedError, StoreOnLoop
 from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.golang.deep_recursion import on_deep_stack, run_to_end, start_on_deep_stack
 
 Handle = Callable[[ServerState, Request], Coroutine[Any, Any, Answer]]
+TRIES = 4  # of a request that others outdate, before the loop has to wait for it
+
+
+class OnlyOnLoopError(Exception):
+    """A request has to wait for more than the store, which only the event loop can do."""
+
+
+class _WebhooksOfLoop:
+    """The webhooks for requests in the thread: they have to be called on the event loop."""
+
+    async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+        raise OnlyOnLoopError
 
 
 class Worker:
@@ -32,36 +46,60 @@ class Worker:
         self._on_loop = state
         self._turn = asyncio.Lock()
 
-    @cached_property
-    def _store(self) -> StoreOnLoop:
-        return StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop())
-
     async def answer(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
 
-        A client that goes away does not stop it.
+        A client that goes away does not stop it. Raises OnlyOnLoopError for a handler that calls webhooks.
         """
         await self._turn.acquire()
-        state = self._on_loop.with_registry(Registry(self._store, self._on_loop.registry.resources))
-        thread = start_on_deep_stack(partial(self._answer, handle, state, request), self._store.stopped_loop)
+        store = StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop())
+        thread = start_on_deep_stack(partial(self._answer, handle, request, store), store.stopped_loop)
         answer = asyncio.wrap_future(thread)
-        answer.add_done_callback(lambda _: self._turn.release())
+        answer.add_done_callback(self._end_turn)
         return await asyncio.shield(answer)
 
-    def _answer(self, handle: Handle, state: ServerState, request: Request) -> Answer:
-        """Return the answer of a handler, in the thread. One that recurses too deep runs again with a higher limit, if
-        it has not written."""
-        warnings, writes = len(request.warnings), self._store.writes
-        try:
-            try:
-                return run_to_end(handle(state, request))
-            except RecursionError:
-                if self._store.writes != writes:
-                    raise
+    async def finish(self) -> None:
+        """Wait until nothing runs in the thread."""
+        async with self._turn:
+            pass
+
+    def _end_turn(self, answer: asyncio.Future[Answer]) -> None:
+        self._turn.release()
+        if not answer.cancelled():
+            answer.exception()  # the client that would get it may have gone
+
+    def _answer(self, handle: Handle, request: Request, store: StoreOnLoop) -> Answer:
+        """Return the answer of a handler, in the thread."""
+        warnings = len(request.warnings)
+
+        def run() -> Answer:
             del request.warnings[warnings:]
-            try:
-                return on_deep_stack(lambda: run_to_end(handle(state, request)))
-            except RecursionError:
-                raise bad_request("exceeded max depth") from None
+            return run_to_end(handle(store.call(self._state_for, store), request))
+
+        try:
+            for _ in range(TRIES):
+                with suppress(OutdatedError):
+                    return _at_any_depth(run, store)
+            with store.stopped_loop():
+                return _at_any_depth(run, store)
         except StatusError as error:
             return error_response(request, error)  # here, because there may be a hundred thousand causes
+
+    def _state_for(self, store: StoreOnLoop) -> ServerState:
+        """Return the state of the server for a request that begins, on the event loop."""
+        serving = self._on_loop.serving
+        store.begin(lambda: self._on_loop.serving is serving)
+        return self._on_loop.for_thread(Registry(store, serving), _WebhooksOfLoop())
+
+
+def _at_any_depth(run: Callable[[], Answer], store: StoreOnLoop) -> Answer:
+    """Run a request, and once more with a higher recursion limit if it recurses too deep before it has written."""
+    try:
+        return run()
+    except RecursionError:
+        if store.has_written:
+            raise
+    try:
+        return on_deep_stack(run)
+    except RecursionError:
+        raise bad_request("exceeded max depth") from None
