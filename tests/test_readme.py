@@ -107,7 +107,7 @@ def ageless(text: str) -> str:
 def test_fresh_machine_commands_are_in_ci() -> None:
     """The README's two commands for a fresh machine stand on one line each, and .ci/run executes both."""
     commands = [code.strip() for name, code in BLOCKS if name == "sh"]
-    ends = (r"\.venv/bin/understudy serve --load fixtures/\S+", r"\.venv/bin/pytest")
+    ends = (r"\.venv/bin/understudy serve --load fixtures/\S+", r"\.venv/bin/pytest -n auto")
     assert len(commands) == 2
     for command, end in zip(commands, ends, strict=True):
         assert re.fullmatch(r"python3 -m venv \.venv && \.venv/bin/pip install [^\n]+ && " + end, command)
