@@ -15,6 +15,7 @@ from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.endpoints.negotiation import TRUE
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.scope import ServerState
+from understudy.apiserver.registry.encoding.conversion import from_internal
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.machinery.errors import StatusError
 from understudy.machinery.types import Obj, nested_field, split_api_version
@@ -41,14 +42,14 @@ async def ensure_periodically(client: Client, state: ServerState, sleep: Callabl
         bootstrap = [obj for obj in objects if split_api_version(obj["apiVersion"])[0] == GROUP]
         bootstrap.sort(key=lambda obj: (obj["metadata"]["name"] in _MANDATORY, obj["kind"] == "FlowSchema"))
         try:
-            await _ensure(client, bootstrap)
+            await _ensure(client, state, bootstrap)
         except StatusError as why:
             log.error("flow schemas and priority levels are ensured again in a minute: %s", why)
 
 
-async def _ensure(client: Client, bootstrap: list[Obj]) -> None:
+async def _ensure(client: Client, state: ServerState, bootstrap: list[Obj]) -> None:
     """Make what is missing, set back what differs, and delete what no longer belongs to it. Raises StatusError."""
-    stored = {kind: await _stored(client, kind) for kind in {obj["kind"]: None for obj in bootstrap}}
+    stored = {kind: _stored(state, kind) for kind in {obj["kind"]: None for obj in bootstrap}}
     for obj in bootstrap:
         current = stored[obj["kind"]].pop(obj["metadata"]["name"], None)
         if current is None:
@@ -67,10 +68,12 @@ def _path(kind: str, name: str = "") -> str:
     return resource_path(GROUP, "v1", _RESOURCES[kind], "", name)
 
 
-async def _stored(client: Client, kind: str) -> dict[str, Obj]:
-    """Return the stored objects of a kind by name."""
-    items = (await client.get(_path(kind)))["items"]
-    return {item["metadata"]["name"]: {"apiVersion": f"{GROUP}/v1", "kind": kind, **item} for item in items}
+def _stored(state: ServerState, name: str) -> dict[str, Obj]:
+    """Return the stored objects of a kind by name. The real server reads its cache, too, so that no request counts."""
+    kind = state.release.kind(GROUP, name)
+    assert kind is not None
+    objects = state.registry.listing(GROUP, _RESOURCES[name])
+    return {obj["metadata"]["name"]: from_internal(kind, "v1", obj) for obj in objects}
 
 
 def _annotation(obj: Obj) -> bool | None:
