@@ -281,6 +281,17 @@ def test_policies_are_not_asked_about_policies(server: Server) -> None:
         assert send(running, "POST", CONFIG_MAPS, config_map("")).status == 201
 
 
+def test_tokens_are_refused_only_of_accounts_that_exist(server: Server) -> None:
+    """A request for a token is asked about once the account was found, with its uid."""
+    rule = {**RULE, "operations": ["CREATE"], "resources": ["serviceaccounts/token"]}
+    seen = [{"expression": "false", "messageExpression": "string(has(object.metadata.uid)) + ' ' + request.name"}]
+    store_policy(server, "tokens", {"matchConstraints": {"resourceRules": [rule]}, "validations": seen})
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    assert send(server, "POST", f"{accounts}/nobody/token", {"spec": {}}).status == 404
+    store(server, accounts, {"metadata": {"name": "robot"}})
+    assert reason(send(server, "POST", f"{accounts}/robot/token", {"spec": {}})) == "true robot"
+
+
 def test_connections_and_deleted_collections(server: Server) -> None:
     """A connection shows its options as the object; the objects of a deleted collection come without a name."""
     spec = {

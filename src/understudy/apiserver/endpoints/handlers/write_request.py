@@ -119,13 +119,20 @@ class WriteRequest:
 
         Raises 400 for another namespace than that of the path, and StatusError if a plugin refuses the object.
         """
+        obj = await self.mutate_new_part(obj)
+        await self.validate(obj, None)
+        return obj
+
+    async def mutate_new_part(self, obj: Obj) -> Obj:
+        """Return an object that is not stored as mutating admission leaves it.
+
+        Raises 400 for another namespace than that of the path, and StatusError if a plugin refuses the object.
+        """
         kind = self.scope.body_kind
         obj = {"kind": kind.kind, "apiVersion": kind.api_version, **bare(obj)}
         check_namespace(obj, self.scope)
         self.update_managed_fields(None, obj)
-        obj = await self.admit(obj, None)
-        await self.validate(obj, None)
-        return obj
+        return await self.admit(obj, None)
 
     def _admission(self, old: Obj | None) -> Admission | None:
         """Return the plugins to ask about a new object or an update, None if there are none."""

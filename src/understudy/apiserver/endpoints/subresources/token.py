@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/tok
 from __future__ import annotations
 
 from understudy.apiserver.authentication.service_account_tokens import BOUND, ISSUER
-from understudy.apiserver.endpoints.handlers.create import read_part
+from understudy.apiserver.endpoints.handlers import request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
 from understudy.apiserver.endpoints.responsewriters.writers import form_of, value_response
@@ -24,13 +24,17 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     """Answer POST serviceaccounts/NAME/token with a token that this server accepts. Raises 400, 404, 406, 409, 422."""
     form_of(request, scope)
     options = write_options(request.query, request.method, request.release)
-    sent = await read_part(state, request, scope, options)
+    write = WriteRequest(state, request, scope, options)
+    body = request_body.read(request, state.decoder(scope), options.field_validation).obj
+    sent = await write.mutate_new_part(body)
     _check_account_name(sent["metadata"], scope)
     account = (await state.registry.get(scope.kind, scope.namespace, scope.name)).object
     spec = sent.get("spec") or {}
     seconds = spec.get("expirationSeconds") or 3600
     if field_errors := _token_errors(seconds):
         raise errors.invalid("authentication.k8s.io", "TokenRequest", "", field_errors, scope.kind.release)
+    named = {"name": scope.name, "namespace": scope.namespace, "uid": account["metadata"]["uid"]}
+    await write.validate({**sent, "metadata": {**sent["metadata"], **named}}, None)
     bound = spec.get("boundObjectRef")
     claims = await _bound(state, scope, bound) if bound else {}
     audiences = spec.get("audiences") or [ISSUER]
@@ -41,17 +45,17 @@ async def create(state: ServerState, request: Request, scope: RequestScope) -> R
     }
     fields = {"name": scope.name, "namespace": scope.namespace, "creationTimestamp": state.timestamp()}
     fields |= {k: v for k, v in sent["metadata"].items() if k in ("labels", "annotations")}
-    body: Obj = {
+    answer: Obj = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": fields,
         "spec": {"audiences": audiences, "expirationSeconds": seconds, "boundObjectRef": bound},
         "status": status,
     }
-    as_sent = {**body, "metadata": {}, "spec": {**spec, "expirationSeconds": seconds}, "status": {}}
-    WriteRequest(state, request, scope, options).update_managed_fields(None, as_sent)
-    body["metadata"] |= as_sent["metadata"]
-    return value_response(request, scope, body, 201)
+    as_sent = {**answer, "metadata": {}, "spec": {**spec, "expirationSeconds": seconds}, "status": {}}
+    write.update_managed_fields(None, as_sent)
+    answer["metadata"] |= as_sent["metadata"]
+    return value_response(request, scope, answer, 201)
 
 
 def _token_errors(seconds: int) -> Errors:
