@@ -45,6 +45,12 @@ def evaluate(expression: str, release: Version = V1_36) -> object:
         ("quantity('2') != quantity('1').add(quantity('1'))", True),
         ("quantity('1').sub(-9223372036854775807 - 1).isLessThan(quantity('0'))", True),
         ("quantity('1e30').isGreaterThan(quantity('1e29'))", True),
+        ("quantity('.').isInteger()", True),
+        ("quantity('5.').compareTo(quantity('5'))", 0),
+        # lists of several types
+        ("[dyn(1), dyn('a')].max() == 1", True),
+        ("[dyn(1), dyn('a')].isSorted()", True),
+        ("[dyn(1), dyn('a')].sum() == 1", "error: no such overload"),
         # addresses
         (
             "ip('1:2:3:4:5:6:7:8:9').family()",
@@ -73,6 +79,8 @@ def test_value(expression: str, value: object) -> None:
 
 def test_texts_of_older_releases() -> None:
     """Some texts depend on the release, since the packages that make them have changed."""
+    assert evaluate("''.lastIndexOf('a')") == -1
+    assert evaluate("''.lastIndexOf('a')", V1_32) == "error: index out of range: -1"
     assert evaluate("'%e'.format([1234.5])", V1_32) == "1.234500\u202f\u00d7\u202f10\u2070\u00b3"
     name = "'" + "x" * 64 + "'"
     expression = f"format.labelValue().validate({name}).value()[0]"

@@ -8,7 +8,7 @@ from itertools import pairwise
 from understudy.admission.cel.ast import UnsignedInt
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.operators import FUNCTIONS as OPERATORS
-from understudy.admission.cel.values import Duration, Value, equal
+from understudy.admission.cel.values import Duration, Value, equal, is_number
 
 DECLARATIONS = """
 indexOf
@@ -50,8 +50,14 @@ sum
 """
 
 
+def _is_greater(one: Value, other: Value) -> bool:
+    """Report whether a value is greater than another; values that cannot be compared are not."""
+    comparable = type(one) is type(other) or (is_number(one) and is_number(other))
+    return comparable and not isinstance(one, (list, dict)) and bool(one > other)
+
+
 def _is_sorted(values: list[Value]) -> bool:
-    return all(one <= other for one, other in pairwise(values))
+    return not any(_is_greater(one, other) for one, other in pairwise(values))
 
 
 def _extreme(name: str, better: Callable[[Value, Value], bool]) -> Callable[[list[Value]], Value]:
@@ -75,6 +81,8 @@ def _sum(add: str, zero: Value) -> Callable[[list[Value]], Value]:
     def total(values: list[Value]) -> Value:
         result = zero
         for value in values:
+            if type(value) is not type(zero):
+                raise EvaluationError("no such overload")
             result = OPERATORS[add](result, value)
         return result
 
@@ -90,8 +98,8 @@ def _last_index_of(values: list[Value], element: Value) -> int:
 
 
 _KINDS = ["int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes"]
-_MIN = _extreme("min", lambda one, other: bool(one < other))
-_MAX = _extreme("max", lambda one, other: bool(one > other))
+_MIN = _extreme("min", lambda one, other: _is_greater(other, one))
+_MAX = _extreme("max", _is_greater)
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "list_a_index_of_int": _index_of,

@@ -42,7 +42,7 @@ sub
 """
 
 _SHAPE = re.compile(r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]*)", re.ASCII)
 _EXPONENT = re.compile(r"[eE][+-]?[0-9]+", re.ASCII)
 # The exponents of suffixes: of 10 for decimal ones, of 2 for binary ones.
 _DECIMAL = {suffix: 3 * power for power, suffix in enumerate(["n", "u", "m", "", "k", "M", "G", "T", "P", "E"], -3)}
@@ -84,9 +84,7 @@ class Quantity:
         if not _NUMBER.fullmatch(number):
             raise EvaluationError(_MALFORMED)
         binary = suffix in _BINARY
-        exact = (
-            Fraction(number if not number.endswith(".") else number[:-1]) * Fraction(2 if binary else 10) ** exponent
-        )
+        exact = Fraction(f"{number}0" if number.endswith(".") else number) * Fraction(2 if binary else 10) ** exponent
         scale = _scale(number.lstrip("+-"), exponent, binary)
         if scale is not None:
             return cls(exact, scale)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.library.string_format import formatter, quote
 from understudy.admission.cel.values import Value
-from understudy.machinery.releases.version import Version
+from understudy.machinery.releases.version import V1_31, V1_34, ByRelease, Version
 
 DECLARATIONS = """
 charAt
@@ -71,6 +71,16 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
     return text.rfind(part, 0, start + len(part)) if start < len(text) else -1
 
 
+# Until 1.33 `lastIndexOf` fails on an empty text.
+_FAILS_ON_EMPTY_TEXT = ByRelease({V1_34: False, V1_31: True})
+
+
+def _last_index_in_text(text: str, part: str) -> int:
+    if part and not text:
+        raise EvaluationError("index out of range: -1")
+    return _last_index_of(text, part)
+
+
 def _substring(text: str, start: int, end: int | None = None) -> str:
     stop = len(text) if end is None else end
     if end is not None and start > end:
@@ -116,5 +126,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 
 
 def functions_of(release: Version) -> Mapping[str, Callable[..., Value]]:
-    """Return the function whose texts depend on the release."""
-    return {"string_format": formatter(release)}
+    """Return the functions that depend on the release."""
+    functions: dict[str, Callable[..., Value]] = {"string_format": formatter(release)}
+    if _FAILS_ON_EMPTY_TEXT[release]:
+        functions["string_last_index_of_string"] = _last_index_in_text
+    return functions
