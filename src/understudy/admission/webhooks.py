@@ -77,11 +77,18 @@ class CallError(Exception):
     """A webhook could not be asked, or its answer could not be read; the text is the real server's."""
 
 
+class LoopWouldWaitError(Exception):
+    """A call that would have to be waited for on the event loop, which may not stand still. A thread can make it."""
+
+
 class WebhookClient(Protocol):
     """Sends reviews to webhooks."""
 
     async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
         """Call webhooks, all at once, and return their answers in the same order."""
+
+    def call_and_wait(self, call: Call) -> Reply | CallError:
+        """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
 
 
 class NoWebhooks:
@@ -89,7 +96,11 @@ class NoWebhooks:
 
     async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
         """Return an error for each call."""
-        return [CallError("this server calls no webhooks") for _ in calls]
+        return [self.call_and_wait(call) for call in calls]
+
+    def call_and_wait(self, call: Call) -> CallError:
+        """Return an error."""
+        return CallError("this server calls no webhooks")
 
 
 def read_review(reply: Reply, expected: GroupVersionKind, schemas: Schemas) -> Obj:

@@ -25,6 +25,7 @@ from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
 from understudy.apiserver.controllers.garbage import GarbageCollector
 from understudy.apiserver.controllers.namespace import NamespaceController
+from understudy.apiserver.controllers.watch_caches import WatchCaches
 from understudy.apiserver.storage.interface import Watch
 from understudy.machinery.errors import StatusError
 
@@ -74,7 +75,8 @@ class Controllers:
         runs = [_Run(self._context, [controller], prefix) for controller, prefix in OWN]
         if self._names:
             runs.append(_Run(self._context, [KNOWN[name] for name in self._names], EVERYTHING))
-        self._tasks = [asyncio.create_task(run.forever()) for run in runs]
+        caches = WatchCaches(self._context.state)
+        self._tasks = [asyncio.create_task(task) for task in (*(run.forever() for run in runs), caches.forever())]
 
     async def stop(self) -> None:
         """Stop the controllers, each between two writes. Raises the error that has ended one before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from understudy.admission.context import Context
@@ -12,6 +13,7 @@ from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.registry.delete import Deletion
+from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
@@ -62,7 +64,13 @@ async def _delete_instances(state: ServerState, defined: Defined) -> None:
     kind, store = defined.storage, state.registry.store
     ctx = Context(state.release.version, state.gates, kind.versions[0], now=state.timestamp())
     deletion = Deletion(state.registry, kind, ctx)
-    for metadata in _undeleted(entry.value["metadata"] for entry in store.scan(prefix_of(kind))):
+    entries = store.scan(prefix_of(kind))
+    if state.serving.calls_webhooks:
+        try:
+            await asyncio.to_thread(load, entries, kind)
+        except StatusError:
+            raise TryAgainError(POLL_SECONDS) from None
+    for metadata in _undeleted(entry.value["metadata"] for entry in entries):
         try:
             await deletion.run(metadata.get("namespace", ""), metadata["name"], DeleteOptions())
         except StatusError as error:

@@ -28,7 +28,7 @@ class ServedDefinitions:
 
     def _begin(self) -> Watch:
         """Serve what is stored now, and watch what is written from now on."""
-        serving = Serving(self._state.release)
+        serving = Serving(self._state.release, webhooks=self._state.webhooks)
         for entry in self._store.scan(self._prefix):
             serving = serving.with_definition(Definition(entry.object))
         self._state.serve(serving)

@@ -125,7 +125,7 @@ class RegistryObjects:
     def _load(self, obj: Obj, kind: GroupVersionKind) -> Obj:
         """Return a stored object in a version."""
         served = self._kind(kind)
-        return self.to_version(obj, kind) if served is None or served.custom is None else served.custom.load(obj)
+        return self.to_version(obj, kind) if served is None or served.custom is None else served.custom.load([obj])[0]
 
     def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
         """Call a function after every write of a resource, and when the store is emptied."""

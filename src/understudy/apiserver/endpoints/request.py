@@ -75,8 +75,15 @@ class WatchSource(Protocol):
     def due(self) -> float:
         """Return when there may be something to take although nothing was written: seconds of `Clock.monotonic`."""
 
+    @property
+    def must_load(self) -> bool:
+        """Report whether the next frame can only be taken after `load`."""
+
     def take(self) -> list[bytes]:
         """Return the frames that have not been taken yet; none once the watch has ended."""
+
+    def load(self) -> None:
+        """Prepare the next frame, in a thread. Raises StatusError if that cannot be done."""
 
     def close(self) -> None:
         """End the watch."""

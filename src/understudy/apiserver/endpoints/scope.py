@@ -27,9 +27,10 @@ from understudy.apiserver.registry.quota_status import QuotaStatus
 from understudy.apiserver.registry.rest import strategy_of
 from understudy.apiserver.registry.store import Registry
 from understudy.machinery.clock import Clock, SystemClock, timestamp
-from understudy.machinery.errors import bad_request
+from understudy.machinery.errors import StatusError, bad_request
 from understudy.machinery.options import ListOptions
 from understudy.machinery.patch.apply.field_manager import FieldManager
+from understudy.machinery.patch.apply.object_type import UnconvertibleError
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.selectors import FieldTerm, Selector
 from understudy.machinery.typeinfo.go_types import Schemas
@@ -222,11 +223,17 @@ class ServerState:
         return manager
 
     def convert(self, kind: Kind, obj: Obj, source: str, target: str) -> Obj | None:
-        """Convert an object of a kind between API versions. Returns None if one of them is not served."""
+        """Convert an object of a kind between API versions. Returns None if one of them is not served.
+
+        Raises UnconvertibleError for a webhook that does not convert it.
+        """
         if source == target:
             return obj
         if kind.custom is not None:
-            return kind.custom.convert(obj, target)
+            try:
+                return kind.custom.convert(obj, target)
+            except StatusError as error:
+                raise UnconvertibleError(error.message) from None
         versions = self._versions(kind)
         if source not in versions or target not in versions:
             return None

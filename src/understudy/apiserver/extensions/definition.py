@@ -48,6 +48,12 @@ class Definition:
         """Return the version in which objects are stored."""
         return next(name for name, version in self.versions.items() if version["storage"])
 
+    @property
+    def conversion_webhook(self) -> Obj | None:
+        """Return the webhook that converts objects between versions, None if only their apiVersion changes."""
+        conversion = self.obj["spec"].get("conversion") or {}
+        return conversion["webhook"] if conversion.get("strategy") == "Webhook" else None
+
     def api_version(self, version: str) -> str:
         """Return the apiVersion of objects in a version."""
         return f"{self.group}/{version}"

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from understudy.admission.validation.custom_resources import CustomResourceRules
+from understudy.admission.webhooks import WebhookClient
+from understudy.apiserver.extensions.conversion import Converter, new_converter
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.fields.printer_columns import column_definitions, parsed_columns, table_row
 from understudy.apiserver.extensions.fields.selectable_fields import selectable
@@ -35,17 +37,17 @@ class Defined(NamedTuple):
     storage: Kind
 
     @staticmethod
-    def by(definition: Definition, release: Version) -> Defined:
+    def by(definition: Definition, release: Version, webhooks: WebhookClient) -> Defined:
         """Return a definition with the kinds that it defines."""
-        schemas = Schemas(definition, release)
-        kinds = {version: _kind(schemas, version, release) for version in definition.served_versions}
+        schemas, converter = Schemas(definition, release), new_converter(definition, webhooks, release)
+        kinds = {version: _kind(schemas, version, converter) for version in definition.served_versions}
         version = definition.storage_version
-        return Defined(definition, kinds, kinds.get(version) or _kind(schemas, version, release))
+        return Defined(definition, kinds, kinds.get(version) or _kind(schemas, version, converter))
 
 
-def _kind(schemas: Schemas, version: str, release: Version) -> Kind:
+def _kind(schemas: Schemas, version: str, converter: Converter) -> Kind:
     """Return the kind of a definition's objects in one version."""
-    definition = schemas.definition
+    definition, release = schemas.definition, schemas.release
     gvk = GroupVersionKind(definition.group, version, definition.kind)
     declared = definition.versions[version]
     columns = parsed_columns(declared.get("additionalPrinterColumns") or ())
@@ -65,7 +67,7 @@ def _kind(schemas: Schemas, version: str, release: Version) -> Kind:
         columns={version: column_definitions(columns, release)},
         find_behavior=lambda: _behavior(schemas, gvk),
         new_codec=lambda kind, version: StructuralCodec(schemas, version),
-        custom=Storage(schemas, version),
+        custom=Storage(schemas, version, converter),
     )
 
 

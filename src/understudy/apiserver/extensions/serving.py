@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
 
+from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.extensions.definition import Definition
 from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.version_order import priority_key
@@ -21,11 +22,21 @@ from understudy.machinery.releases.version import Version
 
 
 class Serving:
-    """The kinds that are served. Immutable."""
+    """The kinds that are served. Immutable.
 
-    def __init__(self, release: Release, definitions: Mapping[str, Defined] | None = None) -> None:
+    webhooks  calls the webhooks that convert objects of custom resources
+    """
+
+    def __init__(
+        self,
+        release: Release,
+        definitions: Mapping[str, Defined] | None = None,
+        *,
+        webhooks: WebhookClient | None = None,
+    ) -> None:
         self.release = release
         self.definitions: Mapping[str, Defined] = definitions or {}
+        self.webhooks: WebhookClient = webhooks or NoWebhooks()
 
     def with_definition(self, definition: Definition) -> Serving:
         """Return what is served once a definition is added or has changed."""
@@ -33,13 +44,18 @@ class Serving:
         if before is not None and before.definition.serves_the_same(definition):
             defined = before._replace(definition=definition)
         else:
-            defined = Defined.by(definition, self.release.version)
-        return Serving(self.release, {**self.definitions, definition.name: defined})
+            defined = Defined.by(definition, self.release.version, self.webhooks)
+        return Serving(self.release, {**self.definitions, definition.name: defined}, webhooks=self.webhooks)
 
     def without_definition(self, definition: Definition) -> Serving:
         """Return what is served once a definition is gone."""
         definitions = {name: value for name, value in self.definitions.items() if name != definition.name}
-        return Serving(self.release, definitions)
+        return Serving(self.release, definitions, webhooks=self.webhooks)
+
+    @cached_property
+    def calls_webhooks(self) -> bool:
+        """Report whether a webhook converts objects of any definition."""
+        return any(defined.definition.conversion_webhook for defined in self.definitions.values())
 
     @property
     def version(self) -> Version:

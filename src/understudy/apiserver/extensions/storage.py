@@ -5,36 +5,44 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from understudy.apiserver.extensions.conversion import Converter
 from understudy.apiserver.extensions.schemas import Schemas
-from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.golang.json_writer import go_number
 from understudy.machinery.types import Obj, split_api_version
 
 
 class Storage:
-    """Stores objects of one version of a definition, and reads what any version has stored.
+    """Stores objects of one version of a definition, and reads what any version has stored."""
 
-    Versions differ in their apiVersion only (`conversion.strategy: None`), so nothing has to wait for a webhook.
-    """
-
-    def __init__(self, schemas: Schemas, version: str) -> None:
+    def __init__(self, schemas: Schemas, version: str, converter: Converter) -> None:
         self._schemas = schemas
         self._version = version
+        self._converter = converter
 
-    async def store(self, obj: Obj) -> Obj:
+    @property
+    def calls_webhook(self) -> bool:
+        """Report whether a webhook converts objects between the versions of the definition."""
+        return self._converter.calls_webhook
+
+    def store(self, obj: Obj) -> Obj:
         """Return an object as it is stored: in the storage version, with numbers as JSON keeps them."""
         version = self._schemas.definition.storage_version
-        stored: Obj = _as_json(self._in_version(obj, version))
+        stored: Obj = _as_json(self._in_version([obj], version)[0])
         return stored
 
-    async def prepare(self, entries: Sequence[Entry]) -> None:
-        """Do nothing: `load` converts objects by itself."""
+    def load(self, objects: Sequence[Obj]) -> list[Obj]:
+        """Return stored objects in the version of the kind, with the defaults of the versions that they are stored
+        in. A webhook does not see their resourceVersion."""
+        defaulted = [self._defaulted(obj) for obj in objects]
+        if not self.calls_webhook:
+            return self._in_version(defaulted, self._version)
+        converted = self._in_version(list(map(_without_version, defaulted)), self._version)
+        return [_with_version(out, obj) for out, obj in zip(converted, objects, strict=True)]
 
-    def load(self, obj: Obj) -> Obj:
-        """Return a stored object in the version of the kind, with the defaults of the version that it is stored in."""
+    def _defaulted(self, obj: Obj) -> Obj:
         _, stored_version = split_api_version(obj["apiVersion"])
         schema = self._schemas.of(stored_version)
-        return self._in_version(schema.default(schema.coerce(obj, stored=True)), self._version)
+        return schema.default(schema.coerce(obj, stored=True))
 
     def convert(self, obj: Obj, api_version: str) -> Obj | None:
         """Return an object in another version of the definition, None for a version that it does not have."""
@@ -42,13 +50,29 @@ class Storage:
         definition = self._schemas.definition
         if group != definition.group or version not in definition.versions:
             return None
-        return {**obj, "apiVersion": api_version}
+        return dict(obj) if obj["apiVersion"] == api_version else self._converter.convert([obj], api_version)[0]
 
-    def _in_version(self, obj: Obj, version: str) -> Obj:
+    def _in_version(self, objects: list[Obj], version: str) -> list[Obj]:
+        """Return objects in a version, with the fields that it has. Those that are in it already stay as they are."""
         api_version = self._schemas.definition.api_version(version)
-        if obj["apiVersion"] == api_version:
-            return obj
-        return self._schemas.of(version).coerce({**obj, "apiVersion": api_version})
+        others = [obj for obj in objects if obj["apiVersion"] != api_version]
+        if not others:
+            return objects
+        converted = iter(self._converter.convert(others, api_version))
+        schema = self._schemas.of(version)
+        return [obj if obj["apiVersion"] == api_version else schema.coerce(next(converted)) for obj in objects]
+
+
+def _without_version(obj: Obj) -> Obj:
+    """Return an object without its resourceVersion."""
+    metadata = {name: value for name, value in obj["metadata"].items() if name != "resourceVersion"}
+    return {**obj, "metadata": metadata}
+
+
+def _with_version(obj: Obj, stored: Obj) -> Obj:
+    """Return an object with the resourceVersion that a stored one has, if it has one."""
+    version = stored["metadata"].get("resourceVersion")
+    return obj if version is None else {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
 
 
 def _as_json(value: Any) -> Any:

@@ -93,7 +93,7 @@ class Deletion:
     async def _store(self, entry: Entry, obj: Obj, options: DeleteOptions) -> Entry:
         """Store a marked object, unless nothing changed or the request is a dry run."""
         obj["metadata"].pop("resourceVersion", None)
-        obj = await stored(self.kind, obj)
+        obj = stored(self.kind, obj)
         if obj == entry.value:
             return entry
         if options.dry_run:

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.objectmeta import CORE
 from understudy.apiserver.registry.encoding.codec import Codec
-from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo.go_types import Schemas, Struct
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -160,16 +159,19 @@ class CustomStorage(Protocol):
     """Turns objects of a custom resource into the form in which they are stored, and back.
 
     Objects of custom resources carry their kind and apiVersion; rules work on them in the version of the request.
+
+    All methods may raise 500 if a webhook converts the objects, and LoopWouldWaitError on the event loop.
     """
 
-    async def store(self, obj: Obj) -> Obj:
-        """Return an object as it is stored: in the storage version. Raises 500 for one that cannot be converted."""
+    @property
+    def calls_webhook(self) -> bool:
+        """Report whether a webhook converts objects between the versions of the definition."""
 
-    async def prepare(self, entries: Sequence[Entry]) -> None:
-        """Convert stored objects that only a webhook can convert, so that `load` need not. Raises 500."""
+    def store(self, obj: Obj) -> Obj:
+        """Return an object as it is stored: in the storage version."""
 
-    def load(self, obj: Obj) -> Obj:
-        """Return a stored object, which may have been stored in any version, in the version of the kind."""
+    def load(self, objects: Sequence[Obj]) -> list[Obj]:
+        """Return stored objects, which may have been stored in any version, in the version of the kind."""
 
     def convert(self, obj: Obj, api_version: str) -> Obj | None:
         """Return an object in another version of the definition, None for a version that it does not have."""

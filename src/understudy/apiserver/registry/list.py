@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.apiserver.registry import continue_token, resource_version
-from understudy.apiserver.registry.encoding.conversion import prepare
-from understudy.apiserver.registry.encoding.encoded import internal
+from understudy.apiserver.registry.encoding.encoded import internal, load
 from understudy.apiserver.registry.kind import Kind
 from understudy.apiserver.storage.interface import CompactedError, Entry, FutureRevisionError, Range, Store
 from understudy.machinery import errors
@@ -134,7 +133,7 @@ class Listing:
     async def _range(self, start: str, limit: int, revision: int) -> Range:
         """Return stored entries from a key on, ready to be read in the version of the kind."""
         batch = await self.store.range(self.prefix, start=start, limit=limit, revision=revision)
-        await prepare(self.kind, batch.entries)
+        load(batch.entries, self.kind)
         return batch
 
     def _matches(self, entry: Entry) -> bool:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from understudy.admission.context import Context
 from understudy.apiserver.registry import resource_version
 from understudy.apiserver.registry.allocations import Allocations
-from understudy.apiserver.registry.encoding.conversion import prepare, stored
+from understudy.apiserver.registry.encoding.conversion import stored
 from understudy.apiserver.registry.encoding.encoded import internal
 from understudy.apiserver.registry.keys import check_name, key_of, prefix_of
 from understudy.apiserver.registry.kind import Kind, Resources
@@ -72,7 +72,6 @@ class Registry:
         entry = await self.store.get(key_of(kind, namespace, name))
         if entry is None:
             raise errors.not_found(kind.group, kind.resource, name)
-        await prepare(kind, (entry,))
         return entry
 
     def lookup(self, group: str, resource: str, namespace: str, name: str) -> Obj | None:
@@ -146,11 +145,11 @@ class Registry:
         if target.dry_run:
             if await self.store.get(key) is not None:
                 raise self._exists(target, key, obj)
-            return Entry(key, await stored(kind, obj), 0)
+            return Entry(key, stored(kind, obj), 0)
         if _is_version(obj["metadata"].pop("resourceVersion", "")):
             raise errors.unknown_error("resourceVersion should not be set on objects to be created")
         try:
-            return await self.store.create(key, await stored(kind, obj))
+            return await self.store.create(key, stored(kind, obj))
         except KeyExistsError:
             raise self._exists(target, key, obj) from None
 
@@ -209,7 +208,6 @@ class Registry:
     async def _replace(self, target: WriteTarget, current: Entry, transform: Transform, validate: Validate) -> Entry:
         """Store what `transform` makes of an entry, or remove it if its deletion waited for this update."""
         kind = target.kind
-        await prepare(kind, (current,))
         old = internal(current, kind)
         obj = await transform(old)
         if obj is old:
@@ -223,16 +221,16 @@ class Registry:
 
     async def _store_changed(self, target: WriteTarget, current: Entry, obj: Obj, validate: Validate) -> Entry:
         """Ask validating admission about a complete update, and store it, or remove the object."""
-        kind, old = target.kind, current.object
+        kind, old = target.kind, internal(current, target.kind)
         await validate(obj, old)
         if should_delete_during_update(kind, obj, old):
             if not target.dry_run:
                 await self.remove(kind, current, target.ctx)
-            return Entry(current.key, await stored(kind, obj), current.revision)
+            return Entry(current.key, stored(kind, obj), current.revision)
         obj["metadata"].pop("resourceVersion", None)
         if not target.dry_run:
             obj["metadata"].pop("selfLink", None)
-        obj = await stored(kind, obj)
+        obj = stored(kind, obj)
         if obj == current.value or only_timestamps_differ(obj, current.value):
             return current
         if target.dry_run:

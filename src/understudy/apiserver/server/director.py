@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache, partial
 from html import escape
 from typing import TYPE_CHECKING
 
+from understudy.admission.webhooks import LoopWouldWaitError
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.endpoints import routing
 from understudy.apiserver.endpoints.discovery.documents import (
@@ -166,9 +167,12 @@ class Director:
         await self._worker.finish()
 
     async def _answer(self, request: Request) -> Answer:
-        """Answer a request on the event loop, or in the worker's thread if it takes long or recurses too deep."""
+        """Answer a request on the event loop, or in a thread: if it takes long, recurses too deep or has to wait for a
+        webhook in the middle of what does not wait."""
         handle = self._resource if request.info.is_resource else self._page
         warnings = len(request.warnings)
+        if request.info.is_resource and self._converts(request):
+            return await self._worker.wait(handle, request)
         if request.info.is_resource and self._takes_long(request):
             with suppress(OnlyOnLoopError):
                 return await self._worker.answer(handle, request)
@@ -177,14 +181,28 @@ class Director:
         revision = store.revision
         try:
             return await handle(self.state, request)
-        except RecursionError:
+        except (RecursionError, LoopWouldWaitError) as error:
             if store.revision != revision:
                 raise
+            waits = isinstance(error, LoopWouldWaitError)
         del request.warnings[warnings:]
+        if waits:
+            return await self._worker.wait(handle, request)
         try:
             return await self._worker.answer(handle, request)
         except OnlyOnLoopError:
             raise bad_request("exceeded max depth") from None
+
+    def _converts(self, request: Request) -> bool:
+        """Report whether a request writes an object that a webhook may have to convert. Raises 404 and 405.
+
+        Those that read find out: what they do can be done again.
+        """
+        if request.method == "GET" or not self.state.serving.calls_webhooks:
+            return False
+        route = self._served.route(request.method, request.info)
+        custom = route and route.scope.kind.custom
+        return custom is not None and custom.calls_webhook
 
     def _takes_long(self, request: Request) -> bool:
         """Report whether a request may take long: it writes a large object, or changes one. Raises 404 and 405.

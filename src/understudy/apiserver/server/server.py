@@ -139,6 +139,7 @@ class Server:
             address = f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
             url = f"{'https' if self._certificates else 'http'}://{address}"
             director, self._controllers = self._connect(url)
+            self._webhooks.open()
             await self._fill()
             self._listener = Listener(director, sock, self._certificates.context())
             await self._listener.start()

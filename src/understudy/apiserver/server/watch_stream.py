@@ -14,6 +14,7 @@ from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
 from understudy.apiserver.server.http1.protocol import RawPage
 from understudy.machinery.clock import Clock
+from understudy.machinery.errors import StatusError
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
@@ -168,6 +169,14 @@ def _handshake_refusal(headers: Mapping[str, str]) -> str:
     return "400 Bad Request\r\n\r\n" if len(spoken_protocols(headers)) > 1 else ""
 
 
+async def _load(source: WatchSource) -> None:
+    """Prepare the next frame of a watch. One that cannot be prepared ends the watch, as in the real server."""
+    try:
+        await asyncio.to_thread(source.load)
+    except StatusError:
+        source.close()
+
+
 async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:
     """Send a watch until it ends or the client goes away."""
     woken = asyncio.Event()
@@ -182,6 +191,8 @@ async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunk
                 await response.send(frames)
             elif source.ended:
                 break
+            elif source.must_load:
+                await _load(source)
             else:
                 alarm.set(source.due)
                 await woken.wait()

@@ -30,9 +30,13 @@ _limits: list[int] = []  # the recursion limit that was in force, once for every
 
 
 class _ThisThread(threading.local):
-    """Tells whether this thread has a deep stack, and what is entered while it raises the recursion limit."""
+    """Tells whether this thread has a deep stack, and what is entered while it raises the recursion limit.
+
+    alone  whether it runs what needs the raised limit, so that the event loop may stand still
+    """
 
     is_deep = False
+    alone = False
     guard: Guard = nullcontext
 
 
@@ -56,8 +60,22 @@ def on_deep_stack(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     """
     with _this_thread.guard(), _raised_recursion_limit():
         if _this_thread.is_deep:
-            return function(*args, **kwargs)
-        return start_on_deep_stack(partial(function, *args, **kwargs)).result()
+            return _call_alone(function, *args, **kwargs)
+        return start_on_deep_stack(partial(_call_alone, function, *args, **kwargs)).result()
+
+
+def is_alone() -> bool:
+    """Report whether this thread runs a function by `on_deep_stack`: it must not wait for the event loop then."""
+    return _this_thread.alone
+
+
+def _call_alone(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call a function, and note meanwhile that this thread is alone."""
+    before, _this_thread.alone = _this_thread.alone, True
+    try:
+        return function(*args, **kwargs)
+    finally:
+        _this_thread.alone = before
 
 
 def start_on_deep_stack(function: Callable[[], T], guard: Guard = nullcontext) -> Future[T]:

@@ -13,6 +13,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import (
     object_response,
 )
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState, selector_of
+from understudy.apiserver.registry.encoding.encoded import read_again
 from understudy.machinery.options import ListOptions, list_options, resource_version
 from understudy.machinery.releases import features
 from understudy.machinery.releases.version import V1_31, V1_32, V1_36, ByRelease
@@ -24,7 +25,7 @@ async def get(state: ServerState, request: Request, scope: RequestScope) -> Resp
     if request.query:
         await state.registry.not_older(scope.kind, request.query.get("resourceVersion"))
     entry = await state.registry.get(scope.kind, scope.namespace, scope.name)
-    return object_response(request, scope, entry, form=form)
+    return object_response(request, scope, read_again(entry, scope.kind), form=form)
 
 
 _NEGOTIATES_FIRST = ByRelease({V1_36: True, V1_32: False, V1_31: True})
@@ -66,5 +67,9 @@ async def watch(state: ServerState, request: Request, scope: RequestScope) -> Wa
     if listed and form.target == "Table":
         form = output(request.headers.get("Accept", ""), without_tables(endpoint))
     source = EventSource(state, request, scope, options, selector, form)
-    await source.start()
+    try:
+        await source.start()
+    except BaseException:
+        source.close()
+        raise
     return WatchResponse(source, form.watch_type)

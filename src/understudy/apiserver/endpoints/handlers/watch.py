@@ -23,8 +23,14 @@ from understudy.apiserver.endpoints.responsewriters.tables import INITIAL_EVENTS
 from understudy.apiserver.endpoints.responsewriters.writers import struct_of
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry import resource_version as freshness
-from understudy.apiserver.registry.encoding.conversion import prepare
-from understudy.apiserver.registry.encoding.encoded import encoded, encoded_protobuf, internal, versioned
+from understudy.apiserver.registry.encoding.encoded import (
+    encoded,
+    encoded_protobuf,
+    internal,
+    is_loaded,
+    load,
+    versioned,
+)
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.apiserver.storage.interface import CompactedError, Entry, Event, Watch
 from understudy.machinery import errors
@@ -77,6 +83,7 @@ class EventSource:
         self._out: list[bytes] = []
         self._out_size = 0  # bytes
         self._columns_sent = False
+        self._converts = scope.kind.custom is not None and scope.kind.custom.calls_webhook
         self._seen = 0  # the revision that the client has seen
         self.ended = False
         self.wake: Callable[[], None] = lambda: None
@@ -110,7 +117,7 @@ class EventSource:
         self._seen = after
         if initial:
             stored = await self._store.range(prefix, revision=after)
-            await prepare(self._scope.kind, stored.entries)
+            load(stored.entries, self._scope.kind)
             for entry in stored.entries:
                 if self._matches(entry):
                     self._send("ADDED", entry)
@@ -141,7 +148,8 @@ class EventSource:
             if watch.overflown:
                 self.close()  # too slow: the client watches again from the version that it has seen
             else:
-                while watch.queue and self._out_size < SENT_AT_ONCE:  # the rest waits where its bytes are counted
+                # The rest waits where its bytes are counted.
+                while watch.queue and self._out_size < SENT_AT_ONCE and not self.must_load:
                     self._on_write(watch.take())
             if not self.ended and not watch.queue:
                 if watch.ended:
@@ -150,6 +158,25 @@ class EventSource:
                     self._on_time()
         out, self._out, self._out_size = self._out, [], 0
         return out
+
+    @property
+    def must_load(self) -> bool:
+        """Report whether a webhook has to convert the object of the next event first: see `load`."""
+        if not self._converts or self._watch is None or not self._watch.queue:
+            return False
+        return not all(is_loaded(entry, self._scope.kind) for entry in self._next_entries())
+
+    def load(self) -> None:
+        """Convert the object of the next event, in a thread: this waits for a webhook. Raises 500."""
+        load(self._next_entries(), self._scope.kind)
+
+    def _next_entries(self) -> list[Entry]:
+        """Return the entries that decide about the next event."""
+        watch = self._watch
+        if watch is None or not watch.queue:
+            return []
+        event = watch.queue[0]
+        return [event.entry, *([event.previous] if event.previous and not self._selector.everything else ())]
 
     def _on_time(self) -> None:
         """End the watch, or send a bookmark, if it is time."""

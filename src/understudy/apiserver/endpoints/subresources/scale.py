@@ -16,7 +16,7 @@ from understudy.apiserver.endpoints.responsewriters.writers import form_of, scal
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources.scale_views import view_of
 from understudy.apiserver.registry.encoding.conversion import bare
-from understudy.apiserver.registry.encoding.encoded import internal
+from understudy.apiserver.registry.encoding.encoded import internal, read_again
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
 from understudy.machinery.types import GroupVersionKind, Obj
@@ -36,7 +36,7 @@ async def get_scale(state: ServerState, request: Request, scope: RequestScope) -
         if kind.custom is not None or kind.resource not in SCALE_GROUPS:
             raise
         raise errors.not_found(SCALE_GROUPS[kind.resource], f"{kind.resource}/scale", scope.name) from None
-    return scale_response(request, scope, view_of(scope).shown(internal(entry, kind)))
+    return scale_response(request, scope, view_of(scope).shown(internal(read_again(entry, kind), kind)))
 
 
 async def update_scale(state: ServerState, request: Request, scope: RequestScope) -> Response:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from understudy.apiserver.registry.kind import Kind
-from understudy.apiserver.storage.interface import Entry
 from understudy.machinery.serializer.json_fast import keep_empty_fields
 from understudy.machinery.types import Obj
 
@@ -34,15 +31,9 @@ def from_internal(kind: Kind, version: str, obj: Obj) -> Obj:
     return typed(kind, version, conversion.from_internal(obj) if conversion else obj)
 
 
-async def stored(kind: Kind, obj: Obj) -> Obj:
+def stored(kind: Kind, obj: Obj) -> Obj:
     """Return an internal object in the form in which it is stored."""
-    return obj if kind.custom is None else await kind.custom.store(obj)
-
-
-async def prepare(kind: Kind, entries: Sequence[Entry]) -> None:
-    """Convert the objects of entries as far as that has to wait, before anybody reads them in the kind's version."""
-    if kind.custom is not None:
-        await kind.custom.prepare(entries)
+    return obj if kind.custom is None else kind.custom.store(obj)
 
 
 def bare(obj: Obj) -> Obj:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from understudy.apiserver.registry.encoding.codec import Codec
@@ -29,8 +30,31 @@ def versioned(entry: Entry, kind: Kind, version: str) -> Obj:
 def _versioned(obj: Obj, kind: Kind, version: str) -> Obj:
     """Return a stored object in a version, its fields in the order in which they are written."""
     if kind.custom is not None:
-        return kind.custom.load(obj)
+        return kind.custom.load([obj])[0]
     return kind.codec(version).in_order(from_internal(kind, version, obj))
+
+
+def is_loaded(entry: Entry, kind: Kind) -> bool:
+    """Report whether the object of an entry of a custom resource is at hand in the version of the kind."""
+    return ("object", kind.codec(kind.versions[0])) in entry.cache
+
+
+def read_again(entry: Entry, kind: Kind) -> Entry:
+    """Return an entry as if it had just been read: a webhook converts it again. GET is not answered from caches."""
+    if kind.custom is None or not kind.custom.calls_webhook:
+        return entry
+    return Entry(entry.key, entry.value, entry.revision)
+
+
+def load(entries: Sequence[Entry], kind: Kind) -> None:
+    """Let a webhook convert the objects of all entries in one call, if one converts objects of the kind."""
+    if kind.custom is None or not kind.custom.calls_webhook:
+        return
+    missing = [entry for entry in entries if not is_loaded(entry, kind)]
+    if missing:
+        key = ("object", kind.codec(kind.versions[0]))
+        for entry, obj in zip(missing, kind.custom.load([entry.object for entry in missing]), strict=True):
+            entry.cache[key] = obj
 
 
 def internal(entry: Entry, kind: Kind) -> Obj:

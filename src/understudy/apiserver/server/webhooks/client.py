@@ -13,9 +13,10 @@ from collections.abc import Sequence
 import aiohttp
 from yarl import URL
 
-from understudy.admission.webhooks import Call, CallError, Reply
+from understudy.admission.webhooks import Call, CallError, LoopWouldWaitError, Reply
 from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
 from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
+from understudy.machinery.golang.deep_recursion import is_alone
 from understudy.machinery.golang.text import go_quote
 
 _HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*", "Accept-Encoding": "gzip"}
@@ -26,17 +27,40 @@ _QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer th
 
 
 class HttpWebhookClient:
-    """Calls webhooks over HTTPS. Connections are kept and used again, until `close`."""
+    """Calls webhooks over HTTPS, on the event loop that it is opened on. Connections are kept until `close`.
+
+    Threads beside the loop may call webhooks as well: they stand still until the loop has the answer.
+    """
 
     def __init__(self, services: ServiceResolver) -> None:
         self._services = services
         self._session: aiohttp.ClientSession | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def open(self) -> None:
+        """Call webhooks on the running event loop from now on."""
+        self._loop = asyncio.get_running_loop()
 
     async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
         """Call webhooks, all at once, and return their answers in the same order."""
+        if not _is_on_loop():
+            return self._wait(calls)
         if len(calls) == 1:
             return [await self._call(calls[0])]
         return list(await asyncio.gather(*map(self._call, calls)))
+
+    def call_and_wait(self, call: Call) -> Reply | CallError:
+        """Call a webhook from a thread, and return its answer. Raises LoopWouldWaitError on the event loop."""
+        if _is_on_loop():
+            raise LoopWouldWaitError
+        return self._wait([call])[0]
+
+    def _wait(self, calls: Sequence[Call]) -> list[Reply | CallError]:
+        """Call webhooks from a thread, and return their answers in the same order."""
+        if is_alone():  # the loop stands still
+            return [CallError("exceeded max depth") for _ in calls]
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self.call(calls), self._loop).result()
 
     async def close(self) -> None:
         """Close the connections that are kept."""
@@ -62,6 +86,15 @@ class HttpWebhookClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+def _is_on_loop() -> bool:
+    """Report whether this code runs on an event loop, not in a thread beside it."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class _Exchange:

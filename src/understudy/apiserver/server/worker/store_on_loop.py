@@ -26,21 +26,36 @@ class OutdatedError(Exception):
     """Something that a request has read has changed before its first write."""
 
 
+class _ThisThread(threading.local):
+    """What one thread, which answers one request, has done to the store.
+
+    stopped  times that it has stopped the loop, one within another
+    """
+
+    stopped = 0
+    has_written = False
+
+
 class StoreOnLoop:
     """The store of an event loop, for one request in one thread beside it (see `Store`); made on the loop.
 
-    has_written  set once the request has changed something
+    remembers  whether what is read is remembered; a store that does not may serve several threads
     """
 
-    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, *, remembers: bool = True) -> None:
         self._store = store
         self._loop = loop
         self._loop_thread = threading.get_ident()
-        self._stopped = 0  # times that the loop was stopped, one within another
+        self._thread = _ThisThread()
+        self._remembers = remembers
         self._entries: dict[str, Entry | None] = {}  # that were read, by key
         self._scans: dict[str, list[Entry]] = {}  # all entries under a prefix, where they were read
         self._is_current: Callable[[], bool] = lambda: True
-        self.has_written = False
+
+    @property
+    def has_written(self) -> bool:
+        """Report whether the request of this thread has changed something."""
+        return self._thread.has_written
 
     def begin(self, is_current: Callable[[], bool]) -> None:
         """Forget what was read. `is_current` reports whether what else the request goes by still holds."""
@@ -54,7 +69,7 @@ class StoreOnLoop:
         Raises RuntimeError once the loop is closed.
         """
         # What the thread has begun, such as a watch, goes on on the loop.
-        if self._stopped or threading.get_ident() == self._loop_thread:
+        if self._thread.stopped or threading.get_ident() == self._loop_thread:
             return function(*args, **kwargs)
         outcome: Future[T] = Future()
 
@@ -84,28 +99,29 @@ class StoreOnLoop:
             stopped.set_result(None)
             done.wait()
 
-        if not self._stopped:
+        if not self._thread.stopped:
             self._loop.call_soon_threadsafe(stop)
             self._wait_for_loop(stopped)
-        self._stopped += 1
+        self._thread.stopped += 1
         try:
             yield
         finally:
-            self._stopped -= 1
-            if not self._stopped:
+            self._thread.stopped -= 1
+            if not self._thread.stopped:
                 done.set()
 
     def _write(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
         """Write on the event loop. Raises OutdatedError, and what the store raises."""
-        return self.call(self._write_unless_outdated, writing)
+        entry = self.call(self._write_unless_outdated, writing, begun=self.has_written)
+        self._thread.has_written = True
+        return entry
 
-    def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
-        if not self.has_written and self._is_outdated():
+    def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry], begun: bool) -> Entry:
+        """Write on the event loop. `begun`: the request has written before, and so goes on whatever others do."""
+        if not begun and self._is_outdated():
             writing.close()
             raise OutdatedError
-        entry = run_to_end(writing)
-        self.has_written = True
-        return entry
+        return run_to_end(writing)
 
     def _is_outdated(self) -> bool:
         """Report whether the request would read other entries now."""
@@ -126,25 +142,31 @@ class StoreOnLoop:
     async def get(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
         entry = self._wait(self._store.get(key))
-        self._entries.setdefault(key, entry)
+        self._remember(key, entry)
         return entry
+
+    def _remember(self, key: str, entry: Entry | None) -> None:
+        """Remember what was read first under a key."""
+        if self._remembers:
+            self._entries.setdefault(key, entry)
 
     def peek(self, key: str) -> Entry | None:
         """Return the entry of a key, None if there is none."""
         entry = self.call(self._store.peek, key)
-        self._entries.setdefault(key, entry)
+        self._remember(key, entry)
         return entry
 
     def scan(self, prefix: str) -> list[Entry]:
         """Return all entries under a prefix, in the order of their keys."""
         entries = self.call(self._store.scan, prefix)
-        self._scans.setdefault(prefix, entries)
+        if self._remembers:
+            self._scans.setdefault(prefix, entries)
         return entries
 
     async def range(self, prefix: str, *, start: str = "", limit: int = 0, revision: int = 0) -> Range:
         """Return the entries under a prefix at a revision. Raises CompactedError, FutureRevisionError."""
         result = self._wait(self._store.range(prefix, start=start, limit=limit, revision=revision))
-        if not (start or limit or revision):
+        if self._remembers and not (start or limit or revision):
             self._scans.setdefault(prefix, result.entries)
         return result
 

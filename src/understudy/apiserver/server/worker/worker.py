@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from understudy.admission.webhooks import Call, CallError, Reply
@@ -38,13 +38,21 @@ class _WebhooksOfLoop:
     async def call(self, calls: Sequence[Call]) -> list[Reply | CallError]:
         raise OnlyOnLoopError
 
+    def call_and_wait(self, call: Call) -> Reply | CallError:
+        raise OnlyOnLoopError
+
 
 class Worker:
-    """Runs handlers of requests in a thread, one at a time: more of them would only share Python's one interpreter."""
+    """Runs handlers of requests in a thread, one at a time: more of them would only share Python's one interpreter.
+
+    Those that wait for conversion webhooks have a thread each, since webhooks may send requests that wait as well.
+    """
 
     def __init__(self, state: ServerState) -> None:
         self._on_loop = state
         self._turn = asyncio.Lock()
+        self._for_waiting: ServerState | None = None
+        self._waiting: set[asyncio.Future[Answer]] = set()
 
     async def answer(self, handle: Handle, request: Request) -> Answer:
         """Return the answer of a handler that suspends for nothing but the store; 400 for one that recurses too deep.
@@ -58,10 +66,38 @@ class Worker:
         answer.add_done_callback(self._end_turn)
         return await asyncio.shield(answer)
 
+    async def wait(self, handle: Handle, request: Request) -> Answer:
+        """Return the answer of a handler that waits for webhooks in the middle of what does not wait.
+
+        It does not begin anew if others write meanwhile, since webhooks would be asked again. A client that goes away
+        does not stop it.
+        """
+        answer_waiting = partial(_answer_waiting, handle, self._state_for_waiting, request, self._store)
+        thread = start_on_deep_stack(answer_waiting, self._store.stopped_loop)
+        answer = asyncio.wrap_future(thread)
+        self._waiting.add(answer)
+        answer.add_done_callback(self._waiting.discard)
+        return await asyncio.shield(answer)
+
+    @cached_property
+    def _store(self) -> StoreOnLoop:
+        """Return the store for requests that wait."""
+        return StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), remembers=False)
+
+    @property
+    def _state_for_waiting(self) -> ServerState:
+        """Return the state of the server for requests that wait, another one once other resources are served."""
+        state, on_loop = self._for_waiting, self._on_loop
+        if state is None or state.serving is not on_loop.serving:
+            state = on_loop.for_thread(Registry(self._store, on_loop.serving), on_loop.webhooks)
+            self._for_waiting = state
+        return state
+
     async def finish(self) -> None:
-        """Wait until nothing runs in the thread."""
+        """Wait until nothing runs in a thread."""
         async with self._turn:
             pass
+        await asyncio.gather(*self._waiting, return_exceptions=True)
 
     def _end_turn(self, answer: asyncio.Future[Answer]) -> None:
         self._turn.release()
@@ -90,6 +126,20 @@ class Worker:
         serving = self._on_loop.serving
         store.begin(lambda: self._on_loop.serving is serving)
         return self._on_loop.for_thread(Registry(store, serving), _WebhooksOfLoop())
+
+
+def _answer_waiting(handle: Handle, state: ServerState, request: Request, store: StoreOnLoop) -> Answer:
+    """Return the answer of a handler that waits for webhooks, in its thread."""
+    warnings = len(request.warnings)
+
+    def run() -> Answer:
+        del request.warnings[warnings:]
+        return run_to_end(handle(state, request))
+
+    try:
+        return _at_any_depth(run, store)
+    except StatusError as error:
+        return error_response(request, error)
 
 
 def _at_any_depth(run: Callable[[], Answer], store: StoreOnLoop) -> Answer:

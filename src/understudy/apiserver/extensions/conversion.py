@@ -1,0 +1,227 @@
+"""Conversion of custom resources between the versions of their definition, by its webhook if it has one.
+
+A webhook gets objects in one version and returns them in another. Their metadata stay, but for labels and annotations.
+https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definition-versioning/ (upstream:
+k8s.io/apiextensions-apiserver/pkg/apiserver/conversion).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from understudy.admission.structural_schema.json_values import json_type, with_go_numbers
+from understudy.admission.validation.objectmeta import annotation_errors, label_errors
+from understudy.admission.webhooks import Call, CallError, WebhookClient, read_review, target_of
+from understudy.apiserver.extensions.definition import Definition
+from understudy.machinery.errors import unknown_error
+from understudy.machinery.golang.fmt import type_name
+from understudy.machinery.golang.json_reader import DecodeError
+from understudy.machinery.golang.json_writer import go_interface
+from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.releases.version import Version
+from understudy.machinery.serializer.json import encode
+from understudy.machinery.typeinfo.go_types import Schemas
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.validation.field import Errors, Path
+
+_GROUP = "apiextensions.k8s.io"
+_VERSIONS = ("v1", "v1beta1")
+_TIMEOUT = 30  # seconds
+
+
+class Converter(Protocol):
+    """Converts objects of a definition between its versions."""
+
+    calls_webhook: bool
+
+    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
+        """Return objects in a version. Raises 500, and LoopWouldWaitError on the event loop."""
+
+
+def new_converter(definition: Definition, webhooks: WebhookClient, release: Version) -> Converter:
+    """Return what converts the objects of a definition."""
+    webhook = definition.conversion_webhook
+    return _NopConverter() if webhook is None else _WebhookConverter(webhook, webhooks, release)
+
+
+class _NopConverter:
+    """Changes nothing but the apiVersion."""
+
+    calls_webhook = False
+
+    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
+        """Return objects with another apiVersion."""
+        return [{**obj, "apiVersion": api_version} for obj in objects]
+
+
+class _Review(NamedTuple):
+    """A review that is sent to a webhook. `kind` is that of the answer that is expected."""
+
+    uid: str
+    kind: GroupVersionKind
+    call: Call
+
+
+class _InvalidObjectError(Exception):
+    """An object that a webhook must not return."""
+
+
+class _WebhookConverter:
+    """Asks the webhook of a definition."""
+
+    calls_webhook = True
+
+    def __init__(self, webhook: Obj, webhooks: WebhookClient, release: Version) -> None:
+        self._target = target_of(webhook["clientConfig"])
+        self._review_versions: Sequence[str] = webhook["conversionReviewVersions"]
+        self._webhooks = webhooks
+        self._release = release
+
+    def convert(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
+        """Return objects in another version. One of which nothing is set only gets another apiVersion.
+
+        Raises 500, and LoopWouldWaitError on the event loop.
+        """
+        asked = [obj for obj in objects if not _is_empty(obj)]
+        converted = iter(self._ask(asked, api_version) if asked else ())
+        return [{**obj, "apiVersion": api_version} if _is_empty(obj) else next(converted) for obj in objects]
+
+    def _ask(self, objects: Sequence[Obj], api_version: str) -> list[Obj]:
+        """Return objects as the webhook converts them. Errors name the type of the first one. Raises 500."""
+        webhook = f"conversion webhook for {_text(_kind_of(objects[0]))}"
+        review = self._review(objects, api_version)
+        try:
+            answer = self._webhooks.call_and_wait(review.call)
+            if isinstance(answer, CallError):
+                raise answer
+            converted = _converted(read_review(answer, review.kind, Schemas.of(self._release)), review)
+        except CallError as error:
+            raise unknown_error(f"{webhook} failed: {error}") from None
+        if len(converted) != len(objects):
+            raise unknown_error(f"{webhook} returned {len(converted)} objects, expected {len(objects)}")
+        try:
+            return [
+                self._checked(obj, _unstructured(out), api_version) for obj, out in zip(objects, converted, strict=True)
+            ]
+        except DecodeError as error:
+            raise unknown_error(str(error)) from None
+        except _InvalidObjectError as error:
+            raise unknown_error(f"{webhook} returned invalid {error}") from None
+
+    def _review(self, objects: Sequence[Obj], api_version: str) -> _Review:
+        """Return the review that asks for objects in a version. Raises 500 if the webhook reads no known version."""
+        version = next((version for version in self._review_versions if version in _VERSIONS), None)
+        if version is None:
+            raise unknown_error("no supported conversion review versions")
+        kind = GroupVersionKind(_GROUP, version, "ConversionReview")
+        uid = str(uuid.uuid4())
+        review = {
+            "kind": kind.kind,
+            "apiVersion": kind.api_version,
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": list(map(go_interface, objects))},
+            "response": {"uid": "", "convertedObjects": None, "result": {"metadata": {}}},
+        }
+        return _Review(uid, kind, Call(self._target, encode(review) + b"\n", _TIMEOUT))
+
+    def _checked(self, obj: Obj, out: Obj, api_version: str) -> Obj:
+        """Return a converted object with the metadata that it had. Raises _InvalidObjectError."""
+        before, after = _kind_of(obj), _kind_of(out)
+        expected = GroupVersionKind(*split_api_version(api_version), before.kind)
+        if after[:2] != expected[:2]:
+            text = f"expected {expected.api_version}, received {after.api_version}"
+            raise _InvalidObjectError(f"object at index 0: invalid groupVersion ({text})")
+        if after.kind != before.kind:
+            text = f"expected {before.kind}, received {after.kind}"
+            raise _InvalidObjectError(f"object at index 0: invalid kind ({text})")
+        for name, title in (("name", "name"), ("namespace", "namespace"), ("uid", "UID")):
+            old, new = _metadata_text(obj, name), _metadata_text(out, name)
+            if old != new:
+                raise _InvalidObjectError(f"object: must have the same {title}: {old} != {new}")
+        try:
+            return {**out, "metadata": self._metadata(obj["metadata"], out)}
+        except _InvalidObjectError as error:
+            raise _InvalidObjectError(f"metadata: {error}") from None
+
+    def _metadata(self, before: Obj, out: Obj) -> Obj:
+        """Return the metadata of an object with the labels and annotations of the converted one (upstream:
+        `restoreObjectMeta`). Raises _InvalidObjectError."""
+        if "metadata" not in out:
+            raise _InvalidObjectError("missing metadata in converted object")
+        if not isinstance(out["metadata"], dict):
+            raise _InvalidObjectError(f"invalid metadata of type {type_name(out['metadata'])} in converted object")
+        metadata = {name: value for name, value in before.items() if name not in _CHANGEABLE}
+        for name, (check, path) in _CHANGEABLE.items():
+            values = out["metadata"].get(name)
+            if values is None:
+                continue
+            if not isinstance(values, dict):
+                text = f"invalid metadata.{name} of type {type_name(values)} in converted object"
+                raise _InvalidObjectError(text)
+            for key, value in values.items():
+                if not isinstance(value, str):
+                    text = f"metadata.{name}[{key}] must be a string, but is {type_name(value)} in converted object"
+                    raise _InvalidObjectError(text)
+            if values != (before.get(name) or {}) and (errors := check(values, path)):
+                raise _InvalidObjectError(aggregate([error.text(self._release) for error in errors]))
+            metadata[name] = values
+        return metadata
+
+
+_CHANGEABLE: Mapping[str, tuple[Callable[[Obj, Path], Errors], Path]] = {
+    "labels": (label_errors, Path("metadata", "labels")),
+    "annotations": (annotation_errors, Path("metadata", "annotation")),
+}
+
+
+def _converted(answer: Obj, review: _Review) -> list[Any]:
+    """Return the objects of an answer. Raises CallError (`getConvertedObjectsFromResponse`)."""
+    response = answer.get("response")
+    if review.kind.version == "v1" and (kind := _kind_of(answer)) != review.kind:
+        raise CallError(f"expected webhook response of {_text(review.kind)}, got {_text(kind)}")
+    if response is None:
+        raise CallError("no response provided")
+    if review.kind.version == "v1" and (uid := response.get("uid", "")) != review.uid:
+        raise CallError(f"expected response.uid={go_quote(review.uid)}, got {go_quote(uid)}")
+    result = response.get("result") or {}
+    if result.get("status") != "Success":
+        status = result.get("status", "")
+        raise CallError(result.get("message") or f"response.result.status was '{status}', not 'Success'")
+    return response.get("convertedObjects") or []
+
+
+def _unstructured(value: Any) -> Obj:
+    """Return an object of an answer as plain JSON. Raises DecodeError for one without a kind."""
+    if value is not None and not isinstance(value, dict):
+        go_type = _GO_JSON_TYPES[json_type(value)]
+        raise DecodeError(f"json: cannot unmarshal {go_type} into Go value of type map[string]interface {{}}")
+    if not value or not isinstance(value.get("kind"), str) or not value["kind"]:
+        raise DecodeError(f"Object 'Kind' is missing in '{encode(value).decode('utf-8', 'replace')}'")
+    obj: Obj = with_go_numbers(dict(value))
+    return obj
+
+
+_GO_JSON_TYPES = {"string": "string", "array": "array", "boolean": "bool", "integer": "number", "number": "number"}
+
+
+def _is_empty(obj: Obj) -> bool:
+    """Report whether nothing is set of an object (`isEmptyUnstructuredObject`)."""
+    return not obj.keys() - {"apiVersion", "kind", "metadata"} and not obj.get("metadata")
+
+
+def _metadata_text(obj: Obj, name: str) -> str:
+    """Return a text of the metadata, "" for none."""
+    metadata = obj.get("metadata")
+    value = metadata.get(name) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _kind_of(obj: Obj) -> GroupVersionKind:
+    """Return the kind that an object names, with "" for what it does not."""
+    return GroupVersionKind(*split_api_version(obj.get("apiVersion") or ""), obj.get("kind") or "")
+
+
+def _text(kind: GroupVersionKind) -> str:
+    """Return a kind as Go prints it (`GroupVersionKind.String`)."""
+    return f"{kind.group}/{kind.version}, Kind={kind.kind}"
