@@ -56,10 +56,13 @@ class ServerProcess:
         raise RuntimeError(f"the server did not start: {text.decode()}{self.stderr()}")
 
     def __enter__(self) -> Self:
+        """Let SIGTERM end this program by SystemExit, so that it ends the server as well."""
+        self._before = signal.signal(signal.SIGTERM, _exit)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        signal.signal(signal.SIGTERM, self._before)
 
     def stop(self) -> int:
         """End the server with SIGTERM, or SIGKILL if it does not listen to that; return its exit status."""
@@ -91,3 +94,8 @@ class ServerProcess:
     def descriptors(self) -> int:
         """Return how many files and sockets the process has open."""
         return len(os.listdir(self._proc("fd")))
+
+
+def _exit(number: int, _: object) -> None:
+    """Exit with the status of a program that a signal ended."""
+    sys.exit(128 + number)

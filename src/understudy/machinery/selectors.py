@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from understudy.machinery.golang.text import aggregate, go_quote, parse_int
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, cache_short_texts
 from understudy.machinery.validation.bad_values import Worded
 from understudy.machinery.validation.field import Path
 from understudy.machinery.validation.names import label_value_texts, qualified_name_texts
@@ -209,7 +208,7 @@ def _requirement(key: str, operator: str, values: list[str], release: Version) -
     return Requirement(key, names.get(operator, operator), frozenset(values))
 
 
-@lru_cache(maxsize=1024)
+@cache_short_texts(1024)
 def parse_labels(text: str, release: Version) -> tuple[Requirement, ...]:
     """Parse a label selector into requirements, all of which an object has to meet. Raises SelectorError."""
     return tuple(_Parser(text, release).parse())
@@ -225,7 +224,7 @@ class FieldTerm:
     equal: bool
 
 
-@lru_cache(maxsize=1024)
+@cache_short_texts(1024)
 def parse_fields(text: str) -> tuple[FieldTerm, ...]:
     """Parse a field selector into terms, all of which an object has to meet. Raises SelectorError.
 

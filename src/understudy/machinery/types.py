@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple
+from functools import lru_cache, update_wrapper
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+LONGEST_KEPT = 4096  # characters of a text that caches keep; ordinary headers, paths and parameters are shorter
 
 # A decoded API object: JSON values only. A stored object is never edited in place.
 Obj = dict[str, Any]
@@ -90,3 +95,23 @@ def deep_copy(value: Any) -> Any:
             copied[name] = deep_copy(item)
         return copied
     return [deep_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def cache_short_texts(maxsize: int) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
+    """Return a decorator that keeps the last `maxsize` results of a function, but none for a long first argument.
+
+    For texts that clients send, which would take any amount of memory otherwise. The other arguments are hashable.
+    """
+
+    def decorate(function: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+        cached = lru_cache(maxsize)(function)
+
+        def call(text: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+            if len(text) > LONGEST_KEPT:
+                return function(text, *args, **kwargs)
+            return cached(text, *args, **kwargs)  # type: ignore[arg-type]
+
+        update_wrapper(call, function)
+        return call
+
+    return decorate

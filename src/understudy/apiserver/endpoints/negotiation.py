@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
+from understudy.machinery.types import cache_short_texts
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
@@ -185,7 +186,7 @@ def _float(text: str) -> float:
         return 0.0
 
 
-@lru_cache(1024)
+@cache_short_texts(1024)
 def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
     """Return the form to answer in (`NegotiateOutputMediaType`). Raises StatusError (406)."""
     if not accept:
@@ -195,7 +196,7 @@ def output(accept: str, endpoint: Endpoint = OBJECT) -> Output:
     return (endpoint.aggregates and _aggregated(accept, endpoint.aggregates)) or _negotiated(accept, endpoint)
 
 
-@lru_cache(1024)
+@cache_short_texts(1024)
 def route(accept: str, produces: tuple[str, ...]) -> None:
     """Check Accept as the router does. Raises StatusError (406) unless it names one of the media types or `*/*`."""
     asked = [part.partition(";")[0].strip(" ") for part in (accept or "*/*").split(",")]
@@ -249,7 +250,7 @@ def _aggregated(accept: str, versions: tuple[str, ...]) -> Output | None:
     return None
 
 
-@lru_cache(1024)
+@cache_short_texts(1024)
 def watch_output(accept: str, endpoint: Endpoint = LIST) -> Output:
     """Return the form of a watch: that of a list, if it can be streamed. Raises StatusError (406)."""
     form = output(accept, endpoint)
@@ -258,7 +259,7 @@ def watch_output(accept: str, endpoint: Endpoint = LIST) -> Output:
     return form
 
 
-@lru_cache(1024)
+@cache_short_texts(1024)
 def error_output(accept: str) -> Output:
     """Return the form of an error: never a table, and indented JSON for clients that accept none of MEDIA."""
     try:
@@ -278,7 +279,7 @@ def wants_pretty(query: Query, user_agent: str) -> bool:
 _PARAMETER = re.compile(r""";\s*[!#$%&'*+.^_`|~\w-]+\s*=\s*(?:[!#$%&'*+.^_`|~\w-]+|"(?:[^"\\]|\\.)*")\s*""")
 
 
-@lru_cache(256)
+@cache_short_texts(256)
 def body_type(content_type: str) -> str:
     """Return the media type of a body; without a Content-Type it is JSON. Raises StatusError (415).
 
@@ -310,7 +311,7 @@ def patch_type(headers: Mapping[str, str], patches: tuple[str, ...] = PATCHES) -
     return media_type
 
 
-@lru_cache(256)
+@cache_short_texts(256)
 def _patch_type(content_type: str) -> str:
     """Return the media type of a patch, "" if the router knows none of the types. Raises 415 if the handler does not.
 

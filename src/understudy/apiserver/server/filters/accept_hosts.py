@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from ipaddress import ip_address
 
 from understudy.apiserver.endpoints.request import Request
 from understudy.machinery import errors
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import cache_short_texts
 
 HOSTS = 16  # that are kept; a client mostly uses one
 FOREIGN_SITES = ("cross-site", "same-site")  # values of Sec-Fetch-Site; the others are "same-origin" and "none"
@@ -33,7 +33,7 @@ def with_accept_hosts(accepted: Sequence[re.Pattern[str]]) -> Callable[[Request]
     def is_named(host: str) -> bool:
         return any(pattern.fullmatch(host) for pattern in accepted)
 
-    @lru_cache(HOSTS)
+    @cache_short_texts(HOSTS)
     def is_accepted(authority: str) -> bool:
         host = hostname(authority)
         return host == "localhost" or host.endswith(".localhost") or _is_address(host) or is_named(host)

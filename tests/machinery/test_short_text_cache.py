@@ -1,0 +1,20 @@
+"""Caches of what clients send are bounded in bytes."""
+
+from __future__ import annotations
+
+from understudy.machinery.types import LONGEST_KEPT, cache_short_texts
+
+
+def test_long_texts_are_not_kept() -> None:
+    """The result for a short text is kept, that for a long one is not."""
+    texts: list[str] = []
+
+    @cache_short_texts(2)
+    def measure(text: str, factor: int) -> int:
+        texts.append(text)
+        return factor * len(text)
+
+    short, long = "a" * LONGEST_KEPT, "a" * (LONGEST_KEPT + 1)
+    for text in (short, long, short, long):
+        assert measure(text, 2) == 2 * len(text)
+    assert texts == [short, long, long]
