@@ -78,7 +78,7 @@ def test_other_defaults_are_changes() -> None:
         obj["spec"] |= {"dnsPolicy": "Default", "hostPID": True}
         return obj, errors
 
-    changed = Validator(older.release, older.gates)
+    changed = Validator(older.serving, older.gates)
     changed.create = with_another_default  # type: ignore[method-assign, assignment]
     assert [outcome.reasons for outcome in outcomes(pod, [older, newest])] == [(), ()]
     assert [outcome.reasons for outcome in outcomes(pod, [changed, newest])] == [

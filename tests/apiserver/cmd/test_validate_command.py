@@ -271,6 +271,76 @@ metadata: {name: tiny, labels: {size: small}}
 """
 
 
+DEFINITION = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: sites.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: sites, kind: Site}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            required: [host]
+            properties: {host: {type: string, minLength: 3}, port: {type: integer, default: 80}}
+            x-kubernetes-validations: [{rule: self.port < 1000, message: port too high}]
+"""
+SITES = """
+apiVersion: example.com/v1
+kind: Site
+metadata: {name: wrong}
+spec: {host: ab, port: 2000, mail: x}
+---
+apiVersion: example.com/v1
+kind: Site
+metadata: {name: right}
+spec: {host: abc}
+---
+apiVersion: example.com/v2
+kind: Site
+metadata: {name: unserved}
+"""
+
+
+def test_custom_resources(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Objects are checked by definitions among the manifests and in `--crds`: schema, unknown fields, rules."""
+    file.write_text(SITES)
+    assert run(str(file)) == 1
+    assert capsys.readouterr().out.count("no matches for kind") == 3
+    definitions = tmp_path / "definitions"
+    definitions.mkdir()
+    (definitions / "sites.yaml").write_text(DEFINITION)
+    assert run(str(file), "--crds", str(definitions)) == 1
+    with_crds = capsys.readouterr().out
+    assert [line.split(": ", 1)[1] for line in with_crds.splitlines()] == [
+        'Site/wrong: spec.mail: unknown field "spec.mail"',
+        'Site/wrong: spec.host: Invalid value: "ab": spec.host in body should be at least 3 chars long',
+        'Site/wrong: spec: Invalid value: "object": port too high',
+        'Site/unserved: no matches for kind "Site" in version "example.com/v2"',
+    ]
+    together = tmp_path / "together.yaml"
+    together.write_text(f"{SITES}---{DEFINITION}")
+    assert run(str(together)) == 1
+    assert capsys.readouterr().out.replace(str(together), str(file)) == with_crds
+
+
+def test_a_definition_with_errors_defines_nothing(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The objects of a definition that would be refused have no kind."""
+    file.write_text(f"{DEFINITION.replace('name: sites.', 'name: wrong.')}---{SITES}")
+    assert run(str(file)) == 1
+    printed = capsys.readouterr().out
+    assert "CustomResourceDefinition/wrong.example.com: metadata.name" in printed
+    assert printed.count("no matches for kind") == 3
+
+
 def test_policies_are_enforced(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`--policies` enforces policies, which find parameters and namespaces among the files; without it they are not."""
     (tmp_path / "policies").mkdir()

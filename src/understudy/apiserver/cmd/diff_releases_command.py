@@ -24,10 +24,10 @@ from understudy.apiserver.cmd.validate_command import (
     INVALID,
     UNREADABLE,
     VALID,
-    UnreadableError,
+    all_objects,
     files,
     objects_in,
-    parse,
+    parse_all,
     place,
     validators_of,
 )
@@ -62,15 +62,12 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as why:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
-    code = VALID
     rows: list[Compared] = []
-    for file in files(args.paths):
-        try:
-            documents = parse(file)
-        except UnreadableError as why:
-            code = UNREADABLE
-            print(why, file=sys.stderr)
-            continue
+    manifests, unreadable = parse_all(files(args.paths))
+    objects = all_objects(manifests)
+    validators = [validator.with_definitions(objects) for validator in validators]
+    code = UNREADABLE if unreadable else VALID
+    for file, documents in manifests.items():
         for document in documents:
             for obj, node in objects_in(document):
                 results = outcomes(obj, validators)

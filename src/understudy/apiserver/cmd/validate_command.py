@@ -56,6 +56,8 @@ class UnreadableError(ValueError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `understudy validate`."""
     add_manifest_arguments(parser)
+    text = "custom resource definitions whose objects are among the manifests; so are those among the manifests"
+    parser.add_argument("--crds", action="append", metavar="FILE|DIR", help=text)
     text = "enforce the admission policies there, and those among the manifests; parameters are found there, too"
     parser.add_argument("--policies", action="append", metavar="FILE|DIR", help=text)
 
@@ -76,12 +78,15 @@ def run(args: argparse.Namespace) -> int:
         print(f"understudy: {why}", file=sys.stderr)
         return UNREADABLE
     releases: dict[Located, dict[str, None]] = {}  # the releases that have a finding, in order
-    manifests, unreadable = _parse_all(files(args.paths))
+    manifests, unreadable = parse_all(files(args.paths))
+    definitions, unreadable_definitions = parse_all(files(args.crds or []))
+    policies, unreadable_policies = parse_all(files(args.policies or []))
+    objects = all_objects(definitions | manifests)
+    validators = {name: validator.with_definitions(objects) for name, validator in validators.items()}
     if args.policies:
-        others, some_unreadable = _parse_all(files(args.policies))
-        unreadable = unreadable or some_unreadable
-        objects = [obj for documents in (others | manifests).values() for d in documents for obj, _ in objects_in(d)]
+        objects = all_objects(policies | manifests)
         validators = {name: validator.with_policies(objects) for name, validator in validators.items()}
+    unreadable = unreadable or unreadable_definitions or unreadable_policies
     for file, documents in manifests.items():
         findings = [(located, name) for name, v in validators.items() for located in check(file, documents, v)]
         for located, name in sorted(findings, key=lambda found_by: found_by[0].line):
@@ -96,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
     return UNREADABLE if unreadable else INVALID if releases else VALID
 
 
-def _parse_all(files: Iterable[str]) -> tuple[dict[str, list[Document]], bool]:
+def parse_all(files: Iterable[str]) -> tuple[dict[str, list[Document]], bool]:
     """Return the documents of files by file, and whether some cannot be read, which is printed."""
     documents: dict[str, list[Document]] = {}
     unreadable = False
@@ -107,6 +112,11 @@ def _parse_all(files: Iterable[str]) -> tuple[dict[str, list[Document]], bool]:
             unreadable = True
             print(why, file=sys.stderr)
     return documents, unreadable
+
+
+def all_objects(documents: Mapping[str, list[Document]]) -> list[Any]:
+    """Return the objects of files."""
+    return [obj for parsed in documents.values() for document in parsed for obj, _ in objects_in(document)]
 
 
 def validators_of(releases: list[str], feature_gates: Mapping[str, bool] | None) -> dict[str, Validator]:

@@ -5,8 +5,8 @@
 
 The object is decoded, defaulted, converted, prepared and validated as by a POST with `fieldValidation=Strict`. Rules
 that depend on other objects (its namespace, its priority class, policies) are left out, and so are those that the
-server's own configuration decides: which cluster IPs, node ports and IP families a Service may have. `with_policies`
-adds the admission policies of other manifests.
+server's own configuration decides: which cluster IPs, node ports and IP families a Service may have.
+`with_definitions` adds the kinds that other manifests define, `with_policies` their admission policies.
 """
 
 from __future__ import annotations
@@ -21,15 +21,18 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from understudy.admission.context import Context
+from understudy.apiserver.extensions.definition import Definition
+from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import DEFAULT, Release
 from understudy.apiserver.registry import rest
+from understudy.apiserver.registry.encoding.codec import Body
 from understudy.apiserver.registry.encoding.conversion import from_internal, to_internal
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.clock import SystemClock, timestamp
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.deep_recursion import call_deeply
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.serializer.json import DecodeError, decode_parsed, encode, parse_json, read_type_meta
+from understudy.machinery.serializer.json import DecodeError, encode, parse_json, read_type_meta
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.field import Errors
 
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 
 # Fields of metadata that the server sets on every new object.
 _SET_BY_SERVER = ("uid", "creationTimestamp", "resourceVersion", "generation", "selfLink", "managedFields")
+
+_DEFINITION = "CustomResourceDefinition"
+_ESTABLISHED = [{"type": type_, "status": "True"} for type_ in ("NamesAccepted", "Established")]
 
 # Finds the field that an error of decoding names.
 _FIELD = re.compile(r'(?:unknown|duplicate) field "([^"]*)"|Go struct field \w+\.([^ ]+) of type')
@@ -84,10 +90,15 @@ def validate(
 
 
 class Validator:
-    """The rules of one release with its feature gates, and admission policies (None: there are none)."""
+    """The rules of one release with its feature gates.
 
-    def __init__(self, release: Release, gates: Gates, policies: OfflinePolicies | None = None) -> None:
-        self.release = release
+    serving   the kinds of the release, and custom ones
+    policies  admission policies, None if there are none
+    """
+
+    def __init__(self, serving: Serving, gates: Gates, policies: OfflinePolicies | None = None) -> None:
+        self.serving = serving
+        self.release = serving.release
         self.gates = gates
         self._policies = policies
 
@@ -98,6 +109,23 @@ class Validator:
         Raises UnknownReleaseError and UnknownGateError.
         """
         return _validator(release, tuple(sorted((feature_gates or {}).items())))
+
+    def with_definitions(self, objects: Iterable[Any]) -> Validator:
+        """Return a validator that knows the kinds that CustomResourceDefinitions among some objects define as well.
+
+        Definitions with errors are left out; the names of all others are accepted.
+        """
+        serving = self.serving
+        for obj in objects:
+            if described(obj)[0] != _DEFINITION:
+                continue
+            with suppress(_UnusableError, StatusError):
+                kind, version, decoded, _ = self.read(encode(obj))
+                internal, errors = self.create(kind, version, decoded)
+                if not errors:
+                    names = {"acceptedNames": internal["spec"]["names"], "conditions": _ESTABLISHED}
+                    serving = serving.with_definition(Definition({**internal, "status": names}))
+        return Validator(serving, self.gates, self._policies)
 
     def with_policies(self, objects: Iterable[Any]) -> Validator:
         """Return a validator that enforces the admission policies among some objects as well.
@@ -113,7 +141,7 @@ class Validator:
                 internal, errors = self.create(kind, version, decoded)
                 if not errors:
                     policies.add(kind, internal)
-        return Validator(self.release, self.gates, policies)
+        return Validator(self.serving, self.gates, policies)
 
     def findings(self, obj: Any) -> Iterator[Finding]:
         """List the findings of an object, or of each item of a v1 List."""
@@ -168,12 +196,17 @@ class Validator:
             parsed = parse_json(body)
             api_version, name = read_type_meta(parsed)
             group, version = split_api_version(api_version)
-            kind = self.release.kind(group, name)
-            if kind is None or version not in kind.versions:
+            kind = self._kind(group, version, name)
+            if kind is None:
                 raise _UnusableError("NoMatch", f'no matches for kind "{name}" in version "{api_version}"')
-            return kind, version, *decode_parsed(parsed, kind.struct(version))
+            return kind, version, *kind.codec(version).decode(Body(body, parsed), kind.gvk(version))
         except DecodeError as error:
             raise _UnusableError("BadRequest", str(error)) from None
+
+    def _kind(self, group: str, version: str, name: str) -> Kind | None:
+        """Return the kind of a name that is served in a version, None if there is none."""
+        kind = self.serving.kind(group, name)
+        return self.serving.resource(group, version, kind.resource) if kind else None
 
     def create(self, kind: Kind, version: str, decoded: Obj) -> tuple[Obj, Errors]:
         """Return the internal form in which an object would be stored, and its errors. The decoded object is edited.
@@ -215,7 +248,7 @@ def _field_in(text: str) -> str:
 @lru_cache(8)
 def _validator(release: str, feature_gates: tuple[tuple[str, bool], ...]) -> Validator:
     named = Release.named(release)
-    return Validator(named, Gates.of(named.version, dict(feature_gates)))
+    return Validator(Serving(named), Gates.of(named.version, dict(feature_gates)))
 
 
 def is_list(obj: Any) -> bool:
