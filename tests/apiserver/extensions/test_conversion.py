@@ -359,3 +359,16 @@ def test_a_failure_does_not_write(server: Server, webhook: Webhook) -> None:
     code, status = exchange(server, "POST", V2, widget("v2", width=1))
     assert (code, status["message"]) == (500, "conversion webhook for example.com/v2, Kind=Widget failed: no")
     assert exchange(server, "GET", f"{V1}/a")[0] == 404
+
+
+@pytest.mark.parametrize(("mutating", "times"), [(False, 1), (True, 2)])
+def test_admission_in_a_version_that_cannot_be_had(
+    server: Server, webhook: Webhook, mutating: bool, times: int
+) -> None:
+    """An admission webhook of another version is not asked about an object that cannot be converted to it: a 500."""
+    rule = {"apiGroups": ["example.com"], "apiVersions": ["v1"], "resources": ["widgets"], "operations": ["CREATE"]}
+    server.webhook("widgets.example.com", mutating=mutating, name="never", rules=[rule])(lambda request: "asked")
+    webhook.convert = lambda review: converted(review, result={"status": "Failure", "message": "no"})
+    code, status = exchange(server, "POST", V2, widget("v2", width=1))
+    failed = "conversion webhook for example.com/v2, Kind=Widget failed: no"
+    assert (code, status["message"]) == (500, "Internal error occurred: " * times + failed)

@@ -22,7 +22,7 @@ from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery import errors
-from understudy.machinery.errors import StatusError
+from understudy.machinery.errors import StatusError, internal_error
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 
@@ -162,7 +162,10 @@ def versions_by_kind(attributes: Attributes, objects: ObjectInterfaces) -> Versi
 
     def versioned(kind: GroupVersionKind) -> VersionedAttributes:
         if kind not in made:
-            made[kind] = VersionedAttributes(attributes, kind, objects)
+            try:
+                made[kind] = VersionedAttributes(attributes, kind, objects)
+            except StatusError as error:  # a conversion webhook has failed
+                raise internal_error(error.message) from None
         return made[kind]
 
     return versioned

@@ -136,7 +136,10 @@ class _Versions:
     def of(self, kind: GroupVersionKind) -> VersionedAttributes:
         """Return the objects of the request in the version of a kind."""
         if self._last is None or self._last.kind != kind:
-            self._last = VersionedAttributes(self._attributes, kind, self._objects)
+            try:
+                self._last = VersionedAttributes(self._attributes, kind, self._objects)
+            except StatusError as error:  # a conversion webhook has failed; the real server says it twice
+                raise internal_error(internal_error(error.message).message) from None
         return self._last
 
     def replace(self, obj: Obj, kind: GroupVersionKind) -> None:
