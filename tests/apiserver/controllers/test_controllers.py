@@ -362,7 +362,8 @@ def test_unknown_controller_is_refused(capsys: pytest.CaptureFixture[str]) -> No
     """A controller that does not exist is an error of one line."""
     assert main(["serve", "--port=0", "--controllers=namespace,podgc"]) == 2
     text = capsys.readouterr().err
-    assert text == "understudy: unknown controller 'podgc': known are namespace, garbage-collector\n"
+    known = "namespace, garbage-collector, clusterrole-aggregation"
+    assert text == f"understudy: unknown controller 'podgc': known are {known}\n"
 
 
 def test_controllers_end_with_their_server(apiserver: Server) -> None:

@@ -14,7 +14,7 @@ from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_t
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authentication.service_account_tokens import TokenError
 from understudy.machinery.errors import unauthorized
-from understudy.machinery.users import AUTHENTICATED, MASTERS, User
+from understudy.machinery.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 
 log = logging.getLogger("understudy")
 
@@ -58,10 +58,13 @@ class Authenticator:
     tokens     the users of --token-auth-file by token, None without such a file
     user_of    returns whose a token is, and its audiences; knows service accounts too. Raises TokenError
     loopback   the tokens of the clients inside this process
+    authorized
+               whether requests are authorized, so that nobody is an administrator without a token
+    anonymous  whether requests without a token are anonymous then; a wrong token is refused anyway
 
-    Without a token file everybody is an administrator. With one every request needs a good token, health checks
-    included: as nothing is authorized here, nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its
-    authorizer is AlwaysAllow).
+    Where nothing is authorized, everybody is an administrator without a token file. With one every request needs a good
+    token, health checks included: nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is
+    AlwaysAllow).
     """
 
     def __init__(
@@ -69,27 +72,37 @@ class Authenticator:
         tokens: Mapping[str, User] | None,
         user_of: Callable[[str], tuple[User, list[str]]],
         loopback: LoopbackTokens,
+        *,
+        authorized: bool = False,
+        anonymous: bool = True,
     ) -> None:
-        self._anyone = User("system:admin", [MASTERS, AUTHENTICATED]) if tokens is None else None
+        self._nobody: User | None = None  # who sends a request without a token
+        self._wrong: User | None = None  # who sends one with a wrong token
+        if authorized:
+            self._nobody = User(ANONYMOUS, [UNAUTHENTICATED]) if anonymous else None
+        elif tokens is None:
+            self._nobody = self._wrong = User("system:admin", [MASTERS, AUTHENTICATED])
         self._user_of = user_of
         self._loopback = loopback
 
     def authenticate(self, headers: Mapping[str, str], warnings: list[str]) -> User:
         """Return who sends a request with these headers; may add to `warnings`. Raises 401."""
         authorization, protocols = headers.get("Authorization"), headers.get(PROTOCOLS)
-        user = self._bearer(header_token(authorization, warnings)) if authorization else None
-        if user is None and protocols:
-            user = self._bearer(protocol_token(headers))
-        if user is not None:
-            return user
-        if self._anyone is None:
+        anyone = self._nobody
+        if authorization and (token := header_token(authorization, warnings)):
+            if (user := self._bearer(token)) is not None:
+                return user
+            anyone = self._wrong
+        if protocols and (token := protocol_token(headers)):
+            if (user := self._bearer(token)) is not None:
+                return user
+            anyone = self._wrong
+        if anyone is None:
             raise unauthorized()
-        return self._anyone
+        return anyone
 
     def _bearer(self, token: str) -> User | None:
-        """Return the user of a token, None if it is empty or not good."""
-        if not token:
-            return None
+        """Return the user of a token, None if it is not good."""
         user = self._loopback.user(token)
         if user is None:
             try:

@@ -5,6 +5,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authorization/
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -41,11 +42,16 @@ class Decision(NamedTuple):
 
 
 class SubjectRules(NamedTuple):
-    """The actions that a user may take in a namespace (`SubjectRulesReviewStatus`). `incomplete`: there may be more."""
+    """The actions that a user may take in a namespace (`SubjectRulesReviewStatus`).
+
+    incomplete        whether there may be more
+    evaluation_error  what went wrong on the way, "" for nothing
+    """
 
     resource_rules: list[Obj]
     non_resource_rules: list[Obj]
     incomplete: bool
+    evaluation_error: str = ""
 
 
 class Authorizer(Protocol):
@@ -56,3 +62,13 @@ class Authorizer(Protocol):
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return what the user may do in a namespace."""
+
+
+class StoredObjects(Protocol):
+    """The objects that an authorizer decides by."""
+
+    def stored(self, group: str, resource: str) -> Sequence[Obj]:
+        """Return all stored objects of a resource, in the order of their keys."""
+
+    def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
+        """Call a function after every write of a resource, for as long as the server lives."""

@@ -51,7 +51,7 @@ def comma_separated(text: str) -> list[str]:
 _READERS: dict[str, dict[str, Any]] = {
     "str": {},
     "int": {"type": int},
-    "bool": {"action": "store_true"},
+    "bool": {"type": boolean, "nargs": "?", "const": True},
     "bool | None": {"type": boolean, "nargs": "?", "const": True},
     "PathLike | None": {},
     "Mapping[str, bool] | None": {"type": switches},

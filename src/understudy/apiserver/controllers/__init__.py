@@ -2,8 +2,10 @@
 
     namespace           empties a namespace that is being deleted, and then lets it go
     garbage-collector   deletes or releases the dependents of what is deleted, by their owner references
+    clusterrole-aggregation
+                        fills in the rules of ClusterRoles that are made of others
 
-These two are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
+These are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
 always run.
 
 Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
@@ -20,6 +22,7 @@ from contextlib import suppress
 
 from understudy.apiserver.controllers import definitions, flow_schemas
 from understudy.apiserver.controllers.api_services import APIServiceController
+from understudy.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
 from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
@@ -34,6 +37,7 @@ NewController = Callable[[ControllerContext], Controller]
 KNOWN: dict[str, NewController] = {
     "namespace": NamespaceController,
     "garbage-collector": GarbageCollector,
+    "clusterrole-aggregation": ClusterRoleAggregationController,
 }
 # The controllers of kube-apiserver itself, with the prefix of the keys that each looks at.
 OWN: tuple[tuple[NewController, str], ...] = (

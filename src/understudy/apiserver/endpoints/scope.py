@@ -14,6 +14,7 @@ from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.requestinfo import RequestInfo
@@ -113,6 +114,8 @@ class ServerState:
     serving   what is served now; `serve` replaces it
     webhooks  calls webhooks for admission and conversion
     tokens    users of --token-auth-file by their tokens
+    escalation
+              checks who grants which rights, None where nobody needs any
     """
 
     serving: Serving
@@ -124,6 +127,7 @@ class ServerState:
     webhooks: WebhookClient = field(default_factory=NoWebhooks)
     enable_admission_plugins: Sequence[str] = ()
     disable_admission_plugins: Sequence[str] = ()
+    escalation: EscalationCheck | None = None
     account_tokens: AccountTokens = field(init=False)
     chain: Chain = field(init=False)
     _forms: dict[Kind, dict[str, tuple[Kind, str]]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.authenticator import read_tokens
+from understudy.apiserver.authorization.modes import ALWAYS_ALLOW, RBAC, check_modes
 from understudy.apiserver.kinds.release import DEFAULT, Release, releases
 from understudy.apiserver.server.webhooks.services import Address
 from understudy.apiserver.storage.interface import Store
@@ -46,8 +47,12 @@ class ServerConfig:
     load                    manifests to begin with: paths of files or folders, texts, objects
     bind_address, port      where to listen; port 0 takes a free one
     tls                     whether to speak HTTPS, with `tls_cert_file` and `tls_private_key_file` or a self-signed
-                            certificate; by default with such files and with tokens, which kubectl never sends otherwise
+                            certificate; by default with such files, with tokens, which kubectl never sends otherwise,
+                            and where requests are authorized
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
+    authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "AlwaysDeny". By
+                            default everybody may do all. Members of `system:masters` may in any case
+    anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
     accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is
                             what keeps web pages out; with a token file every name is accepted
@@ -55,7 +60,8 @@ class ServerConfig:
     etcd_compaction_interval
                             how often history is compacted, up to the revision of the turn before: a duration as Go
                             writes it ("5m0s"); "0" for never
-    controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector"
+    controllers             which run behind the server, as kube-controller-manager's: "namespace", "garbage-collector",
+                            "clusterrole-aggregation"
     enable_admission_plugins, disable_admission_plugins
                             names such as "LimitRanger" that kube-apiserver knows; its defaults are on, but for
                             ServiceAccount
@@ -78,6 +84,12 @@ class ServerConfig:
     )
     load: Sequence[Manifest] = field(default=(), metadata=flag("manifests to begin with; can be repeated", "FILE|DIR"))
     token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
+    authorization_mode: Sequence[str] = field(
+        default=(ALWAYS_ALLOW,), metadata=flag("AlwaysAllow, RBAC, AlwaysDeny (default: AlwaysAllow)", "A,B")
+    )
+    anonymous_auth: bool = field(
+        default=True, metadata=flag("serve requests without a token, if they are authorized (default: true)", "BOOL")
+    )
     tls_cert_file: PathLike | None = field(default=None, metadata=flag("the server's certificate, PEM", "PATH"))
     tls_private_key_file: PathLike | None = field(
         default=None, metadata=flag("the key of the certificate, PEM", "PATH")
@@ -90,7 +102,9 @@ class ServerConfig:
         metadata=flag("names besides IP addresses and localhost that clients without tokens may use", "REGEXP,REGEXP"),
     )
     control: bool = field(default=False, metadata=flag("serve /understudy/ (feature gates, compact, reset)"))
-    controllers: Sequence[str] = field(default=(), metadata=flag("namespace, garbage-collector (default: none)", "A,B"))
+    controllers: Sequence[str] = field(
+        default=(), metadata=flag("namespace, garbage-collector, clusterrole-aggregation (default: none)", "A,B")
+    )
     etcd_compaction_interval: str = field(
         default="5m0s", metadata=flag("how often history is compacted, 0 for never (default: %(default)s)", "DURATION")
     )
@@ -116,6 +130,7 @@ class ServerConfig:
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
         _ = self.release, self.accepted_hosts, self.addresses
+        check_modes(self.authorization_modes)
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
 
@@ -154,13 +169,32 @@ class ServerConfig:
         return read_tokens(Path(self.token_auth_file)) if self.token_auth_file else None
 
     @cached_property
+    def authorization_modes(self) -> Sequence[str]:
+        """Return the modes of `authorization_mode`, which may be one text such as "Node,RBAC"."""
+        modes = self.authorization_mode
+        return modes.split(",") if isinstance(modes, str) else modes
+
+    @property
+    def authorized(self) -> bool:
+        """Report whether a user may be refused something."""
+        return ALWAYS_ALLOW not in self.authorization_modes
+
+    @property
+    def has_bootstrap_policy(self) -> bool:
+        """Report whether the server begins with RBAC's roles and bindings."""
+        return RBAC in self.authorization_modes
+
+    @cached_property
     def accepted_hosts(self) -> Sequence[re.Pattern[str]] | None:
-        """Return the patterns of `accept_hosts`, None for a server with tokens. Raises ValueError for a wrong one."""
+        """Return the patterns of `accept_hosts`, None for a server where not everybody is an administrator.
+
+        Raises ValueError for a wrong one.
+        """
         try:
             patterns = [re.compile(pattern, re.IGNORECASE) for pattern in self.accept_hosts]
         except re.error as why:
             raise ValueError(f"--accept-hosts: {why.pattern!r} is no regular expression: {why.msg}") from None
-        return None if self.token_auth_file else patterns
+        return None if self.token_auth_file or self.authorized else patterns
 
     @cached_property
     def addresses(self) -> Mapping[str, Address]:
@@ -172,7 +206,7 @@ class ServerConfig:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
         from understudy.apiserver.server.tls import Certificates  # imports ssl, which flags do not need
 
-        self_signed = self.tokens is not None if self.tls is None else self.tls
+        self_signed = self.tokens is not None or self.authorized if self.tls is None else self.tls
         return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file)
 
 

@@ -27,29 +27,34 @@ import orjson
 
 from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
+from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.client import apply
 from understudy.apiserver.client.loopback import Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.controllers import Controllers
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.served_definitions import ServedDefinitions
+from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.registry.store import Registry
-from understudy.apiserver.server.bootstrap import fill, flow_control
+from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.pages.control import Control
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
+from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
+from understudy.machinery.users import MASTERS, User
 
 if TYPE_CHECKING:
     from understudy.apiserver.server.listener import Listener
     from understudy.apiserver.server.webhooks.functions import WebhookFunction
 
 log = logging.getLogger("understudy")
+ADMIN = User("system:admin", [MASTERS])
 FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -95,6 +100,7 @@ class Server:
         self._periodic: list[asyncio.Task[None]] = []
         self._client: Client | None = None
         self._apiserver: Client | None = None
+        self._admin_token = ""
 
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
@@ -106,15 +112,19 @@ class Server:
         serving = Serving(config.release)
         registry = Registry(config.store(), serving)
         self._webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
+        objects = RegistryObjects(registry, Schemas.of(config.release.version))
+        authorizer, escalation = new_authorization(config.authorization_modes, objects)
         state = ServerState(
             serving,
             config.gates(),
             registry,
+            authorizer,
             tokens=config.tokens or {},
             clock=config.clock,
             webhooks=self._webhooks,
             enable_admission_plugins=config.enable_admission_plugins,
             disable_admission_plugins=config.disable_admission_plugins,
+            escalation=escalation,
         )
         self._served_definitions = ServedDefinitions(state)
         return state
@@ -151,22 +161,31 @@ class Server:
 
     def _warn_of_openness(self, host: str) -> None:
         """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
-        if self._config.tokens is not None or (ip_address(host).is_loopback and not self._config.control):
+        config = self._config
+        if config.tokens is not None or config.authorized or (ip_address(host).is_loopback and not config.control):
             return
         address = f"{host} port {self._port}"
-        control = " and may change and reset it under /understudy/" if self._config.control else ""
+        control = " and may change and reset it under /understudy/" if config.control else ""
         log.warning("without --token-auth-file everybody who reaches %s is an administrator%s", address, control)
 
     def _connect(self, url: str) -> tuple[Director, Controllers]:
         """Build the front door, and the clients that go through it from the inside."""
         tokens = LoopbackTokens()
-        authenticator = Authenticator(self._config.tokens, self.state.user_of, tokens)
-        control = Control(self.state, self._reset) if self._config.control else None
-        flags = self._config.flags()
-        director = Director(self.state, authenticator, url, control, self._config.accepted_hosts, flags)
+        config = self._config
+        authenticator = Authenticator(
+            config.tokens,
+            self.state.user_of,
+            tokens,
+            authorized=config.authorized,
+            anonymous=config.anonymous_auth,
+        )
+        control = Control(self.state, self._reset) if config.control else None
+        flags = config.flags()
+        director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags)
         clients = ClientBuilder(director, self.state, tokens)
         self._client, self._apiserver = clients.client(apply.USER_AGENT), clients.client(APISERVER_AGENT)
-        return director, Controllers(ControllerContext(self.state, clients), self._config.controllers)
+        self._admin_token = tokens.issue(ADMIN) if config.authorized and config.tokens is None else ""
+        return director, Controllers(ControllerContext(self.state, clients), config.controllers)
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers."""
@@ -230,6 +249,9 @@ class Server:
         """Store what the server begins with. The controllers run already when manifests are loaded."""
         assert self._client is not None
         await fill.fill(self.state, self._port)
+        if self._config.has_bootstrap_policy:
+            assert self._apiserver is not None
+            await policy.ensure_policy(self._apiserver, self.state.release, self.state.gates)
         self._start_background_tasks()
         for manifest in self._config.load:
             await apply.load(self._client, asyncio.sleep, manifest)
@@ -256,13 +278,16 @@ class Server:
         return self._kubeconfig
 
     def write_kubeconfig(self, path: str | os.PathLike[str]) -> None:
-        """Write a kubeconfig (mode 0600) that points here, with the first token of the token file."""
+        """Write a kubeconfig (mode 0600) that points here, with the first token of the token file.
+
+        Without such a file it is that of an administrator, if requests are authorized.
+        """
         cluster: Obj = {"server": self.url}
         if self._certificates.authority:
             cluster["certificate-authority-data"] = self._certificates.authority
         else:  # plain HTTP, for which some clients insist on this
             cluster["insecure-skip-tls-verify"] = True
-        token = next(iter(self.state.tokens), "")
+        token = next(iter(self.state.tokens), self._admin_token)
         content = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -83,6 +83,7 @@ def _rules(state: ServerState, request: Request, scope: RequestScope, review: Ob
         "resourceRules": rules.resource_rules,
         "nonResourceRules": rules.non_resource_rules,
         "incomplete": rules.incomplete,
+        **({"evaluationError": rules.evaluation_error} if rules.evaluation_error else {}),
     }
     return {"metadata": state.schemas.uncreated_metadata, "spec": {}, "status": status}
 

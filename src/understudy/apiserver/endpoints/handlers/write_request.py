@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from understudy.admission.chain import Admission, Attributes, Operation
 from understudy.admission.context import Context
+from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.request import Request
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.registry.encoding.codec import Sent
@@ -69,7 +72,10 @@ class WriteRequest:
         obj["metadata"] = metadata
 
     async def admit(self, obj: Obj, old: Obj | None) -> Obj:
-        """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object."""
+        """Return an internal object as mutating admission leaves it; `old` is the stored one, None for a new object.
+
+        Raises 403 for roles and bindings that grant what the user does not hold.
+        """
         if old is None:
             self._check_creatable(obj)
         admission = self._admission(old)
@@ -81,6 +87,8 @@ class WriteRequest:
             check_namespace(obj, self.scope)
             self._restore_managed_fields(obj, owners)
         dedup_owner_references(obj, self.ctx, after_admission=True)
+        if self.state.escalation is not None:
+            self.state.escalation.check(self.request.user, self.request.info, obj, old)
         return obj
 
     def _restore_managed_fields(self, obj: Obj, owners: list[Obj] | None) -> None:
@@ -109,10 +117,22 @@ class WriteRequest:
             raise errors.forbidden(kind.group, kind.resource, obj["metadata"].get("name", ""), reason)
 
     async def validate(self, obj: Obj, old: Obj | None) -> None:
-        """Ask validating admission about an internal object. Raises StatusError if a plugin refuses it."""
+        """Ask validating admission about an internal object. Raises StatusError if a plugin refuses it.
+
+        An update that creates needs the permission to create, too.
+        """
+        if old is None and self.request.info.verb in ("update", "patch"):
+            self._authorize_create()
         admission = self._admission(old)
         if admission is not None:
             await admission.validate(self._attributes(obj, old), self.ctx)
+
+    def _authorize_create(self) -> None:
+        """Raise 403 if the user may not create what an update did not find. Upstream: `withAuthorization`."""
+        create = replace(self.request.info, verb="create")
+        allowed, reason = self.state.authorizer.authorize(self.request.user, create)
+        if not allowed:
+            raise forbidden(self.request.user, create, reason)
 
     async def admit_new_part(self, obj: Obj) -> Obj:
         """Return an object that is not stored, such as a binding or a review, as admission leaves it.

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
+from understudy.apiserver.authorization.forbidden import forbidden
 from understudy.apiserver.endpoints.request import Request
-from understudy.apiserver.server.filters.authorization import forbidden
 from understudy.machinery.errors import StatusError
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.users import (

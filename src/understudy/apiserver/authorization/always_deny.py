@@ -1,0 +1,20 @@
+"""Authorization that allows nothing (`--authorization-mode=AlwaysDeny`)."""
+
+from __future__ import annotations
+
+from understudy.apiserver.authorization.authorizer import Attributes, Decision, SubjectRules
+from understudy.machinery.users import User
+
+FORBIDDEN = Decision(False, "Everything is forbidden.")
+
+
+class AlwaysDeny:
+    """Allows nothing to anybody. Upstream: `alwaysDenyAuthorizer`."""
+
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
+        """Return that the user may not do it."""
+        return FORBIDDEN
+
+    def rules_for(self, user: User, namespace: str) -> SubjectRules:
+        """Return no rules."""
+        return SubjectRules([], [], incomplete=False)

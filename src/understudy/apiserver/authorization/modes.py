@@ -1,0 +1,53 @@
+"""The authorizers by the names that `--authorization-mode` knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from understudy.apiserver.authorization.always_allow import AlwaysAllow
+from understudy.apiserver.authorization.always_deny import AlwaysDeny
+from understudy.apiserver.authorization.authorizer import Authorizer, StoredObjects
+from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
+from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
+from understudy.apiserver.authorization.union import Union
+from understudy.machinery.golang.text import go_quote
+
+ALWAYS_ALLOW, RBAC = "AlwaysAllow", "RBAC"
+_NOT_HERE = ("Node", "ABAC", "Webhook")
+_AUTHORIZERS: Mapping[str, Callable[[StoredObjects], Authorizer]] = {
+    ALWAYS_ALLOW: lambda objects: AlwaysAllow(),
+    "AlwaysDeny": lambda objects: AlwaysDeny(),
+    RBAC: RBACAuthorizer,
+}
+
+
+def check_modes(modes: Sequence[str]) -> None:
+    """Raise ValueError with kube-apiserver's text for modes that make no sense, or that are not offered here."""
+    if not modes:
+        raise ValueError("at least one authorization-mode must be passed")
+    for mode in modes:
+        if mode in _NOT_HERE:
+            raise ValueError(f"authorization-mode {go_quote(mode)} is not supported: {', '.join(_AUTHORIZERS)} are")
+        if mode not in _AUTHORIZERS:
+            raise ValueError(f"authorization-mode {go_quote(mode)} is not a valid mode")
+    if len(set(modes)) != len(modes):
+        names = " ".join(go_quote(mode) for mode in modes)
+        raise ValueError(f"authorization-mode [{names}] has mode specified more than once")
+
+
+class Authorization(NamedTuple):
+    """The authorizer of a server, and the check of who grants rights; None where roles grant none."""
+
+    authorizer: Authorizer
+    escalation: EscalationCheck | None = None
+
+
+def new_authorization(modes: Sequence[str], objects: StoredObjects) -> Authorization:
+    """Return what decides by these modes, asked in this order; `objects` are those of the server."""
+    if modes[0] == ALWAYS_ALLOW:  # the others are never asked
+        return Authorization(AlwaysAllow())
+    authorizers = [_AUTHORIZERS[mode](objects) for mode in modes]
+    union = Union(authorizers)
+    rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
+    return Authorization(union, None if rbac is None else EscalationCheck(union, rbac))

@@ -1,0 +1,1 @@
+"""Authorization by roles and bindings (`--authorization-mode=RBAC`)."""

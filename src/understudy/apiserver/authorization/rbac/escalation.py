@@ -1,0 +1,118 @@
+"""Keeps users from granting rights that they do not hold, by writing roles and bindings.
+
+Source: k8s.io/kubernetes/pkg/registry/rbac/{clusterrole,role,rolebinding,clusterrolebinding}/policybased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
+from understudy.apiserver.authorization.rbac.authorizer import GROUP, RBACAuthorizer
+from understudy.apiserver.authorization.rbac.rules import compact, compact_string, quoted, uncovered
+from understudy.machinery import errors
+from understudy.machinery.errors import StatusError, group_resource_text
+from understudy.machinery.golang.text import aggregate, go_quote
+from understudy.machinery.types import Obj
+from understudy.machinery.users import MASTERS, User
+
+FULL_AUTHORITY = (
+    {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+    {"verbs": ["*"], "nonResourceURLs": ["*"]},
+)
+AGGREGATION = "must have cluster-admin privileges to use the aggregationRule"
+GC_FIELDS = ("ownerReferences", "finalizers", "managedFields")  # that the garbage collector changes
+
+
+class EscalationCheck:
+    """Checks writes of roles and bindings.
+
+    authorizer  decides whether a user has the verbs `escalate` and `bind`
+    rbac        knows the rules that users hold
+    """
+
+    def __init__(self, authorizer: Authorizer, rbac: RBACAuthorizer) -> None:
+        self._authorizer = authorizer
+        self._rbac = rbac
+
+    def check(self, user: User, request: Attributes, obj: Obj, old: Obj | None) -> None:
+        """Raise 403 if an object gives rights that the user does not hold, 404 for a binding to a missing role.
+
+        `obj` takes the place of `old`, or is created (None). Other kinds than roles and bindings pass.
+        """
+        if request.group != GROUP or MASTERS in user.groups:
+            return
+        if request.resource in ("roles", "clusterroles"):
+            if not (self._may_escalate(user, request) or _changes_only_gc_fields(obj, old)):
+                self._check_role(user, request, obj, old or {})
+        elif not (_changes_only_gc_fields(obj, old) or self._may_bind(user, request, obj["roleRef"])):
+            self._check_binding(user, request, obj)
+
+    def _may_escalate(self, user: User, request: Attributes) -> bool:
+        """Report whether a user may write any rules into a role. Upstream: `RoleEscalationAuthorized`."""
+        return self._allowed(user, "escalate", request.resource, request.namespace, request.name)
+
+    def _may_bind(self, user: User, request: Attributes, role: Mapping[str, str]) -> bool:
+        """Report whether a user may bind a role, whatever its rules. Upstream: `BindingAuthorized`."""
+        resource = {"ClusterRole": "clusterroles", "Role": "roles"}.get(role.get("kind", ""))
+        return resource is not None and self._allowed(user, "bind", resource, request.namespace, role.get("name", ""))
+
+    def _allowed(self, user: User, verb: str, resource: str, namespace: str, name: str) -> bool:
+        question = Attributes("", verb, True, GROUP, "*", namespace, resource, name=name)
+        return self._authorizer.authorize(user, question).allowed
+
+    def _check_role(self, user: User, request: Attributes, role: Obj, old: Obj) -> None:
+        name = role["metadata"].get("name", "")
+        if missing := self._missing(user, request, role.get("rules") or ()):
+            raise _forbidden(request, name, missing)
+        aggregates = any((each.get("aggregationRule") or {}).get("clusterRoleSelectors") for each in (role, old))
+        if aggregates and self._missing(user, request, FULL_AUTHORITY):
+            raise _forbidden(request, name, AGGREGATION)
+
+    def _check_binding(self, user: User, request: Attributes, binding: Obj) -> None:
+        reference = binding["roleRef"]
+        kind, name = reference.get("kind", ""), reference.get("name", "")
+        if kind not in ("Role", "ClusterRole"):
+            raise errors.unknown_error(f"unsupported role reference kind: {go_quote(kind)}")
+        rules = self._rbac.role(kind, request.namespace, name)
+        if rules is None:
+            raise errors.not_found(GROUP, request.resource, name)
+        if missing := self._missing(user, request, [rule.value for rule in rules]):
+            raise _forbidden(request, binding["metadata"].get("name", ""), missing)
+
+    def _missing(self, user: User, request: Attributes, rules: Iterable[Obj]) -> str:
+        """Return the text about rules that a user does not hold, "" if there are none.
+
+        Upstream: `ConfirmNoEscalation`.
+        """
+        grants = self._rbac.grants(user, request.namespace)
+        missing = uncovered([rule for grant in grants for rule in grant.rules or ()], rules)
+        if not missing:
+            return ""
+        lines = "\n".join(sorted({compact_string(rule) for rule in compact(missing)}))
+        text = (
+            f"user {go_quote(user.name)} (groups={quoted(user.groups)}) is attempting to grant RBAC permissions not "
+            f"currently held:\n{lines}"
+        )
+        absent = dict.fromkeys(grant.role[1] for grant in grants if grant.rules is None)
+        if not absent:
+            return text
+        resource = group_resource_text(GROUP, request.resource)
+        return (
+            f"{text}; resolution errors: [{aggregate([f'{resource} {go_quote(name)} not found' for name in absent])}]"
+        )
+
+
+def _forbidden(request: Attributes, name: str, text: str) -> StatusError:
+    return errors.forbidden(GROUP, request.resource, name, text)
+
+
+def _changes_only_gc_fields(obj: Obj, old: Obj | None) -> bool:
+    """Report whether an update changes nothing but what the garbage collector does. Upstream:
+    `IsOnlyMutatingGCFields`."""
+    return old is not None and _without_gc_fields(obj) == _without_gc_fields(old)
+
+
+def _without_gc_fields(obj: Obj) -> Obj:
+    metadata = {name: value for name, value in obj["metadata"].items() if name not in GC_FIELDS}
+    return {**obj, "metadata": metadata}

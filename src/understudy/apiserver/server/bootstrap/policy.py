@@ -1,0 +1,102 @@
+"""Writes the roles and bindings that every server with RBAC begins with, and brings older ones up to date.
+
+Roles and bindings that carry the annotation `rbac.authorization.kubernetes.io/autoupdate: "false"` stay as they are;
+others get the rules, subjects, labels and annotations that they lack.
+
+Source: `EnsureRBACPolicy` in k8s.io/kubernetes/pkg/registry/rbac/rest, and
+k8s.io/component-helpers/auth/rbac/reconciliation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from understudy.apiserver.authorization.rbac.rules import Rule, uncovered
+from understudy.apiserver.client.loopback import Client
+from understudy.apiserver.endpoints.requestinfo import resource_path
+from understudy.apiserver.kinds.release import Release
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.typeinfo.go_types import read_release_file
+from understudy.machinery.types import Obj, split_api_version
+
+AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+NOT_FOUND = 404
+
+
+async def ensure_policy(client: Client, release: Release, gates: Gates) -> None:
+    """Create the bootstrap policy of a release, or complete what is there of it."""
+    for expected in with_gates(read_release_file(release.version, "bootstrap_policy.json"), gates):
+        await _reconcile(client, release, expected)
+
+
+def with_gates(policy: Iterable[Obj], gates: Mapping[str, bool] | Gates) -> Iterator[Obj]:
+    """Yield the objects of a recorded policy, with the rules, whose feature gates are as they need them."""
+
+    def chosen(values: Iterable[Obj]) -> Iterator[Obj]:
+        for value in values:
+            if all(gates[name] == on for name, on in value.get("gates", {}).items()):
+                yield {name: part for name, part in value.items() if name != "gates"}
+
+    for obj in chosen(policy):
+        yield {**obj, "rules": list(chosen(obj["rules"]))} if obj.get("rules") else obj
+
+
+async def _reconcile(client: Client, release: Release, expected: Obj) -> None:
+    """Create a role or binding, or add what a stored one lacks."""
+    group, version = split_api_version(expected["apiVersion"])
+    kind = release.kind(group, expected["kind"])
+    if kind is None:
+        return
+    metadata = expected["metadata"]
+    collection = resource_path(group, version, kind.resource, metadata.get("namespace", ""))
+    path = f"{collection}/{metadata['name']}"
+    try:
+        existing = await client.get(path)
+    except StatusError as error:
+        if error.code != NOT_FOUND:
+            raise
+        await client.create(collection, expected)
+        return
+    if existing["metadata"].get("annotations", {}).get(AUTO_UPDATE) == "false":
+        return
+    if existing.get("roleRef") != expected.get("roleRef"):
+        await client.delete(path, uid=existing["metadata"]["uid"])
+        await client.create(collection, expected)
+        return
+    completed = _completed(existing, expected)
+    if completed != existing:
+        await client.update(path, completed)
+
+
+def _completed(existing: Obj, expected: Obj) -> Obj:
+    """Return a stored role or binding with what it lacks of the expected one.
+
+    Upstream: `computeReconciledRole` and `computeReconciledRoleBinding`.
+    """
+    metadata = dict(existing["metadata"])
+    for name in ("annotations", "labels"):
+        merged = {**expected["metadata"].get(name, {}), **metadata.get(name, {})}
+        if merged:
+            metadata[name] = merged
+    completed: dict[str, Any] = {**existing, "metadata": metadata}
+    _extend(
+        completed, "rules", uncovered([Rule(rule) for rule in existing.get("rules") or ()], expected.get("rules") or ())
+    )
+    subjects = existing.get("subjects") or ()
+    _extend(completed, "subjects", [subject for subject in expected.get("subjects") or () if subject not in subjects])
+    if "aggregationRule" in expected:
+        field = "clusterRoleSelectors"
+        rule = dict(existing.get("aggregationRule") or {})
+        _extend(rule, field, [each for each in expected["aggregationRule"][field] if each not in rule.get(field, ())])
+        completed["aggregationRule"] = rule
+    else:
+        completed.pop("aggregationRule", None)
+    return completed
+
+
+def _extend(obj: Obj, name: str, values: list[Obj]) -> None:
+    """Add values to a list of an object; one without new values stays as it is."""
+    if values:
+        obj[name] = [*(obj.get(name) or ()), *values]

@@ -1,0 +1,126 @@
+"""The roles and bindings that a server with RBAC begins with, recorded of each release."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.releases import every_release
+from understudy import Server
+from understudy.apiserver.kinds.release import Release
+from understudy.apiserver.server.bootstrap.policy import ensure_policy, with_gates
+from understudy.machinery.errors import StatusError
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+from understudy.machinery.typeinfo.go_types import read_release_file
+from understudy.machinery.types import Obj
+
+
+@every_release
+def test_policy_is_written_at_the_start(release: Version) -> None:
+    """Every release has its policy, written by kube-apiserver and labelled."""
+    with Server(emulated_version=str(release), authorization_mode="RBAC") as server:
+        objects = [obj for kind in ("ClusterRole", "ClusterRoleBinding") for obj in server.list(kind)]
+    assert len(objects) > 100
+    assert {obj["metadata"]["managedFields"][0]["manager"] for obj in objects} == {"kube-apiserver"}
+    assert {obj["metadata"]["labels"]["kubernetes.io/bootstrapping"] for obj in objects} == {"rbac-defaults"}
+
+
+def test_counts_with_default_gates() -> None:
+    """kube-apiserver 1.36.4 writes so many objects."""
+    release = Release.named("1.36")
+    recorded = read_release_file(release.version, "bootstrap_policy.json")
+    kinds = Counter(obj["kind"] for obj in with_gates(recorded, Gates.of(release.version, {})))
+    assert kinds == {"ClusterRole": 69, "ClusterRoleBinding": 50, "Role": 7, "RoleBinding": 7}
+
+
+def test_gates_choose_objects_and_rules() -> None:
+    """A rule or object is there while its feature gates are as it needs them."""
+    policy: list[Obj] = [
+        {"kind": "A", "gates": {"On": True}},
+        {"kind": "B", "rules": [{"verbs": ["get"], "gates": {"On": False}}, {"verbs": ["list"]}]},
+    ]
+    assert list(with_gates(policy, {"On": False})) == [
+        {"kind": "B", "rules": [{"verbs": ["get"]}, {"verbs": ["list"]}]}
+    ]
+    assert list(with_gates(policy, {"On": True})) == [{"kind": "A"}, {"kind": "B", "rules": [{"verbs": ["list"]}]}]
+
+
+class Store:
+    """Stands in for a client: keeps objects by path."""
+
+    def __init__(self) -> None:
+        self.objects: dict[str, Obj] = {}
+
+    async def get(self, path: str) -> Obj:
+        if path not in self.objects:
+            raise StatusError(404, "NotFound", path)
+        return self.objects[path]
+
+    async def create(self, path: str, obj: Obj, query: Mapping[str, str] | None = None) -> Obj:
+        self.objects[f"{path}/{obj['metadata']['name']}"] = {**obj, "metadata": {**obj["metadata"], "uid": "1"}}
+        return obj
+
+    async def update(self, path: str, obj: Obj) -> Obj:
+        self.objects[path] = obj
+        return obj
+
+    async def delete(self, path: str, *, uid: str = "", propagation: str = "") -> None:
+        del self.objects[path]
+
+
+ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/system:basic-user"
+BINDING = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/system:basic-user"
+OFF = {"rbac.authorization.kubernetes.io/autoupdate": "false"}
+OWN = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
+
+
+@pytest.mark.parametrize(
+    ("path", "change", "restored"),
+    [
+        (ROLE, {"rules": []}, True),
+        (ROLE, {"metadata": {"name": "system:basic-user", "uid": "1", "labels": {"own": "x"}}}, True),
+        (ROLE, {"rules": [], "metadata": {"name": "system:basic-user", "uid": "1", "annotations": OFF}}, False),
+        (BINDING, {"subjects": []}, True),
+        (BINDING, {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}}, True),
+    ],
+)
+async def test_policy_is_completed(path: str, change: dict[str, Any], restored: bool) -> None:
+    """What is missing is added again, unless the object opts out; what others added stays."""
+    store: Any = Store()
+    release = Release.named("1.36")
+    gates = Gates.of(release.version, {})
+    await ensure_policy(store, release, gates)
+    expected = store.objects[path]
+    changed = {**expected, **change}
+    store.objects[path] = changed
+    await ensure_policy(store, release, gates)
+    field = next(iter(change))
+    if not restored:
+        assert store.objects[path] == changed
+    elif field == "metadata":
+        labels = {**expected["metadata"]["labels"], "own": "x"}
+        assert store.objects[path]["metadata"]["labels"] == labels
+    elif field == "rules":  # each verb and resource by itself, as kube-apiserver adds them
+        assert [(rule["resources"], rule["verbs"]) for rule in store.objects[path]["rules"]] == [
+            ([resource], [verb])
+            for rule in expected["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        ]
+    else:
+        assert store.objects[path][field] == expected[field]
+
+
+async def test_extra_rules_stay() -> None:
+    """Rules that somebody added are kept."""
+    store: Any = Store()
+    release = Release.named("1.36")
+    gates = Gates.of(release.version, {})
+    await ensure_policy(store, release, gates)
+    rules = store.objects[ROLE]["rules"] = [*store.objects[ROLE]["rules"], OWN]
+    await ensure_policy(store, release, gates)
+    assert store.objects[ROLE]["rules"] == rules
