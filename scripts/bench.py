@@ -58,6 +58,63 @@ def claim(name: str) -> dict[str, Any]:
     }
 
 
+DEFINITION: dict[str, Any] = {
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "widgets.bench.example.com"},
+    "spec": {
+        "group": "bench.example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [
+            {
+                "name": "v1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            "spec": {
+                                "type": "object",
+                                "required": ["size"],
+                                "properties": {
+                                    "size": {"type": "integer", "minimum": 0},
+                                    "color": {"type": "string", "default": "red", "enum": ["red", "green"]},
+                                    "ports": {
+                                        "type": "array",
+                                        "x-kubernetes-list-type": "map",
+                                        "x-kubernetes-list-map-keys": ["name"],
+                                        "items": {
+                                            "type": "object",
+                                            "required": ["name"],
+                                            "properties": {"name": {"type": "string"}, "port": {"type": "integer"}},
+                                        },
+                                    },
+                                },
+                            }
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+WIDGETS = f"/apis/bench.example.com/v1/namespaces/{NAMESPACE}/widgets"
+
+
+def widget(name: str) -> dict[str, Any]:
+    """Return a custom resource of the definition."""
+    ports = [{"name": f"port-{port}", "port": port} for port in (8080, 8443)]
+    fields = {"name": name, "labels": {"app": "bench", "tier": "one"}}
+    return {
+        "apiVersion": "bench.example.com/v1",
+        "kind": "Widget",
+        "metadata": fields,
+        "spec": {"size": 1, "ports": ports},
+    }
+
+
 # --- the client
 
 
@@ -283,6 +340,34 @@ async def patch(target: Target, work: Workload) -> float:
     return await requests_per_second(target, work, requests)
 
 
+async def list_widgets(target: Target, work: Workload) -> float:
+    """List all custom resources again and again."""
+    request = target.request("GET", WIDGETS)
+    return await requests_per_second(target, work, lambda: itertools.repeat(request))
+
+
+async def patch_widget(target: Target, work: Workload) -> float:
+    """Patch a custom resource with a merge patch; each connection patches one of its own."""
+    own = itertools.count()
+
+    def requests() -> Iterator[bytes]:
+        path = f"{WIDGETS}/widget-{next(own)}"
+        for number in work.names:
+            yield target.request("PATCH", path, {"spec": {"size": number}}, "application/merge-patch+json")
+
+    return await requests_per_second(target, work, requests)
+
+
+async def create_widget(target: Target, work: Workload) -> float:
+    """Create custom resources."""
+
+    def requests() -> Iterator[bytes]:
+        for number in work.names:
+            yield target.request("POST", WIDGETS, widget(f"made-{number}"))
+
+    return await requests_per_second(target, work, requests)
+
+
 async def fan_out(target: Target, work: Workload, form: Encoding = JSON) -> float:
     """Return the events delivered per second, over all watchers, while one connection writes."""
     event_numbers = itertools.count(1)
@@ -325,8 +410,11 @@ MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
     "PATCH a deployment, strategic": patch,
     f"watch events to {WATCHERS} watchers": fan_out,
 }
-# These are measured without the bare handler.
-PROTOBUF_MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
+# These are measured without the bare handler. Widgets are listed before more of them are made.
+FURTHER_MEASUREMENTS: dict[str, Callable[[Target, Workload], Any]] = {
+    f"LIST {OBJECTS} custom resources": list_widgets,
+    "PATCH a custom resource, merge": patch_widget,
+    "CREATE a custom resource": create_widget,
     "GET a claim, protobuf": in_protobuf(get),
     f"LIST {OBJECTS} claims, protobuf": in_protobuf(list_),
     "CREATE a configmap, protobuf": in_protobuf(create),
@@ -345,6 +433,7 @@ async def create_objects(target: Target, work: Workload) -> None:
     )
     await pump.done
     pump.transport.close()
+    await create_widgets(target)
     for number in range(CONNECTIONS):
         labels = {"app": "bench"}
         ports = [{"containerPort": port, "name": f"port-{port}"} for port in (8080, 8443)]
@@ -357,11 +446,29 @@ async def create_objects(target: Target, work: Workload) -> None:
         await target.exchange("POST", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", body)
 
 
+async def create_widgets(target: Target) -> None:
+    """Create the definition of the custom resources, and them as soon as it is in force."""
+    await target.exchange("POST", DEFINITIONS, DEFINITION)
+    for _ in range(100):
+        pump = await target.connect(lambda: Pump([target.request("GET", WIDGETS)]))
+        await pump.done
+        pump.transport.close()
+        if not pump.failed:
+            break
+        await asyncio.sleep(0.2)
+    pump = await target.connect(
+        lambda: Pump(target.request("POST", WIDGETS, widget(f"widget-{n}")) for n in range(OBJECTS))
+    )
+    await pump.done
+    pump.transport.close()
+
+
 async def delete_objects(target: Target, work: Workload) -> None:
     """Delete the namespace and the objects that were measured."""
     for path in (work.claims, f"{CORE}/configmaps", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments"):
         await target.exchange("DELETE", path)
     await target.exchange("DELETE", f"/api/v1/namespaces/{NAMESPACE}")
+    await target.exchange("DELETE", f"{DEFINITIONS}/{DEFINITION['metadata']['name']}")
 
 
 async def collect_answers(target: Target, work: Workload) -> dict[str, str]:
@@ -540,7 +647,7 @@ async def run(args: argparse.Namespace) -> None:
         api_servers = targets[1:]
         print()
         print_table(
-            await measure(api_servers, PROTOBUF_MEASUREMENTS, work, rounds, args.only),
+            await measure(api_servers, FURTHER_MEASUREMENTS, work, rounds, args.only),
             [target.name for target in api_servers],
         )
         if args.against:

@@ -186,3 +186,14 @@ def test_loop_stands_still_while_a_request_recurses_deep(server: Server, monkeyp
     assert stood_still == [True]
     assert moved == [True]
     assert sys.getrecursionlimit() < FRAMES
+
+
+def test_nothing_stays_behind(server: Server) -> None:
+    """A request in the thread leaves no watch of the store behind: every later write would wake it."""
+    state = server.state
+    assert create(server, "first", TEXT).status == 201
+    watching = state.registry.store.watching("/registry/")
+    for number in range(5):
+        assert create(server, f"map-{number}", TEXT).status == 201
+    assert state.registry.store.watching("/registry/") == watching
+    assert create(server, "later", TEXT).status == 201

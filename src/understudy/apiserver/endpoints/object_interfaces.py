@@ -20,7 +20,8 @@ from understudy.machinery.types import GroupVersionKind, GroupVersionResource, O
 class RegistryObjects:
     """Answers admission plugins from a registry. The bodies of subresources have the same form in all versions."""
 
-    def __init__(self, registry: Registry, schemas: Schemas) -> None:
+    def __init__(self, registry: Registry, schemas: Schemas, *, lasts: bool = True) -> None:
+        self._lasts = lasts
         self._registry = registry
         self._schemas = schemas
         self._served: Resources = registry.resources
@@ -128,9 +129,9 @@ class RegistryObjects:
         return self.to_version(obj, kind) if served is None or served.custom is None else served.custom.load([obj])[0]
 
     def on_change(self, group: str, resource: str, call: Callable[[], None]) -> None:
-        """Call a function after every write of a resource, and when the store is emptied."""
+        """Call a function after every write of a resource, and when the store is emptied, if this lasts that long."""
         kind = self._registry.resources.of_resource(group, resource)
-        if kind is not None:
+        if kind is not None and self._lasts:
             self._watch(prefix_of(kind), call)
 
     def _watch(self, prefix: str, call: Callable[[], None]) -> None:

@@ -135,25 +135,26 @@ class ServerState:
 
     def __post_init__(self) -> None:
         self.account_tokens = AccountTokens(self.clock)
-        self.chain = self._new_chain()
+        self.chain = self._new_chain(lasts=True)
 
-    def _new_chain(self) -> Chain:
+    def _new_chain(self, *, lasts: bool) -> Chain:
+        """Return the admission chain. One that does not last misses changes of policies and webhooks."""
         quotas = QuotaStatus(self.registry)
         return new_chain(
             self.enable_admission_plugins,
             self.disable_admission_plugins,
             quotas,
-            RegistryObjects(self.registry, self.schemas),
+            RegistryObjects(self.registry, self.schemas, lasts=lasts),
             self.authorizer,
             self.webhooks,
             self.release.version,
         )
 
     def for_thread(self, registry: Registry, webhooks: WebhookClient) -> ServerState:
-        """Return the state of the same server for a thread, with another way to its objects and webhooks."""
+        """Return the state of the same server for one request in a thread, with another way to objects and webhooks."""
         other = copy(self)
         other.registry, other.webhooks = registry, webhooks
-        other.chain = other._new_chain()
+        other.chain = other._new_chain(lasts=False)
         return other
 
     @property

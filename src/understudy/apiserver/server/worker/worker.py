@@ -51,7 +51,6 @@ class Worker:
     def __init__(self, state: ServerState) -> None:
         self._on_loop = state
         self._turn = asyncio.Lock()
-        self._for_waiting: ServerState | None = None
         self._waiting: set[asyncio.Future[Answer]] = set()
 
     async def answer(self, handle: Handle, request: Request) -> Answer:
@@ -72,7 +71,8 @@ class Worker:
         It does not begin anew if others write meanwhile, since webhooks would be asked again. A client that goes away
         does not stop it.
         """
-        answer_waiting = partial(_answer_waiting, handle, self._state_for_waiting, request, self._store)
+        state = self._on_loop.for_thread(Registry(self._store, self._on_loop.serving), self._on_loop.webhooks)
+        answer_waiting = partial(_answer_waiting, handle, state, request, self._store)
         thread = start_on_deep_stack(answer_waiting, self._store.stopped_loop)
         answer = asyncio.wrap_future(thread)
         self._waiting.add(answer)
@@ -83,15 +83,6 @@ class Worker:
     def _store(self) -> StoreOnLoop:
         """Return the store for requests that wait."""
         return StoreOnLoop(self._on_loop.registry.store, asyncio.get_running_loop(), remembers=False)
-
-    @property
-    def _state_for_waiting(self) -> ServerState:
-        """Return the state of the server for requests that wait, another one once other resources are served."""
-        state, on_loop = self._for_waiting, self._on_loop
-        if state is None or state.serving is not on_loop.serving:
-            state = on_loop.for_thread(Registry(self._store, on_loop.serving), on_loop.webhooks)
-            self._for_waiting = state
-        return state
 
     async def finish(self) -> None:
         """Wait until nothing runs in a thread."""
