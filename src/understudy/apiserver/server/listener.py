@@ -1,10 +1,16 @@
-"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware, a parser of its own."""
+"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware, a parser of its own.
+
+Over TLS, connections are looked at before the handshake: who speaks plain HTTP is told so, as Go's server does.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import errno
+import logging
 import socket
 import ssl
+from collections.abc import Callable
 from functools import partial
 
 from aiohttp import web
@@ -14,6 +20,13 @@ from understudy.apiserver.server.http import handler
 from understudy.apiserver.server.http1.protocol import HTTPProtocol
 from understudy.apiserver.server.watch_stream import Pumps
 
+log = logging.getLogger("understudy")
+
+# The first bytes of a connection that speaks plain HTTP (crypto/tls: `tlsRecordHeaderLooksLikeHTTP`), and Go's answer.
+HTTP_STARTS = (b"GET /", b"HEAD ", b"POST ", b"PUT /", b"OPTIO")
+HTTP_TO_HTTPS = b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"
+HANDSHAKE = 32.0  # seconds that a client may take until the handshake is done
+OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 GRACE = 0.5  # seconds that requests get to finish when the server stops
 BACKLOG = socket.SOMAXCONN  # connections that may wait to be accepted; Go asks for as many as the system allows
 
@@ -30,14 +43,17 @@ class Listener:
         )
         self._sock = sock
         self._context = context
-        self._listener: asyncio.Server | None = None
+        self._listener: asyncio.Server | _TLSListener | None = None
 
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
         connect = partial(HTTPProtocol, self._server, loop=loop, access_log=None)
+        if self._context is not None:
+            self._listener = _TLSListener(self._sock, connect, self._context)
+            return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
-        self._listener = await loop.create_server(connect, sock=self._sock, ssl=self._context, backlog=BACKLOG)
+        self._listener = await loop.create_server(connect, sock=self._sock, backlog=BACKLOG)
 
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""
@@ -51,3 +67,77 @@ class Listener:
         await asyncio.sleep(0)
         await self._server.shutdown(GRACE)
         await self._director.finish()
+
+
+class _TLSListener:
+    """Accepts connections in the running event loop, and shakes hands with those that speak TLS."""
+
+    def __init__(self, sock: socket.socket, connect: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
+        self._sock = sock
+        self._connect = connect
+        self._context = context
+        self._loop = asyncio.get_running_loop()
+        sock.setblocking(False)
+        sock.listen(BACKLOG)
+        self._accepting = asyncio.create_task(self._accept())
+        self._greeting: set[asyncio.Task[None]] = set()
+
+    def close(self) -> None:
+        """Stop listening. Connections whose handshake is not done are closed."""
+        for task in (self._accepting, *self._greeting):
+            task.cancel()
+        self._sock.close()
+
+    async def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = await self._loop.sock_accept(self._sock)
+            except OSError as error:
+                if error.errno not in OUT_OF_RESOURCES:
+                    raise
+                log.warning("cannot accept connections: %s", error)
+                await asyncio.sleep(1)
+                continue
+            greeting = asyncio.create_task(self._greet(connection))
+            self._greeting.add(greeting)
+            greeting.add_done_callback(self._greeting.discard)
+
+    async def _greet(self, connection: socket.socket) -> None:
+        """Shake hands with a client, or tell one that speaks plain HTTP that TLS is expected."""
+        connection.setblocking(False)
+        try:
+            async with asyncio.timeout(HANDSHAKE):
+                if await self._first_bytes(connection) not in HTTP_STARTS:
+                    await self._loop.connect_accepted_socket(self._connect, connection, ssl=self._context)
+                    return
+                await self._loop.sock_sendall(connection, HTTP_TO_HTTPS)
+                connection.shutdown(socket.SHUT_WR)
+                while await self._loop.sock_recv(connection, 1 << 16):  # unread bytes would reset the connection
+                    pass
+            connection.close()
+        except (OSError, TimeoutError) as error:  # ssl.SSLError is an OSError
+            log.debug("no TLS connection: %s", error)
+            connection.close()
+        except asyncio.CancelledError:
+            connection.close()
+            raise
+
+    async def _first_bytes(self, connection: socket.socket) -> bytes:
+        """Return the first bytes of a connection without taking them; fewer if the client sends no more."""
+        length = len(HTTP_STARTS[0])
+        await _readable(self._loop, connection)
+        while True:
+            start = connection.recv(length, socket.MSG_PEEK)
+            if len(start) == length or not start or not any(item.startswith(start) for item in HTTP_STARTS):
+                return start
+            await asyncio.sleep(0.01)
+
+
+async def _readable(loop: asyncio.AbstractEventLoop, connection: socket.socket) -> None:
+    """Wait until a connection has bytes to read, or its end."""
+    readable = loop.create_future()
+    loop.add_reader(connection, lambda: None if readable.done() else readable.set_result(None))
+    try:
+        await readable
+    finally:
+        loop.remove_reader(connection)
