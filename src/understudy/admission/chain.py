@@ -8,10 +8,10 @@ Source: k8s.io/apiserver/pkg/admission.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from understudy.admission.context import Context
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy
@@ -37,17 +37,45 @@ class Point(NamedTuple):
 
 
 @dataclass(slots=True)
+class Invoked:
+    """The webhooks or policies of one plugin that have been asked about a request, and those to be asked again.
+
+    Upstream: `webhookReinvokeContext`, `policyReinvokeContext`.
+
+    output   the object as the plugin left it last
+    invoked  keys of those with reinvocationPolicy IfNeeded that have been asked since
+    again    keys of those to be asked again
+    """
+
+    output: Obj | None = None
+    invoked: set[Hashable] = field(default_factory=set)
+    again: set[Hashable] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Let all that have been asked be asked again."""
+        self.again |= self.invoked
+        self.invoked = set()
+
+
+@dataclass(slots=True)
 class Reinvocation:
     """Notes whether plugins are asked a second time, since another has changed the object (`ReinvocationContext`).
 
-    needed  set by a plugin that has changed the object: all mutating plugins are asked once more
-    begun   whether they are being asked for the second time
-    values  what a plugin keeps between the two, by the name of the plugin
+    needed   set by a plugin that has changed the object: all mutating plugins are asked once more
+    begun    whether they are being asked for the second time
+    invoked  what each plugin has asked, by the name of the plugin
     """
 
     needed: bool = False
     begun: bool = False
-    values: dict[str, Any] = field(default_factory=dict)
+    invoked: dict[str, Invoked] = field(default_factory=dict)
+
+    def of(self, plugin: str, obj: Obj | None) -> Invoked:
+        """Return what a plugin has asked. If others have changed the object since, it is to ask all of that again."""
+        invoked = self.invoked.setdefault(plugin, Invoked())
+        if self.begun and invoked.output != obj:
+            invoked.require()
+        return invoked
 
 
 @dataclass(slots=True)

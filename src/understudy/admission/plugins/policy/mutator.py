@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from understudy.admission.cel.compiler import Compiled
 from understudy.admission.cel.cost.budget import Budget, OutOfBudgetError
 from understudy.admission.cel.values import Value
-from understudy.admission.chain import Attributes
+from understudy.admission.chain import Attributes, Invoked
 from understudy.admission.context import Context
 from understudy.admission.expressions.activation import new_activation, request_namespace
 from understudy.admission.matching.conditions import ConditionError, conditions_match
@@ -84,25 +84,6 @@ _SCHEME = "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"
 _Key = tuple[str, str, str, str]
 
 
-@dataclass(slots=True)
-class _Reinvocation:
-    """The policies that have been asked about a request, and those to be asked again (`policyReinvokeContext`).
-
-    output   the object as the policies left it last
-    invoked  policies with reinvocationPolicy IfNeeded that have been asked since
-    again    those to be asked again
-    """
-
-    output: Obj | None = None
-    invoked: set[_Key] = field(default_factory=set)
-    again: set[_Key] = field(default_factory=set)
-
-    def require(self) -> None:
-        """Let the policies that have been asked be asked again."""
-        self.again |= self.invoked
-        self.invoked = set()
-
-
 class Dispatcher:
     """Lets policies change the object of one request, each what the ones before have left."""
 
@@ -111,8 +92,7 @@ class Dispatcher:
         self._ctx = ctx
         self._objects = objects
         self._authorizer = authorizer
-        values = attributes.reinvocation.values
-        self._state: _Reinvocation = values.setdefault("MutatingAdmissionPolicy", _Reinvocation())
+        self._state = Invoked()
         self._versions: dict[GroupVersionKind, VersionedAttributes] = {}
         self._last: VersionedAttributes | None = None
 
@@ -133,9 +113,8 @@ class Dispatcher:
 
     def _mutate(self, asked: Sequence[Invocation[Mutator]]) -> list[PolicyError]:
         """Let policies change the object; return the errors of those that could not (`dispatchInvocations`)."""
-        attributes, state = self._attributes, self._state
-        if attributes.reinvocation.begun and state.output != attributes.object:
-            state.require()
+        attributes = self._attributes
+        state = self._state = attributes.reinvocation.of("MutatingAdmissionPolicy", attributes.object)
         errors = [
             error
             for item in asked

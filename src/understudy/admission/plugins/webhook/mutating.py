@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
 from understudy.admission.matching.resources import Match
@@ -21,25 +19,6 @@ from understudy.machinery.types import GroupVersionKind, Obj, deep_copy
 
 # Whether the failure policy of a webhook covers patches that cannot be read; before, they always were an error.
 _BAD_PATCH_IS_CALL_FAILURE = ByRelease({V1_34: True, V1_31: False})
-
-
-@dataclass(slots=True)
-class _Reinvocation:
-    """The webhooks that have been asked about a request, and those to be asked again (`webhookReinvokeContext`).
-
-    output   the object as the webhooks left it last
-    invoked  webhooks with reinvocationPolicy IfNeeded that have been asked since
-    again    those to be asked again
-    """
-
-    output: Obj | None = None
-    invoked: set[str] = field(default_factory=set)
-    again: set[str] = field(default_factory=set)
-
-    def require(self) -> None:
-        """Let the webhooks that have been asked be asked again."""
-        self.again |= self.invoked
-        self.invoked = set()
 
 
 class MutatingAdmissionWebhook:
@@ -60,9 +39,7 @@ class MutatingAdmissionWebhook:
 
     async def admit(self, attributes: Attributes, ctx: Context) -> None:
         """Change the object of a request. Raises the error of the first webhook that refuses it or cannot be asked."""
-        state: _Reinvocation = attributes.reinvocation.values.setdefault(self.name, _Reinvocation())
-        if attributes.reinvocation.begun and state.output != attributes.object:
-            state.require()
+        state = attributes.reinvocation.of(self.name, attributes.object)
         versions = _Versions(attributes, self._objects)
         for hook in self.source.hooks():
             match = self.source.match(hook, attributes, ctx, versions.of)
