@@ -88,3 +88,27 @@ class VersionedAttributes:
     def replace(self, obj: Obj) -> None:
         """Replace the new object."""
         self.object, self.values, self.dirty = obj, None, True
+
+
+def admission_request(attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind) -> Obj:
+    """Return what a request is, as AdmissionReviews say it, without its objects (`CreateAdmissionRequest`)."""
+    subresource = attributes.point.subresource
+    request: Obj = {
+        "uid": "",
+        "kind": kind._asdict(),
+        "resource": resource._asdict(),
+        "subResource": subresource,
+        "requestKind": attributes.kind._asdict(),
+        "requestResource": attributes.resource._asdict(),
+        "requestSubResource": subresource,
+        "name": attributes.name,
+        "namespace": attributes.namespace,
+        "operation": str(attributes.point.operation),
+        "userInfo": attributes.user,
+        "object": None,
+        "oldObject": None,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options or None,
+    }
+    optional = ("subResource", "requestSubResource", "name", "namespace")
+    return {key: value for key, value in request.items() if value or key not in optional}

@@ -11,9 +11,9 @@ from understudy.admission.cel.library.authorization import AuthorizerValue, Reso
 from understudy.admission.cel.values import Value
 from understudy.admission.chain import Attributes
 from understudy.admission.context import Context
-from understudy.admission.objects import VersionedAttributes
+from understudy.admission.objects import VersionedAttributes, admission_request
 from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj
+from understudy.machinery.types import GroupVersionResource, Obj
 from understudy.machinery.users import User
 
 Activation = dict[str, Value]
@@ -74,30 +74,6 @@ def new_activation(
 def _user(info: Obj) -> User:
     """Return the user of a UserInfo."""
     return User(info.get("username", ""), info.get("groups") or [], info.get("uid", ""), info.get("extra") or {})
-
-
-def admission_request(attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind) -> Obj:
-    """Return what a request is, as AdmissionReviews say it, without its objects (`CreateAdmissionRequest`)."""
-    subresource = attributes.point.subresource
-    request: Obj = {
-        "uid": "",
-        "kind": kind._asdict(),
-        "resource": resource._asdict(),
-        "subResource": subresource,
-        "requestKind": attributes.kind._asdict(),
-        "requestResource": attributes.resource._asdict(),
-        "requestSubResource": subresource,
-        "name": attributes.name,
-        "namespace": attributes.namespace,
-        "operation": str(attributes.point.operation),
-        "userInfo": attributes.user,
-        "object": None,
-        "oldObject": None,
-        "dryRun": attributes.dry_run,
-        "options": attributes.options or None,
-    }
-    optional = ("subResource", "requestSubResource", "name", "namespace")
-    return {key: value for key, value in request.items() if value or key not in optional}
 
 
 def request_namespace(attributes: Attributes, ctx: Context) -> Obj | None:

@@ -112,9 +112,9 @@ def new_chain(
     check_plugin_names(enable, disable, release)
     configurable = (
         MutatingAdmissionPolicy(objects, authorizer, release),
-        MutatingAdmissionWebhook(objects, authorizer, webhooks, release),
+        MutatingAdmissionWebhook(objects, authorizer, webhooks),
         ValidatingAdmissionPolicy(objects, authorizer, release),
-        ValidatingAdmissionWebhook(objects, authorizer, webhooks, release),
+        ValidatingAdmissionWebhook(objects, authorizer, webhooks),
     )
     plugins: list[Plugin] = [
         NamespaceLifecycle(),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from understudy.admission.cel.errors import EvaluationError
-from understudy.admission.cel.library.semver import Semver
+from typing import TYPE_CHECKING
+
 from understudy.admission.context import Context
 from understudy.admission.validation.formats import config_key_texts, invalid_texts, nonnegative
 from understudy.admission.validation.objectmeta import IMMUTABLE
@@ -12,8 +12,10 @@ from understudy.machinery.types import Obj
 from understudy.machinery.validation.field import Errors, Path, forbidden, invalid, not_supported, required
 from understudy.machinery.validation.names import qualified_name_texts
 
+if TYPE_CHECKING:
+    from understudy.admission.cel.library.semver import Semver
+
 _SPEC = Path("spec")
-_ZERO = Semver(0, 0, 0, (), ())
 _VERSION_NEEDED = "must be specified when `strategy` is 'OldestEmulationVersion'"
 _STRATEGIES = ("OldestEmulationVersion",)
 
@@ -50,14 +52,14 @@ def candidate(obj: Obj, ctx: Context) -> Errors:
             errors.append(invalid(_SPEC.child(name), text, "must be a valid semantic version"))
         elif not text and name == "binaryVersion" and ctx.release >= V1_32:
             errors.append(required(_SPEC.child(name)))
-    emulation, binary = (versions.get(name) or _ZERO for name in texts)
-    if len(versions) == len(texts) and binary.precedence_key() < emulation.precedence_key():
+    emulation, binary = (versions.get(name) for name in texts)
+    if len(versions) == len(texts) and _is_older(binary, emulation):
         text = "must be greater than or equal to `emulationVersion`"
         errors.append(invalid(_SPEC.child("binaryVersion"), texts["binaryVersion"], text))
     return errors + _CANDIDATE_STRATEGY[ctx.release](spec, emulation, binary)
 
 
-def _one_strategy(spec: Obj, emulation: Semver, binary: Semver) -> Errors:
+def _one_strategy(spec: Obj, emulation: Semver | None, binary: Semver | None) -> Errors:
     strategy, path = spec.get("strategy", ""), _SPEC.child("strategy")
     if not strategy:
         return [required(path)]
@@ -65,7 +67,7 @@ def _one_strategy(spec: Obj, emulation: Semver, binary: Semver) -> Errors:
     return errors + _strategy(strategy, path.child("strategy"))
 
 
-def _preferred_strategies(spec: Obj, emulation: Semver, binary: Semver) -> Errors:
+def _preferred_strategies(spec: Obj, emulation: Semver | None, binary: Semver | None) -> Errors:
     errors: Errors = []
     for i, strategy in enumerate(spec.get("preferredStrategies") or ()):
         for name, version in (("binaryVersion", binary), ("emulationVersion", emulation)):
@@ -77,13 +79,24 @@ def _preferred_strategies(spec: Obj, emulation: Semver, binary: Semver) -> Error
 _CANDIDATE_STRATEGY = ByRelease({V1_32: _one_strategy, V1_31: _preferred_strategies})
 
 
-def _lacks(strategy: str, version: Semver) -> bool:
-    """Report whether a strategy that compares versions has none to compare."""
-    return strategy in _STRATEGIES and version == _ZERO
+def _lacks(strategy: str, version: Semver | None) -> bool:
+    """Report whether a strategy that compares versions has none to compare: 0.0.0 counts as none."""
+    return strategy in _STRATEGIES and (version is None or version == type(version)(0, 0, 0, (), ()))
+
+
+def _is_older(version: Semver | None, other: Semver | None) -> bool:
+    """Report whether a version is older than another; none counts as 0.0.0."""
+    if other is None:
+        return False
+    zero = type(other)(0, 0, 0, (), ())
+    return bool((version or zero).precedence_key() < other.precedence_key())
 
 
 def _semver(text: str) -> Semver | None:
     """Return a semantic version, None for any other text."""
+    from understudy.admission.cel.errors import EvaluationError  # here, since leases are made at every start
+    from understudy.admission.cel.library.semver import Semver
+
     try:
         return Semver.parse(text)
     except EvaluationError:

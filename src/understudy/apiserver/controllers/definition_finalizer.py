@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from understudy.admission.context import Context
 from understudy.admission.validation.apiextensions.definitions import CLEANUP
@@ -11,13 +12,15 @@ from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.controllers.controller import TryAgainError
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.extensions.definition import condition_is_true
-from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.registry.delete import Deletion
 from understudy.apiserver.registry.encoding.encoded import load
 from understudy.apiserver.registry.keys import prefix_of
 from understudy.machinery.errors import StatusError
 from understudy.machinery.options import DeleteOptions
 from understudy.machinery.types import Obj, with_condition
+
+if TYPE_CHECKING:
+    from understudy.apiserver.extensions.kinds import Defined
 
 POLL_SECONDS = 0.05  # between two looks at objects that finalizers hold; kube-apiserver looks every five seconds
 

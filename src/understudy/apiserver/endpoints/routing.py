@@ -6,7 +6,7 @@ Stored objects play no part here, so that a route can be cached by method and pa
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from understudy.apiserver.endpoints import deprecation
 from understudy.apiserver.endpoints.handlers import create, delete, get, patch, reviews, update
@@ -15,12 +15,14 @@ from understudy.apiserver.endpoints.requestinfo import RequestInfo
 from understudy.apiserver.endpoints.scope import RequestScope, ServerState
 from understudy.apiserver.endpoints.subresources import table
 from understudy.apiserver.endpoints.subresources.table import PROXY
-from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.serving import Serving
 from understudy.apiserver.kinds.release import Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery import errors
 from understudy.machinery.releases.version import V1_34
+
+if TYPE_CHECKING:
+    from understudy.apiserver.extensions.kinds import Defined
 
 Answer = Response | WatchResponse
 Handler = Callable[[ServerState, Request, RequestScope], Awaitable[Answer]]

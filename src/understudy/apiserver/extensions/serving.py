@@ -11,14 +11,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
 from understudy.apiserver.extensions.definition import Definition
-from understudy.apiserver.extensions.kinds import Defined
 from understudy.apiserver.extensions.version_order import priority_key
 from understudy.apiserver.kinds.release import Group, Release
 from understudy.apiserver.registry.kind import Kind
 from understudy.machinery.releases.version import Version
+
+if TYPE_CHECKING:
+    from understudy.apiserver.extensions.kinds import Defined
 
 
 class Serving:
@@ -40,6 +43,8 @@ class Serving:
 
     def with_definition(self, definition: Definition) -> Serving:
         """Return what is served once a definition is added or has changed."""
+        from understudy.apiserver.extensions.kinds import Defined  # and schemas with it, which few servers need
+
         before = self.definitions.get(definition.name)
         if before is not None and before.definition.serves_the_same(definition):
             defined = before._replace(definition=definition)

@@ -8,22 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
-from understudy.admission.cel.compiler import Compiled
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
-from understudy.admission.expressions.activation import new_activation
-from understudy.admission.expressions.evaluation import Composition
 from understudy.admission.matching import rules, selectors
-from understudy.admission.matching.conditions import ConditionError, conditions_match
 from understudy.admission.matching.resources import Match, match_rules
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
-from understudy.admission.validation.admissionregistration.expressions import Expressions
 from understudy.apiserver.authorization.authorizer import Authorizer
-from understudy.machinery import errors
 from understudy.machinery.errors import StatusError, internal_error
-from understudy.machinery.releases.version import Version
 from understudy.machinery.types import GroupVersionKind, Obj
 
 GROUP = "admissionregistration.k8s.io"
@@ -49,7 +41,6 @@ class Hook:
 
     key: str
     fields: Obj
-    release: Version
 
     @property
     def name(self) -> str:
@@ -62,12 +53,6 @@ class Hook:
         """Report whether a request goes on if the webhook cannot be asked."""
         return self.fields.get("failurePolicy") == "Ignore"
 
-    @cached_property
-    def conditions(self) -> list[Compiled]:
-        """Return the compiled match conditions."""
-        conditions = self.fields.get("matchConditions") or ()
-        return [Expressions(self.release).compile(item["expression"], ("bool",)) for item in conditions]
-
 
 class HookSource:
     """The webhooks of one kind of configuration.
@@ -76,11 +61,10 @@ class HookSource:
     changed   called when other webhooks are in force than before
     """
 
-    def __init__(self, resource: str, objects: ObjectInterfaces, authorizer: Authorizer, release: Version) -> None:
+    def __init__(self, resource: str, objects: ObjectInterfaces, authorizer: Authorizer) -> None:
         self._resource = resource
         self._objects = objects
         self._authorizer = authorizer
-        self._release = release
         self._hooks: tuple[Hook, ...] | None = None
         self.changed: Callable[[], None] = lambda: None
         objects.on_change(GROUP, resource, self._forget)
@@ -103,7 +87,7 @@ class HookSource:
             for fields in configuration.get("webhooks") or ():
                 index = seen[fields["name"]] = seen.get(fields["name"], -1) + 1
                 key = f"{configuration['metadata']['name']}/{fields['name']}/{index}"
-                hooks.append(Hook(key, fields, self._release))
+                hooks.append(Hook(key, fields))
         return hooks
 
     def handles(self, point: Point) -> bool:
@@ -131,24 +115,17 @@ class HookSource:
             return None
         if missing is not None:
             raise missing
-        return match if self._conditions_hold(hook, versioned, match) else None
+        return match if self._conditions_hold(hook, ctx, versioned, match) else None
 
-    def _conditions_hold(self, hook: Hook, versioned: Versioned, match: Match) -> bool:
+    def _conditions_hold(self, hook: Hook, ctx: Context, versioned: Versioned, match: Match) -> bool:
         """Report whether the match conditions of a webhook are true. Raises 403 if they fail."""
-        if not hook.conditions:
+        conditions = tuple(item["expression"] for item in hook.fields.get("matchConditions") or ())
+        if not conditions:
             return True
-        objects = versioned(match.kind)
-        attributes = objects.attributes
-        activation = new_activation(objects, attributes.resource, authorizer=self._authorizer)
+        from understudy.admission.plugins.webhook.match_conditions import conditions_hold  # and CEL with them
+
         policy = "Ignore" if hook.ignores_failures else "Fail"
-        try:
-            return conditions_match(hook.conditions, _NO_VARIABLES, activation, policy)
-        except ConditionError as error:
-            point = attributes.point
-            raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None
-
-
-_NO_VARIABLES = Composition({})
+        return conditions_hold(conditions, policy, versioned(match.kind), ctx, self._authorizer)
 
 
 def supports_dry_run(hook: Hook) -> bool:

@@ -26,10 +26,8 @@ class MutatingAdmissionWebhook:
 
     name = "MutatingAdmissionWebhook"
 
-    def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, release: Version
-    ) -> None:
-        self.source = HookSource("mutatingwebhookconfigurations", objects, authorizer, release)
+    def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient) -> None:
+        self.source = HookSource("mutatingwebhookconfigurations", objects, authorizer)
         self._objects = objects
         self._client = client
 

@@ -11,9 +11,8 @@ import uuid
 from typing import NamedTuple
 
 from understudy.admission.context import Context
-from understudy.admission.expressions.activation import admission_request
 from understudy.admission.matching.resources import Match
-from understudy.admission.objects import VersionedAttributes
+from understudy.admission.objects import VersionedAttributes, admission_request
 from understudy.admission.plugins.webhook.hooks import Hook, supports_dry_run
 from understudy.admission.webhooks import Call, CallError, Reply, read_review, target_of
 from understudy.machinery.errors import StatusError, bad_request, internal_error

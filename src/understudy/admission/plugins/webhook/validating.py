@@ -10,7 +10,6 @@ from understudy.admission.plugins.webhook.review import CallingWebhookError, Que
 from understudy.admission.webhooks import WebhookClient
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError
-from understudy.machinery.releases.version import Version
 
 
 class ValidatingAdmissionWebhook:
@@ -18,10 +17,8 @@ class ValidatingAdmissionWebhook:
 
     name = "ValidatingAdmissionWebhook"
 
-    def __init__(
-        self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient, release: Version
-    ) -> None:
-        self.source = HookSource("validatingwebhookconfigurations", objects, authorizer, release)
+    def __init__(self, objects: ObjectInterfaces, authorizer: Authorizer, client: WebhookClient) -> None:
+        self.source = HookSource("validatingwebhookconfigurations", objects, authorizer)
         self._objects = objects
         self._client = client
 

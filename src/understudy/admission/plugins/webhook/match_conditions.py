@@ -1,0 +1,40 @@
+"""The match conditions of webhooks, which are expressions in CEL."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from understudy.admission.cel.compiler import Compiled
+from understudy.admission.context import Context
+from understudy.admission.expressions.activation import new_activation
+from understudy.admission.expressions.evaluation import Composition
+from understudy.admission.matching.conditions import ConditionError, conditions_match
+from understudy.admission.objects import VersionedAttributes
+from understudy.admission.validation.admissionregistration.expressions import Expressions
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery import errors
+from understudy.machinery.releases.version import Version
+
+_NO_VARIABLES = Composition({})
+
+
+@lru_cache(256)
+def _compiled(conditions: tuple[str, ...], release: Version) -> list[Compiled]:
+    return [Expressions(release).compile(expression, ("bool",)) for expression in conditions]
+
+
+def conditions_hold(
+    conditions: tuple[str, ...],
+    failure_policy: str,
+    versioned: VersionedAttributes,
+    ctx: Context,
+    authorizer: Authorizer,
+) -> bool:
+    """Report whether all match conditions of a webhook are true for a request. Raises 403 if they fail."""
+    attributes, compiled = versioned.attributes, _compiled(conditions, ctx.release)
+    activation = new_activation(versioned, attributes.resource, authorizer=authorizer)
+    try:
+        return conditions_match(compiled, _NO_VARIABLES, activation, failure_policy)
+    except ConditionError as error:
+        point = attributes.point
+        raise errors.forbidden(point.group, point.resource, attributes.name, str(error)) from None
