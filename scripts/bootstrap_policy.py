@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from understudy.apiserver.server.bootstrap.policy import with_gates
+from understudy.apiserver.authorization.rbac.bootstrap_policy import with_gates
 
 SCHEMAS = Path(__file__).resolve().parent.parent / "src/understudy/schemas"
 OF_ALL = ("creationTimestamp",)

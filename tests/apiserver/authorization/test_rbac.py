@@ -208,7 +208,7 @@ def test_always_deny() -> None:
     [
         ([], "at least one authorization-mode must be passed"),
         (["Rbac"], 'authorization-mode "Rbac" is not a valid mode'),
-        (["Webhook"], 'authorization-mode "Webhook" is not supported: AlwaysAllow, AlwaysDeny, RBAC are'),
+        (["Webhook"], 'authorization-mode "Webhook" is not supported: AlwaysAllow, AlwaysDeny, RBAC, Node are'),
         (["RBAC", "RBAC"], 'authorization-mode ["RBAC" "RBAC"] has mode specified more than once'),
     ],
 )

@@ -59,7 +59,7 @@ def _parses(parse: Callable[[str, Version], object], text: str, release: Version
     return True
 
 
-def _is_one_value(item: Obj) -> bool:
+def is_one_value(item: Obj) -> bool:
     """Report whether a field selector can be made of a requirement."""
     return item.get("operator") in ("In", "NotIn") and len(item.get("values") or ()) == 1
 
@@ -70,7 +70,7 @@ def _is_operator(item: Obj) -> bool:
 
 # {selector: (parser of its raw text, predicate of requirements that are understood)}
 _SELECTORS: dict[str, tuple[Callable[[str, Version], object], Callable[[Obj], bool]]] = {
-    "fieldSelector": (lambda text, release: parse_fields(text), _is_one_value),
+    "fieldSelector": (lambda text, release: parse_fields(text), is_one_value),
     "labelSelector": (parse_labels, _is_operator),
 }
 

@@ -6,9 +6,10 @@ https://kubernetes.io/docs/reference/access-authn-authz/authorization/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from understudy.machinery.selectors import FieldTerm, SelectorError, parse_fields
 from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
@@ -21,6 +22,9 @@ class Attributes:
     verb         create, get, list, watch, update, patch, delete, deletecollection, proxy, impersonate, …; the method in
                  lower case for a path that is no resource
     is_resource  whether the path is a resource's; the fields below are empty for any other
+    field_selector
+                 the terms of the field selector of a list, watch or deletecollection, () without one. It does not
+                 make attributes unequal: routes, which are looked up by them, do not depend on it
     """
 
     path: str
@@ -32,6 +36,15 @@ class Attributes:
     resource: str = ""
     subresource: str = ""
     name: str = ""
+    field_selector: tuple[FieldTerm, ...] = field(default=(), compare=False)
+
+
+def field_terms(selector: str) -> tuple[FieldTerm, ...]:
+    """Return the terms of a field selector, () for one that cannot be parsed: it is refused after authorization."""
+    try:
+        return parse_fields(selector)
+    except SelectorError:
+        return ()
 
 
 class Decision(NamedTuple):

@@ -8,17 +8,22 @@ from typing import NamedTuple
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.always_deny import AlwaysDeny
 from understudy.apiserver.authorization.authorizer import Authorizer, StoredObjects
+from understudy.apiserver.authorization.node.authorizer import NodeAuthorizer
 from understudy.apiserver.authorization.rbac.authorizer import RBACAuthorizer
+from understudy.apiserver.authorization.rbac.bootstrap_policy import node_rules
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck
 from understudy.apiserver.authorization.union import Union
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
 
 ALWAYS_ALLOW, RBAC = "AlwaysAllow", "RBAC"
-_NOT_HERE = ("Node", "ABAC", "Webhook")
-_AUTHORIZERS: Mapping[str, Callable[[StoredObjects], Authorizer]] = {
-    ALWAYS_ALLOW: lambda objects: AlwaysAllow(),
-    "AlwaysDeny": lambda objects: AlwaysDeny(),
-    RBAC: RBACAuthorizer,
+_NOT_HERE = ("ABAC", "Webhook")
+_AUTHORIZERS: Mapping[str, Callable[[StoredObjects, Version, Gates], Authorizer]] = {
+    ALWAYS_ALLOW: lambda objects, release, gates: AlwaysAllow(),
+    "AlwaysDeny": lambda objects, release, gates: AlwaysDeny(),
+    RBAC: lambda objects, release, gates: RBACAuthorizer(objects),
+    "Node": lambda objects, release, gates: NodeAuthorizer(objects, gates, node_rules(release, gates)),
 }
 
 
@@ -43,11 +48,11 @@ class Authorization(NamedTuple):
     escalation: EscalationCheck | None = None
 
 
-def new_authorization(modes: Sequence[str], objects: StoredObjects) -> Authorization:
-    """Return what decides by these modes, asked in this order; `objects` are those of the server."""
+def new_authorization(modes: Sequence[str], objects: StoredObjects, release: Version, gates: Gates) -> Authorization:
+    """Return what decides by these modes, asked in this order; `objects` and `gates` are those of the server."""
     if modes[0] == ALWAYS_ALLOW:  # the others are never asked
         return Authorization(AlwaysAllow())
-    authorizers = [_AUTHORIZERS[mode](objects) for mode in modes]
+    authorizers = [_AUTHORIZERS[mode](objects, release, gates) for mode in modes]
     union = Union(authorizers)
     rbac = next((each for each in authorizers if isinstance(each, RBACAuthorizer)), None)
     return Authorization(union, None if rbac is None else EscalationCheck(union, rbac))

@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.apiserver.authorization.authorizer import Attributes, field_terms
 
 if TYPE_CHECKING:
     from understudy.machinery.options import Query
 
 VERBS = {"POST": "create", "GET": "get", "HEAD": "get", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+COLLECTION_VERBS = ("deletecollection", "watch")  # that a path alone may have
 SPECIAL_VERBS = ("proxy", "watch")
 LONG_RUNNING_SUBRESOURCES = ("attach", "exec", "log", "portforward", "proxy")
 PROFILES = "/debug/pprof/"
@@ -60,11 +61,23 @@ def request_info(method: str, path: str, query: Query) -> RequestInfo:
     """
     info = _of_path(method, path)
     if info.verb != "get" or info.name or not info.is_resource:
-        return info
+        return _with_field_selector(info, query) if query and info.verb in COLLECTION_VERBS else info
     if not query:
         return _listing(info)
     verb = "watch" if watches(query) else "list"
-    return replace(info, verb=verb, name=selected_name(query.get("fieldSelector")), long_running=verb == "watch")
+    selector = query.get("fieldSelector")
+    return replace(
+        info,
+        verb=verb,
+        name=selected_name(selector),
+        long_running=verb == "watch",
+        field_selector=field_terms(selector) if selector else (),
+    )
+
+
+def _with_field_selector(info: RequestInfo, query: Query) -> RequestInfo:
+    selector = query.get("fieldSelector")
+    return replace(info, field_selector=field_terms(selector)) if selector else info
 
 
 def group_version_path(group: str, version: str) -> str:

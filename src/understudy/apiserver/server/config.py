@@ -50,8 +50,8 @@ class ServerConfig:
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
-    authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "AlwaysDeny". By
-                            default everybody may do all. Members of `system:masters` may in any case
+    authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "Node",
+                            "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
     anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
     accept_hosts            regular expressions for the names by which clients without tokens may reach the server, as
                             in `kubectl proxy --accept-hosts`; IP addresses and localhost are accepted anyway. It is

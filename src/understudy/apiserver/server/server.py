@@ -113,10 +113,11 @@ class Server:
         registry = Registry(config.store(), serving)
         self._webhooks = HttpWebhookClient(ServiceResolver(registry.lookup, registry.listing, config.addresses))
         objects = RegistryObjects(registry, Schemas.of(config.release.version))
-        authorizer, escalation = new_authorization(config.authorization_modes, objects)
+        gates = config.gates()
+        authorizer, escalation = new_authorization(config.authorization_modes, objects, config.release.version, gates)
         state = ServerState(
             serving,
-            config.gates(),
+            gates,
             registry,
             authorizer,
             tokens=config.tokens or {},

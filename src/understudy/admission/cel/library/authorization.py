@@ -13,6 +13,7 @@ from understudy.admission.cel.errors import EvaluationError
 from understudy.admission.cel.types import Type, struct
 from understudy.admission.cel.values import Value
 from understudy.apiserver.authorization.authorizer import Attributes, Authorizer, Decision
+from understudy.machinery.selectors import FieldTerm
 from understudy.machinery.users import User, account_groups, account_name
 from understudy.machinery.validation.names import dns_label_texts, dns_subdomain_texts
 
@@ -87,11 +88,23 @@ class ResourceCheck:
     subresource: str = ""
     namespace: str = ""
     name: str = ""
+    field_selector: tuple[FieldTerm, ...] = ()
 
     def check(self, verb: str) -> DecisionValue:
         """Return whether the user may use a verb such as `get` on the resource."""
         return self.authorizer.decide(
-            Attributes("", verb, True, self.group, "*", self.namespace, self.resource, self.subresource, self.name)
+            Attributes(
+                "",
+                verb,
+                True,
+                self.group,
+                "*",
+                self.namespace,
+                self.resource,
+                self.subresource,
+                self.name,
+                self.field_selector,
+            )
         )
 
 

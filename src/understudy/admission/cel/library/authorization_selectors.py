@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from understudy.admission.cel.values import Value
+from understudy.apiserver.authorization.authorizer import field_terms
 
 DECLARATIONS = """
 fieldSelector
@@ -13,8 +15,8 @@ labelSelector
     authorizer_labelselector: kubernetes.authorization.ResourceCheck.(string) -> kubernetes.authorization.ResourceCheck
 """
 
-# Authorizers here know of no selectors: they decide about everything that a selector could choose.
+# Authorizers here know of no label selectors: they decide about everything that one could choose.
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "authorizer_fieldselector": lambda check, selector: check,
+    "authorizer_fieldselector": lambda check, selector: replace(check, field_selector=field_terms(selector)),
     "authorizer_labelselector": lambda check, selector: check,
 }

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from understudy.admission.validation import authorization
 from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
-from understudy.apiserver.authorization.authorizer import Attributes
+from understudy.apiserver.authorization.authorizer import Attributes, field_terms
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest
 from understudy.apiserver.endpoints.request import Request, Response
@@ -16,7 +16,8 @@ from understudy.apiserver.endpoints.subresources import binding
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
-from understudy.machinery.releases.version import V1_32
+from understudy.machinery.releases.features import AUTHORIZE_WITH_SELECTORS
+from understudy.machinery.selectors import FieldTerm
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED, User
 
@@ -45,7 +46,7 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
 
 def _allowed(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Answer an access review. Raises 422."""
-    if state.release.version < V1_32:
+    if not state.gates[AUTHORIZE_WITH_SELECTORS]:
         authorization.drop_selectors(review)
     if field_errors := authorization.validate(review, scope.kind.name):
         raise errors.invalid(scope.kind.group, "", "", field_errors, scope.kind.release)
@@ -67,8 +68,18 @@ def _attributes(spec: Obj) -> Attributes:
     """Return what an access review asks about. Upstream: `AuthorizationAttributesFrom`."""
     if (path := spec.get(authorization.PATH)) is not None:
         return Attributes(path.get("path") or "", path.get("verb") or "")
-    fields = {name: spec[authorization.RESOURCE].get(name) or "" for name in _FIELDS}
-    return Attributes("", is_resource=True, **fields)
+    resource = spec[authorization.RESOURCE]
+    fields = {name: resource.get(name) or "" for name in _FIELDS}
+    terms = _field_terms(resource.get("fieldSelector") or {})
+    return Attributes("", is_resource=True, **fields, field_selector=terms)
+
+
+def _field_terms(selector: Obj) -> tuple[FieldTerm, ...]:
+    """Return the requirements that are understood of a review's field selector."""
+    if requirements := selector.get("requirements"):
+        understood = filter(authorization.is_one_value, requirements)
+        return tuple(FieldTerm(item["key"], item["values"][0], item["operator"] == "In") for item in understood)
+    return field_terms(selector.get("rawSelector") or "")
 
 
 _FIELDS = ("verb", "group", "version", "namespace", "resource", "subresource", "name")

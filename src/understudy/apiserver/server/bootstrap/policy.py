@@ -9,16 +9,15 @@ k8s.io/component-helpers/auth/rbac/reconciliation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from understudy.apiserver.authorization.rbac.bootstrap_policy import bootstrap_policy
 from understudy.apiserver.authorization.rbac.rules import Rule, uncovered
 from understudy.apiserver.client.loopback import Client
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.kinds.release import Release
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.typeinfo.go_types import read_release_file
 from understudy.machinery.types import Obj, split_api_version
 
 AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
@@ -27,20 +26,8 @@ NOT_FOUND = 404
 
 async def ensure_policy(client: Client, release: Release, gates: Gates) -> None:
     """Create the bootstrap policy of a release, or complete what is there of it."""
-    for expected in with_gates(read_release_file(release.version, "bootstrap_policy.json"), gates):
+    for expected in bootstrap_policy(release.version, gates):
         await _reconcile(client, release, expected)
-
-
-def with_gates(policy: Iterable[Obj], gates: Mapping[str, bool] | Gates) -> Iterator[Obj]:
-    """Yield the objects of a recorded policy, with the rules, whose feature gates are as they need them."""
-
-    def chosen(values: Iterable[Obj]) -> Iterator[Obj]:
-        for value in values:
-            if all(gates[name] == on for name, on in value.get("gates", {}).items()):
-                yield {name: part for name, part in value.items() if name != "gates"}
-
-    for obj in chosen(policy):
-        yield {**obj, "rules": list(chosen(obj["rules"]))} if obj.get("rules") else obj
 
 
 async def _reconcile(client: Client, release: Release, expected: Obj) -> None:

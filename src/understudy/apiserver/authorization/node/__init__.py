@@ -1,0 +1,1 @@
+"""Authorization of kubelets, by what their nodes need (`--authorization-mode=Node`)."""
