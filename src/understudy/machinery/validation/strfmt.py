@@ -15,7 +15,6 @@ from understudy.machinery.golang.netip import parse_cidr, parse_ip
 from understudy.machinery.golang.times import parse_duration
 from understudy.machinery.golang.urls import parse_error
 from understudy.machinery.releases.version import V1_35, Version
-from understudy.machinery.validation.mail import is_address
 
 Format = Callable[[str], bool]
 
@@ -109,10 +108,16 @@ def _is_credit_card(text: str) -> bool:
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
+def _is_mail_address(text: str) -> bool:
+    from understudy.machinery.validation.mail import is_address  # its patterns take a while to compile
+
+    return is_address(text)
+
+
 _FORMATS: Mapping[str, Format] = {
     "bsonobjectid": _pattern("(?i:[0-9a-f]{24})"),
     "uri": lambda text: not parse_error(text),
-    "email": is_address,
+    "email": _is_mail_address,
     "hostname": _is_hostname,
     "ipv4": lambda text: "." in text and parse_ip(text) is not None,
     "ipv6": lambda text: ":" in text and parse_ip(text) is not None,
