@@ -14,12 +14,8 @@ from understudy.apiserver.authorization.node import graph
 from understudy.apiserver.authorization.node.graph import Graph, GroupResource
 from understudy.apiserver.authorization.rbac.rules import Rule
 from understudy.machinery.golang.text import go_quote
-from understudy.machinery.releases.features import (
-    AUTHORIZE_NODE_WITH_SELECTORS,
-    KUBELET_SERVICE_ACCOUNT_TOKEN_FOR_CREDENTIAL_PROVIDERS,
-    POD_CERTIFICATE_REQUEST,
-    Gates,
-)
+from understudy.machinery.releases import features
+from understudy.machinery.releases.features import Gates
 from understudy.machinery.users import NODE, NODES, User
 
 LEASES = "kube-node-lease"
@@ -93,9 +89,9 @@ class NodeAuthorizer:
 
     def _service_account(self, node: str, attributes: Attributes) -> Decision:
         """Allow tokens and, in releases that have a gate for it, reads of the accounts of a node's pods."""
-        gate = KUBELET_SERVICE_ACCOUNT_TOKEN_FOR_CREDENTIAL_PROVIDERS
+        gate = features.KUBELET_SERVICE_ACCOUNT_TOKEN_FOR_CREDENTIAL_PROVIDERS
         if attributes.verb == "get" and not attributes.subresource and self._gates.has(gate):
-            if self._gates[gate] or self._gates[POD_CERTIFICATE_REQUEST]:
+            if self._gates[gate] or self._gates[features.POD_CERTIFICATE_REQUEST]:
                 return self._read(node, attributes)
             return Decision(False, "not allowed to get service accounts")
         if attributes.verb != "create" or not attributes.name:
@@ -134,7 +130,7 @@ class NodeAuthorizer:
             case "get" | "update" | "patch" | "delete":
                 return self._related(node, attributes)
             case "watch" | "list" | "deletecollection":
-                if not self._gates[AUTHORIZE_NODE_WITH_SELECTORS] or _selects_node(node, attributes):
+                if not self._gates[features.AUTHORIZE_NODE_WITH_SELECTORS] or _selects_node(node, attributes):
                     return ALLOWED
                 text = "can only list/watch/deletecollection resourceslices with nodeName field selector"
                 return Decision(False, text)
@@ -142,7 +138,7 @@ class NodeAuthorizer:
         return Decision(False, f"only the following verbs are allowed for a ResourceSlice: {verbs}")
 
     def _certificate_request(self, node: str, attributes: Attributes) -> Decision:
-        if not self._gates[POD_CERTIFICATE_REQUEST]:
+        if not self._gates[features.POD_CERTIFICATE_REQUEST]:
             return NO_OPINION
         if attributes.subresource:
             return Decision(False, "nodes may not access the status subresource of PodCertificateRequests")
@@ -158,7 +154,7 @@ class NodeAuthorizer:
         return Decision(False, f"nodes may not {attributes.verb} podcertificaterequests")
 
     def _node(self, node: str, attributes: Attributes) -> Decision:
-        if not self._gates[AUTHORIZE_NODE_WITH_SELECTORS]:
+        if not self._gates[features.AUTHORIZE_NODE_WITH_SELECTORS]:
             return self._by_rules(attributes)
         match attributes.subresource, attributes.verb:
             case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
@@ -171,7 +167,7 @@ class NodeAuthorizer:
         return NO_OPINION
 
     def _pod(self, node: str, attributes: Attributes) -> Decision:
-        if not self._gates[AUTHORIZE_NODE_WITH_SELECTORS]:
+        if not self._gates[features.AUTHORIZE_NODE_WITH_SELECTORS]:
             return self._by_rules(attributes)
         match attributes.subresource, attributes.verb:
             case "", "get":

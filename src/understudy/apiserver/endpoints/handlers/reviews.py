@@ -16,7 +16,7 @@ from understudy.apiserver.endpoints.subresources import binding
 from understudy.apiserver.registry.rest import wipe_object_meta_system_fields
 from understudy.machinery import errors
 from understudy.machinery.options import write_options
-from understudy.machinery.releases.features import AUTHORIZE_WITH_SELECTORS
+from understudy.machinery.releases import features
 from understudy.machinery.selectors import FieldTerm
 from understudy.machinery.types import Obj
 from understudy.machinery.users import AUTHENTICATED, User
@@ -46,7 +46,7 @@ def _review(answer: Callable[[ServerState, Request, RequestScope, Obj], Obj], *,
 
 def _allowed(state: ServerState, request: Request, scope: RequestScope, review: Obj) -> Obj:
     """Answer an access review. Raises 422."""
-    if not state.gates[AUTHORIZE_WITH_SELECTORS]:
+    if not state.gates[features.AUTHORIZE_WITH_SELECTORS]:
         authorization.drop_selectors(review)
     if field_errors := authorization.validate(review, scope.kind.name):
         raise errors.invalid(scope.kind.group, "", "", field_errors, scope.kind.release)
