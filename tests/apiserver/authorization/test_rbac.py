@@ -91,7 +91,7 @@ LATE = 'RBAC: role.rbac.authorization.k8s.io "late" not found'
     ],
 )
 def test_forbidden(server: Server, user: str, method: str, path: str, message: str) -> None:
-    """What no role allows is refused, before it is looked for; a role that is missing is named."""
+    """Requests that no role allows are refused before the object is looked for; a missing role is named."""
     answer = ask(server, user, method, path)
     assert (answer.status, answer.json()["message"]) == (403, message)
 
@@ -187,7 +187,7 @@ def test_anonymous_auth_off(tmp_path: Path) -> None:
 
 
 def test_kubeconfig_without_token_file_is_an_administrators() -> None:
-    """Where requests are authorized and nobody has a token, the kubeconfig has one of system:masters."""
+    """A server with RBAC and without a token file writes a kubeconfig with a token of system:masters."""
     with Server(authorization_mode="RBAC", tls=False) as server:
         token = json.loads(server.kubeconfig.read_text())["users"][0]["user"]["token"]
         assert ask(server, token, "GET", "/api/v1/secrets").status == 200

@@ -90,7 +90,7 @@ OWN = {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}
     ],
 )
 async def test_policy_is_completed(path: str, change: dict[str, Any], restored: bool) -> None:
-    """What is missing is added again, unless the object opts out; what others added stays."""
+    """Missing rules and subjects are added again, unless the object opts out; those that others added stay."""
     store: Any = Store()
     release = Release.named("1.36")
     gates = Gates.of(release.version, {})

@@ -167,7 +167,7 @@ def test_large_objects_are_shown_to_webhooks(server: Server) -> None:
 
 
 def test_loop_stands_still_while_a_request_recurses_deep(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing runs on the loop's ordinary stack while the recursion limit of all threads is raised."""
+    """The loop runs nothing on its ordinary stack while the recursion limit of all threads is raised."""
     moved: list[bool] = []
     read_object = request_body.read_object
 

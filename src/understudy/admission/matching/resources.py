@@ -37,12 +37,12 @@ def match_resources(constraints: Obj, attributes: Attributes, ctx: Context, obje
     if not selectors.object_matches(constraints["objectSelector"], attributes):
         return None
     equivalent = constraints.get("matchPolicy") == "Equivalent"
-    if match_rules(constraints.get("excludeResourceRules") or (), equivalent, attributes, objects):
+    if _match_rules(constraints.get("excludeResourceRules") or (), equivalent, attributes, objects):
         return None
     resource_rules = constraints.get("resourceRules") or ()
     match: Match | None = Match(attributes.resource, attributes.kind)
     if resource_rules:
-        match = match_rules(resource_rules, equivalent, attributes, objects)
+        match = _match_rules(resource_rules, equivalent, attributes, objects)
     if match is not None and missing is not None:
         raise missing
     return match
@@ -54,7 +54,7 @@ def may_match(constraints: Obj, point: Point) -> bool:
     return not resource_rules or any(rules.may_match(rule, point) for rule in resource_rules)
 
 
-def match_rules(
+def _match_rules(
     named_rules: Sequence[Obj], equivalent: bool, attributes: Attributes, objects: ObjectInterfaces
 ) -> Match | None:
     """Return how one of some rules matches a request: rules are asked about the request itself first."""

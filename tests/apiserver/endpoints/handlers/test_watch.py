@@ -148,7 +148,7 @@ def bookmarks(release: Version, path: str, include: str = "", accept: str = TABL
     ],
 )
 def test_bookmark_of_a_table_watch_is_a_table(release: Version, path: str, cells: list[Any]) -> None:
-    """Its row is that of an empty object; the end of the initial events shows in its metadata."""
+    """Bookmarks in tables have the row of an empty object, whose metadata say where the initial events end."""
     (shown,) = bookmarks(release, path, "&includeObject=None")
     (row,) = shown["rows"]
     assert (shown["kind"], row["cells"]) == ("Table", cells)

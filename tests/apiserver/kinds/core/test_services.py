@@ -37,7 +37,7 @@ def with_ip_addresses(release: Version) -> dict[str, Any]:
 
 @every_release
 def test_service_has_an_ip_address_as_long_as_it_is_stored(release: Version) -> None:
-    """It is made by the server, refers to the service, and goes with the address, which a finalizer may hold."""
+    """The server makes an IPAddress for the service, and deletes it with it once no finalizer holds that."""
     with Server(**with_ip_addresses(release)) as server:
         assert post(server, service(clusterIP="10.0.0.5"))[0] == 201
         (address,) = addresses(server).values()
@@ -151,7 +151,7 @@ def test_warnings_of_addresses_before_1_33(release: Version) -> None:
 
 @every_release
 def test_dry_run_does_not_allocate_node_ports(release: Version) -> None:
-    """It shows ports behind 32768, accepts those out of range, and refuses those that are taken."""
+    """Dry runs show node ports above 32768, accept ports out of range, and refuse those that are taken."""
     with Server(emulated_version=str(release)) as server:
         two = [{"name": "a", "port": 80}, {"name": "b", "port": 81}]
         local = service(type="LoadBalancer", externalTrafficPolicy="Local", ports=two)

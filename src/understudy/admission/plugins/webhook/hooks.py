@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from understudy.admission.chain import Attributes, Point
 from understudy.admission.context import Context
-from understudy.admission.matching import rules, selectors
-from understudy.admission.matching.resources import Match, match_rules
+from understudy.admission.matching import rules
+from understudy.admission.matching.resources import Match, match_resources
 from understudy.admission.objects import ObjectInterfaces, VersionedAttributes
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.machinery.errors import StatusError, internal_error
@@ -101,20 +101,12 @@ class HookSource:
 
         Raises 403 for match conditions that fail, 404 for a namespace that does not exist.
         """
-        missing: StatusError | None = None
-        try:
-            if not selectors.namespace_matches(hook.fields["namespaceSelector"], attributes, ctx):
-                return None
-        except StatusError as error:
-            missing = error
-        if not selectors.object_matches(hook.fields["objectSelector"], attributes):
+        resource_rules = hook.fields.get("rules")
+        if not resource_rules:  # as constraints of a policy, these would include every request
             return None
-        equivalent = hook.fields.get("matchPolicy") == "Equivalent"
-        match = match_rules(hook.fields.get("rules") or (), equivalent, attributes, self._objects)
+        match = match_resources({**hook.fields, "resourceRules": resource_rules}, attributes, ctx, self._objects)
         if match is None:
             return None
-        if missing is not None:
-            raise missing
         return match if self._conditions_hold(hook, ctx, versioned, match) else None
 
     def _conditions_hold(self, hook: Hook, ctx: Context, versioned: Versioned, match: Match) -> bool:

@@ -27,7 +27,7 @@ class OutdatedError(Exception):
 
 
 class _ThisThread(threading.local):
-    """What one thread, which answers one request, has done to the store.
+    """Notes of what one thread, which answers one request, has done to the store.
 
     stopped  times that it has stopped the loop, one within another
     """
