@@ -550,7 +550,7 @@ def understudy(*more: str) -> list[str]:
     return [
         sys.executable,
         "-c",
-        "from understudy.apiserver.cmd.cli import main; main()",
+        "from understudy.controlplane.cmd.cli import main; main()",
         "serve",
         "--port",
         "0",

@@ -32,9 +32,10 @@ FLOORS = [
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
     ["apiserver.cmd"],
+    ["controlplane.cmd"],
 ]
 # Packages whose module holds a docstring and nothing to import.
-PACKAGES = {"admission", "apiserver"}
+PACKAGES = {"admission", "apiserver", "controlplane"}
 # May use an event loop or HTTP library. Everything else is plain functions (sans-IO).
 EDGE = {"apiserver.server", "apiserver.cmd", "apiserver.controllers", "apiserver.registry.resource_version"}
 LOOP = {"aiohttp", "asyncio", "uvloop"}

@@ -115,5 +115,5 @@ def test_wheel_declares_its_ways_in(wheel: Path) -> None:
         (entry_points,) = (name for name in archive.namelist() if name.endswith("/entry_points.txt"))
         text = archive.read(entry_points).decode()
         assert any(name.endswith("/LICENSE") for name in archive.namelist())
-    assert "understudy = understudy.apiserver.cmd.cli:main" in text
+    assert "understudy = understudy.controlplane.cmd.cli:main" in text
     assert "understudy = understudy.apiserver.cmd.pytest_plugin" in text

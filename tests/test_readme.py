@@ -115,7 +115,7 @@ def test_fresh_machine_commands_are_in_ci() -> None:
 
 def test_readme_flags_exist() -> None:
     """Every flag of `understudy serve` that the README names exists."""
-    argv = [sys.executable, "-c", "from understudy.apiserver.cmd.cli import main; main(['serve', '--help'])"]
+    argv = [sys.executable, "-c", "from understudy.controlplane.cmd.cli import main; main(['serve', '--help'])"]
     known = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
     rows = re.findall(r"^\| (`-.*?`) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     named = [flag for row in rows for flag in re.findall(r"`(-[-\w]+)", row)]

@@ -15,8 +15,8 @@ import pytest
 
 from tests.http import send, watch
 from tests.program import PATIENCE, PROGRAM, serving
-from understudy.apiserver.cmd.cli import main
 from understudy.apiserver.kinds.release import Release
+from understudy.controlplane.cmd.cli import main
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,8 +11,8 @@ import pytest
 from tests.http import send, watch
 from tests.releases import every_release
 from understudy import Server
-from understudy.apiserver.cmd.cli import main
 from understudy.apiserver.controllers.namespace import NamespaceController
+from understudy.controlplane.cmd.cli import main
 from understudy.machinery.releases.version import Version
 
 Obj = dict[str, Any]

@@ -7,11 +7,16 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    AddCommand = Callable[["_SubParsersAction[_Parser]"], None]
 
 PORT = 8001  # default port of `understudy serve`
 USAGE_ERROR = 2
@@ -34,7 +39,7 @@ class _PrintVersion(argparse.Action):
         parser.exit()
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(more: Iterable[AddCommand]) -> argparse.ArgumentParser:
     parser = _Parser(prog="understudy", description="A stand-in for the Kubernetes API server.")
     parser.add_argument("--version", action=_PrintVersion, nargs=0, help="print the version of understudy and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -53,12 +58,14 @@ def _parser() -> argparse.ArgumentParser:
     differ = commands.add_parser("diff-releases", help="compare what releases make of manifests", description=about)
     diff_releases_command.add_arguments(differ)
     differ.set_defaults(run=diff_releases_command.run)
+    for add_command in more:
+        add_command(commands)
     return parser
 
 
-def main(argv: list[str] | None = None) -> int:
-    """Run a command; return its exit code. Without a command the help is printed."""
-    parser = _parser()
+def main(argv: list[str] | None = None, more: Iterable[AddCommand] = ()) -> int:
+    """Run a command, one of these or of `more`; return its exit code. Without a command the help is printed."""
+    parser = _parser(more)
     args = parser.parse_args(argv)
     if not args.command:
         parser.print_help()

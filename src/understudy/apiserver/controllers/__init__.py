@@ -6,7 +6,7 @@
                         fills in the rules of ClusterRoles that are made of others
 
 These are kube-controller-manager's. Those of custom resource definitions, of their API services and of flow schemas
-always run.
+always run. Further ones are components: clients that run beside the server (`components`).
 
 Every controller sees each write of the store and notes the keys to look at; one task looks at them one by one, at what
 is stored then. A key that cannot be dealt with is looked at again later, after the delays of client-go's rate limiter
@@ -23,6 +23,7 @@ from contextlib import suppress
 from understudy.apiserver.controllers import definitions, flow_schemas
 from understudy.apiserver.controllers.api_services import APIServiceController
 from understudy.apiserver.controllers.cluster_role_aggregation import ClusterRoleAggregationController
+from understudy.apiserver.controllers.components import ComponentContext, component_names, load_component
 from understudy.apiserver.controllers.controller import Controller, ControllerContext, TryAgainError, UnknownOwnerError
 from understudy.apiserver.controllers.definitions import DefinitionController
 from understudy.apiserver.controllers.flow_schemas import FlowSchemaController
@@ -56,22 +57,25 @@ class UnknownControllerError(ValueError):
     """A name that no controller has."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"unknown controller {name!r}: known are {', '.join(KNOWN)}")
+        super().__init__(f"unknown controller {name!r}: known are {', '.join([*KNOWN, *component_names()])}")
 
 
 def check_names(names: Iterable[str]) -> None:
-    """Raise UnknownControllerError for a name that no controller has."""
+    """Raise UnknownControllerError for a name that neither a controller nor a component has."""
     for name in names:
-        if name not in KNOWN:
+        if name not in KNOWN and name not in component_names():
             raise UnknownControllerError(name)
 
 
 class Controllers:
-    """The controllers of one server: its own, and those with the names."""
+    """The controllers of one server: its own, and those with the names, components among them."""
 
-    def __init__(self, context: ControllerContext, names: Iterable[str]) -> None:
+    def __init__(self, context: ControllerContext, components: ComponentContext, names: Iterable[str]) -> None:
         self._context = context
-        self._names = list(dict.fromkeys(names))
+        self._component_context = components
+        names = list(dict.fromkeys(names))
+        self._names = [name for name in names if name in KNOWN]
+        self._components = {name: load_component(name) for name in names if name not in KNOWN}
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -82,6 +86,13 @@ class Controllers:
         caches = WatchCaches(self._context.state)
         self._tasks = [asyncio.create_task(task) for task in (*(run.forever() for run in runs), caches.forever())]
 
+    def start_components(self) -> None:
+        """Start the components, which are clients of a server that listens. One that ends with an error is logged."""
+        for name, component in self._components.items():
+            task = asyncio.create_task(component(self._component_context), name=name)
+            task.add_done_callback(_log_error)
+            self._tasks.append(task)
+
     async def stop(self) -> None:
         """Stop the controllers, each between two writes. Raises the error that has ended one before."""
         tasks, self._tasks = self._tasks, []
@@ -89,6 +100,11 @@ class Controllers:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+def _log_error(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("controller %s: %s", task.get_name(), error, exc_info=error)
 
 
 class _Run:

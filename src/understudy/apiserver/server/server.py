@@ -11,6 +11,7 @@ Serving is in `http`, answering in `director`; this module owns the life cycle: 
 from __future__ import annotations
 
 import asyncio
+import base64
 import inspect
 import logging
 import os
@@ -29,9 +30,11 @@ from understudy.apiserver.authentication.authenticator import Authenticator
 from understudy.apiserver.authentication.loopback import LoopbackTokens
 from understudy.apiserver.authorization.modes import new_authorization
 from understudy.apiserver.client import apply
+from understudy.apiserver.client.connection import Connection
 from understudy.apiserver.client.loopback import Client, ClientBuilder
 from understudy.apiserver.client.manifests import LoadError
 from understudy.apiserver.controllers import Controllers
+from understudy.apiserver.controllers.components import ComponentContext
 from understudy.apiserver.controllers.controller import APISERVER_AGENT, ControllerContext
 from understudy.apiserver.controllers.served_definitions import ServedDefinitions
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
@@ -154,6 +157,7 @@ class Server:
             await self._fill()
             self._listener = Listener(director, sock, self._certificates.context())
             await self._listener.start()
+            self._controllers.start_components()
         except BaseException:
             sock.close()
             await self._stop_background_tasks()
@@ -186,7 +190,14 @@ class Server:
         clients = ClientBuilder(director, self.state, tokens)
         self._client, self._apiserver = clients.client(apply.USER_AGENT), clients.client(APISERVER_AGENT)
         self._admin_token = tokens.issue(ADMIN) if config.authorized and config.tokens is None else ""
-        return director, Controllers(ControllerContext(self.state, clients), config.controllers)
+
+        def connection(user: User) -> Connection:
+            authority = self._certificates.authority
+            decoded = base64.b64decode(authority) if authority else None
+            return Connection(url=url, certificate_authority=decoded, token=tokens.issue(user))
+
+        components = ComponentContext(connection, self.state.release.version, self.state.gates)
+        return director, Controllers(ControllerContext(self.state, clients), components, config.controllers)
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers."""
@@ -265,6 +276,8 @@ class Server:
         self._functions.forget()
         self.state.gates.reset(self._config.feature_gates or {})
         await self._fill()
+        if self._controllers is not None:
+            self._controllers.start_components()
 
     # --- use --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,25 @@
+"""The way to an API server: its address, whom to trust, and who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Names a server and a user of it, as one context of a kubeconfig does.
+
+    url                    "https://127.0.0.1:6443", without a slash at the end
+    certificate_authority  the certificates (PEM) to trust; None trusts those of the machine
+    insecure               whether any certificate is trusted (`insecure-skip-tls-verify`)
+    token                  the bearer token of the user, or ""
+    client_certificate, client_key
+                           the user's certificate and its key (PEM), or None
+    """
+
+    url: str
+    certificate_authority: bytes | None = None
+    insecure: bool = False
+    token: str = field(default="", repr=False)
+    client_certificate: bytes | None = None
+    client_key: bytes | None = field(default=None, repr=False)

@@ -1,0 +1,60 @@
+"""Controllers that other packages bring, found by name among the entry points of what is installed.
+
+They reach the server over HTTP, as clients do: each is a coroutine function that runs until it is cancelled.
+
+    [project.entry-points."understudy.controllers"]
+    resourceclaim = "understudy.controlplane.resourceclaim:run"
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from understudy.apiserver.client.connection import Connection
+from understudy.machinery.releases.features import Gates
+from understudy.machinery.releases.version import Version
+from understudy.machinery.users import User
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+ENTRY_POINTS = "understudy.controllers"
+
+
+@dataclass(frozen=True)
+class ComponentContext:
+    """The server that a component works for.
+
+    connection  returns how to reach the server as a user
+    version     the release that the component behaves like
+    gates       the feature gates in force, which may change while it runs
+    """
+
+    connection: Callable[[User], Connection]
+    version: Version
+    gates: Gates
+
+
+Component = Callable[[ComponentContext], Coroutine[Any, Any, None]]
+
+
+def component_names() -> list[str]:
+    """List the names of all components that are installed, sorted."""
+    return sorted({entry.name for entry in _entries()})
+
+
+def load_component(name: str) -> Component:
+    """Import the component with a name. Raises KeyError for a name that none has."""
+    for entry in _entries():
+        if entry.name == name:
+            component: Component = entry.load()
+            return component
+    raise KeyError(name)
+
+
+def _entries() -> tuple[EntryPoint, ...]:
+    from importlib.metadata import entry_points  # takes its time to import
+
+    return tuple(entry_points(group=ENTRY_POINTS))

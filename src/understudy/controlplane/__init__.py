@@ -1,0 +1,4 @@
+"""Programs that run around an API server: controllers, the allocator of devices, scheduler and kubelet stand-ins.
+
+They speak to the server over HTTP, as any client does, and so run beside a real kube-apiserver as well. Each is opt-in.
+"""

@@ -1,0 +1,19 @@
+"""The `understudy` command: the API server's commands and those of the programs around it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from understudy.apiserver.cmd import cli
+
+if TYPE_CHECKING:
+    from understudy.apiserver.cmd.cli import AddCommand
+
+# Each adds one command with its flags; none imports what only running the command needs.
+COMMANDS: Sequence[AddCommand] = ()
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run a command; return its exit code. Without a command the help is printed."""
+    return cli.main(argv, COMMANDS)

@@ -1,0 +1,78 @@
+"""Components: controllers of other packages, which run beside a server as its clients."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from importlib import metadata
+from types import SimpleNamespace
+from typing import Any
+
+import aiohttp
+import pytest
+
+from understudy import Server
+from understudy.apiserver.controllers import components
+from understudy.apiserver.controllers.components import ComponentContext
+from understudy.machinery.users import User
+
+SCHEDULER = User("system:kube-scheduler", ["system:authenticated"])
+
+
+def install(monkeypatch: pytest.MonkeyPatch, component: components.Component) -> None:
+    """Let an installed package have an entry point "example"."""
+    entry = SimpleNamespace(name="example", load=lambda: component)
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [entry] if group == components.ENTRY_POINTS else [])
+
+
+@pytest.mark.parametrize("options", [{}, {"authorization_mode": ["RBAC"]}], ids=["plain", "rbac"])
+def test_component_asks_the_server_as_a_user(monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]) -> None:
+    """A component runs once the server listens, reaches it as the user that it names, and ends with the server."""
+    answers: list[Any] = []
+    answered, ended = threading.Event(), threading.Event()
+
+    async def component(context: ComponentContext) -> None:
+        connection = context.connection(SCHEDULER)
+        headers = {"Authorization": f"Bearer {connection.token}"}
+        url = f"{connection.url}/apis/authentication.k8s.io/v1/selfsubjectreviews"
+        async with aiohttp.ClientSession() as session, session.post(url, json={}, headers=headers, ssl=False) as answer:
+            answers.append((await answer.json())["status"]["userInfo"]["username"])
+        answered.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    install(monkeypatch, component)
+    with Server(controllers=["example"], **options):
+        assert answered.wait(10)
+        assert not ended.is_set()
+    assert ended.is_set()
+    assert answers == [SCHEDULER.name]
+
+
+def test_failed_component_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    """An error that ends a component is logged at once, with its name. The server goes on, and raises it at its end."""
+    failed = threading.Event()
+
+    async def component(context: ComponentContext) -> None:
+        asyncio.get_running_loop().call_later(0.05, failed.set)
+        raise LookupError("no such thing")
+
+    install(monkeypatch, component)
+
+    def use() -> None:
+        with Server(controllers=["example"]) as server:
+            assert failed.wait(10)
+            assert "controller example: no such thing" in caplog.text
+            assert server.list("Namespace")
+
+    with pytest.raises(LookupError, match="no such thing"):
+        use()
+
+
+def test_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the built-in controllers and the components that are installed."""
+    install(monkeypatch, lambda context: asyncio.sleep(0))
+    with pytest.raises(ValueError, match=r"unknown controller 'exemple': known are namespace, .*, example$"):
+        Server(controllers=["exemple"])
