@@ -8,21 +8,32 @@ from typing import Any
 from understudy.admission.chain import Attributes, Chain, Operation, Plugin, Point
 from understudy.admission.context import Context
 from understudy.machinery.types import GroupVersionKind
+from understudy.machinery.users import User
 
 Obj = dict[str, Any]
 
 
 def ask(
-    plugin: Plugin, resource: tuple[str, str], obj: Obj, ctx: Context, *, old: Obj | None = None, subresource: str = ""
+    plugin: Plugin,
+    resource: tuple[str, str],
+    obj: Obj | None,
+    ctx: Context,
+    *,
+    old: Obj | None = None,
+    subresource: str = "",
+    user: User | None = None,
 ) -> Obj:
-    """Return the object as the plugin leaves it. Raises what the plugin raises."""
-    operation = Operation.CREATE if old is None else Operation.UPDATE
+    """Return the object as the plugin leaves it; without an object, `old` is deleted. Raises what the plugin raises."""
+    operation = Operation.DELETE if obj is None else Operation.CREATE if old is None else Operation.UPDATE
     point = Point(operation, *resource, subresource)
     admission = Chain([plugin]).of(point)
-    metadata = obj["metadata"]
+    described = obj or old or {}
+    metadata = described["metadata"]
     attributes = Attributes(
         point, GroupVersionKind("", "", ""), metadata.get("namespace", ""), metadata.get("name", ""), obj, old
     )
+    if user is not None:
+        attributes.user = user.info()
 
     async def run() -> None:
         if admission is not None:
@@ -30,4 +41,4 @@ def ask(
             await admission.validate(attributes, ctx)
 
     asyncio.run(run())
-    return attributes.new
+    return attributes.object or described

@@ -14,6 +14,8 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from understudy.admission.context import Context
+from understudy.machinery import errors
+from understudy.machinery.errors import StatusError
 from understudy.machinery.types import GroupVersionKind, GroupVersionResource, Obj, deep_copy
 
 
@@ -107,6 +109,15 @@ class Attributes:
     def resource(self) -> GroupVersionResource:
         """Return the group, version and resource of the path."""
         return GroupVersionResource(self.point.group, self.version, self.point.resource)
+
+    def forbidden(self, text: str) -> StatusError:
+        """Return a 403 of a plugin for this request (`admission.NewForbidden`).
+
+        An object without a name is called by its `generateName`, and `Unknown` if it has neither.
+        """
+        metadata = (self.object or {}).get("metadata") or {}
+        name = self.name or metadata.get("name") or metadata.get("generateName") or "Unknown"
+        return errors.forbidden(self.point.group, self.point.resource, name, text)
 
     @property
     def new(self) -> Obj:

@@ -5,6 +5,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +33,19 @@ class User:
     groups: list[str]
     uid: str = ""
     extra: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of_info(cls, info: Mapping[str, Any]) -> User:
+        """Return the user of a UserInfo."""
+        return cls(info.get("username", ""), info.get("groups") or [], info.get("uid", ""), info.get("extra") or {})
+
+    @property
+    def node(self) -> str | None:
+        """Return the name of the node whose kubelet this is, None for other users. Upstream: `NodeIdentity`.
+
+        It is empty for a kubelet that does not say which node is its own.
+        """
+        return self.name.removeprefix(NODE) if self.name.startswith(NODE) and NODES in self.groups else None
 
     def info(self) -> dict[str, Any]:
         """Return the user as a UserInfo, without what is empty."""

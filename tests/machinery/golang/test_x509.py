@@ -110,7 +110,7 @@ def test_request_with_key_type_is_verified(generate: Callable[[], CertificateIss
     request = CertificateSigningRequestBuilder(SUBJECT).sign(key, digest)
     parsed = x509.parse_request(request.public_bytes(Encoding.DER))
     x509.check_signature(parsed)
-    assert parsed.organizations == ["staff"]
+    assert (parsed.common_name, parsed.organizations) == ("bob", ["staff"])
 
 
 def test_changed_request_fails_verification() -> None:

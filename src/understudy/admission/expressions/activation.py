@@ -59,7 +59,7 @@ def new_activation(
         "params": cel_value(params),
     }
     if authorizer is not None:
-        value = activation["authorizer"] = AuthorizerValue(authorizer, _user(attributes.user))
+        value = activation["authorizer"] = AuthorizerValue(authorizer, User.of_info(attributes.user))
         activation["authorizer.requestResource"] = ResourceCheck(
             value,
             attributes.point.group,
@@ -69,11 +69,6 @@ def new_activation(
             attributes.name,
         )
     return activation
-
-
-def _user(info: Obj) -> User:
-    """Return the user of a UserInfo."""
-    return User(info.get("username", ""), info.get("groups") or [], info.get("uid", ""), info.get("extra") or {})
 
 
 def request_namespace(attributes: Attributes, ctx: Context) -> Obj | None:

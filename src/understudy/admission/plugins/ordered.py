@@ -9,10 +9,18 @@ from collections.abc import Collection
 
 from understudy.admission.chain import Chain, Plugin
 from understudy.admission.objects import ObjectInterfaces
-from understudy.admission.plugins.certificate_subject_restriction import CertificateSubjectRestriction
 from understudy.admission.plugins.default_classes import DEFAULT_INGRESS_CLASS, DEFAULT_STORAGE_CLASS
 from understudy.admission.plugins.limit_ranger import LimitRanger
 from understudy.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from understudy.admission.plugins.nodes.node_restriction import NodeRestriction
+from understudy.admission.plugins.nodes.taint_nodes_by_condition import TaintNodesByCondition
+from understudy.admission.plugins.permissions.certificate_subject_restriction import CertificateSubjectRestriction
+from understudy.admission.plugins.permissions.owner_references import OwnerReferencesPermissionEnforcement
+from understudy.admission.plugins.permissions.signers import (
+    CertificateApproval,
+    CertificateSigning,
+    ClusterTrustBundleAttest,
+)
 from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
 from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
@@ -26,7 +34,6 @@ from understudy.admission.plugins.scheduling.pod_groups import PodGroupProtectio
 from understudy.admission.plugins.scheduling.priority import Priority
 from understudy.admission.plugins.storage.object_in_use_protection import StorageObjectInUseProtection
 from understudy.admission.plugins.storage.persistent_volume_claim_resize import PersistentVolumeClaimResize
-from understudy.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from understudy.admission.plugins.webhook.mutating import MutatingAdmissionWebhook
 from understudy.admission.plugins.webhook.validating import ValidatingAdmissionWebhook
 from understudy.admission.webhooks import WebhookClient
@@ -107,7 +114,7 @@ def new_chain(
 ) -> Chain:
     """Return the chain of the release's plugins that are on by default or in `enable`, less those in `disable`.
 
-    Every plugin with a class here is on by default. Raises ValueError for names that are unknown or in both.
+    Raises ValueError for names that are unknown or in both.
     """
     check_plugin_names(enable, disable, release)
     configurable = (
@@ -128,6 +135,9 @@ def new_chain(
         PodGroupProtection(),
         PersistentVolumeClaimResize(),
         RuntimeClass(),
+        CertificateApproval(authorizer),
+        CertificateSigning(authorizer),
+        ClusterTrustBundleAttest(authorizer),
         CertificateSubjectRestriction(),
         DEFAULT_INGRESS_CLASS,
         PodTopologyLabels(),
@@ -138,6 +148,11 @@ def new_chain(
         *configurable,
         ResourceQuota(quotas),
     ]
+    opt_in: list[Plugin] = [
+        NodeRestriction(authorizer),
+        OwnerReferencesPermissionEnforcement(objects, authorizer),
+    ]
+    plugins += (plugin for plugin in opt_in if plugin.name in enable)
     enabled = [plugin for plugin in plugins if plugin.name not in disable and _is_known(plugin.name, release)]
     chain = Chain(sorted(enabled, key=lambda plugin: ALL_ORDERED_PLUGINS.index(plugin.name)))
     for plugin in configurable:

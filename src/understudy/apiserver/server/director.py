@@ -41,7 +41,7 @@ from understudy.apiserver.server.filters.impersonation import ImpersonationError
 from understudy.apiserver.server.filters.metrics import RequestMetrics
 from understudy.apiserver.server.pages import control, healthz, zpages
 from understudy.apiserver.server.pages.control import Control
-from understudy.apiserver.server.pages.metrics import PROMETHEUS, Metrics, slis
+from understudy.apiserver.server.pages.metrics import CONTENT_TYPE, Metrics, slis
 from understudy.apiserver.server.pages.mux import Page, PageMux, as_page
 from understudy.apiserver.server.pages.zpages import ZPages
 from understudy.apiserver.server.worker.worker import OnlyOnLoopError, Worker
@@ -121,12 +121,13 @@ class Director:
         discovery = as_page(lambda request: self._served.discovery.answer(request))
         openid = as_page(OpenID(self.state.account_tokens, url).answer)
         checks = self.state.release.health_checks
+        metrics_type = CONTENT_TYPE[self.state.release.version]
         exact: dict[str, Page] = {
             **dict.fromkeys(healthz.paths(checks), as_page(partial(healthz.answer, checks))),
             zpages.STATUSZ: as_page(self._zpages.statusz),
             zpages.FLAGZ: as_page(self._zpages.flagz),
             "/metrics": as_page(self._metrics_page),
-            "/metrics/slis": as_page(lambda request: Response(200, slis(checks), PROMETHEUS)),
+            "/metrics/slis": as_page(lambda request: Response(200, slis(checks), metrics_type)),
             "/": discovery,
             "/index.html": discovery,
         }
@@ -259,7 +260,7 @@ class Director:
         }
         version, gates = state.release.version_info, state.gates.described()
         text = self._metrics.text(version=version, gates=gates, objects=objects, watches=watches)
-        return Response(200, text, PROMETHEUS)
+        return Response(200, text, CONTENT_TYPE[self.state.release.version])
 
 
 def _internal_error(request: Request, message: str) -> Response:

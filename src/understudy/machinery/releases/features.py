@@ -24,6 +24,7 @@ Gate = NewType("Gate", str)
 
 # The gates that rules ask for. Upstream: `k8s.io/kubernetes/pkg/features`.
 AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE = Gate("AggregatedDiscoveryRemoveBetaType")
+ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS = Gate("AllowInsecureKubeletCertificateSigningRequests")
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
 AUTHORIZE_NODE_WITH_SELECTORS = Gate("AuthorizeNodeWithSelectors")
 AUTHORIZE_WITH_SELECTORS = Gate("AuthorizeWithSelectors")
@@ -106,6 +107,7 @@ RESTART_ALL_CONTAINERS_ON_CONTAINER_EXITS = Gate("RestartAllContainersOnContaine
 SELINUX_CHANGE_POLICY = Gate("SELinuxChangePolicy")
 SELINUX_MOUNT = Gate("SELinuxMount")
 SELINUX_MOUNT_READ_WRITE_ONCE_POD = Gate("SELinuxMountReadWriteOncePod")
+SERVICE_ACCOUNT_NODE_AUDIENCE_RESTRICTION = Gate("ServiceAccountNodeAudienceRestriction")
 SERVICE_CIDR_STATUS_FIELD_WIPING = Gate("ServiceCIDRStatusFieldWiping")
 SERVICE_TRAFFIC_DISTRIBUTION = Gate("ServiceTrafficDistribution")
 SIDECAR_CONTAINERS = Gate("SidecarContainers")

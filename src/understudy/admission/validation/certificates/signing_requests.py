@@ -112,6 +112,11 @@ def organizations(request: str | None) -> list[str]:
     return list(parsed(_bytes(request)).organizations)
 
 
+def common_name(request: str | None) -> str:
+    """Return the common name of a certificate request, which is its owner's. Raises ValueError for no request."""
+    return parsed(_bytes(request)).common_name
+
+
 def parsed(request: bytes) -> x509.Request:
     """Parse a certificate request. Raises ValueError."""
     block = next(pem.blocks(request), None)

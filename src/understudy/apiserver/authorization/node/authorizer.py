@@ -1,6 +1,6 @@
 """The authorizer of kubelets: each may read what belongs to its own node, and use what every node needs.
 
-NodeRestriction, the admission plugin that keeps nodes from writing objects of others, is not here.
+The admission plugin NodeRestriction keeps nodes from writing what belongs to others.
 
 Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/node/node_authorizer.go.
 """
@@ -16,7 +16,7 @@ from understudy.apiserver.authorization.rbac.rules import Rule
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.releases import features
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.users import NODE, NODES, User
+from understudy.machinery.users import User
 
 LEASES = "kube-node-lease"
 READ = ("get", "list", "watch")
@@ -37,9 +37,9 @@ class NodeAuthorizer:
 
     def authorize(self, user: User, attributes: Attributes) -> Decision:
         """Return whether a node may do it. The reason of a refusal tells what the node could do."""
-        if not _is_node(user):
+        node = user.node
+        if node is None:
             return NO_OPINION
-        node = user.name.removeprefix(NODE)
         if not node:
             return Decision(False, f"unknown node for user {go_quote(user.name)}")
         judge = _JUDGES.get((attributes.group, attributes.resource)) if attributes.is_resource else None
@@ -47,7 +47,7 @@ class NodeAuthorizer:
 
     def rules_for(self, user: User, namespace: str) -> SubjectRules:
         """Return that the rules of a node cannot be listed, and none for others."""
-        if not _is_node(user):
+        if user.node is None:
             return SubjectRules([], [], incomplete=False)
         return SubjectRules([], [], True, "node authorizer does not support user rule resolution")
 
@@ -198,11 +198,6 @@ _JUDGES: Mapping[GroupResource, Callable[[NodeAuthorizer, str, Attributes], Deci
     graph.PODS: NodeAuthorizer._pod,
     graph.CERTIFICATE_REQUESTS: NodeAuthorizer._certificate_request,
 }
-
-
-def _is_node(user: User) -> bool:
-    """Report whether a user is a kubelet's (`NodeIdentity`)."""
-    return user.name.startswith(NODE) and NODES in user.groups
 
 
 def _selects_node(node: str, attributes: Attributes) -> bool:

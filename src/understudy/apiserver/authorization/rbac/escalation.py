@@ -43,9 +43,9 @@ class EscalationCheck:
         if request.group != GROUP or MASTERS in user.groups:
             return
         if request.resource in ("roles", "clusterroles"):
-            if not (self._may_escalate(user, request) or _changes_only_gc_fields(obj, old)):
+            if not (self._may_escalate(user, request) or changes_only_gc_fields(obj, old)):
                 self._check_role(user, request, obj, old or {})
-        elif not (_changes_only_gc_fields(obj, old) or self._may_bind(user, request, obj["roleRef"])):
+        elif not (changes_only_gc_fields(obj, old) or self._may_bind(user, request, obj["roleRef"])):
             self._check_binding(user, request, obj)
 
     def _may_escalate(self, user: User, request: Attributes) -> bool:
@@ -107,7 +107,7 @@ def _forbidden(request: Attributes, name: str, text: str) -> StatusError:
     return errors.forbidden(GROUP, request.resource, name, text)
 
 
-def _changes_only_gc_fields(obj: Obj, old: Obj | None) -> bool:
+def changes_only_gc_fields(obj: Obj, old: Obj | None) -> bool:
     """Report whether an update changes nothing but what the garbage collector does. Upstream:
     `IsOnlyMutatingGCFields`."""
     return old is not None and _without_gc_fields(obj) == _without_gc_fields(old)

@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from understudy.apiserver.server.pages.healthz import Checks
 from understudy.machinery.golang.text import go_quote
+from understudy.machinery.releases.version import V1_31, V1_33, ByRelease
 
-PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8; escaping=values"
+_TEXT = "text/plain; version=0.0.4; charset=utf-8; escaping="
+CONTENT_TYPE = ByRelease({V1_33: f"{_TEXT}underscores", V1_31: f"{_TEXT}values"})
 BUCKETS = (0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2, 3, 4, 5, 6, 8, 10, 15, 20, 30, 45, 60)
 
 # Values of LABELS: the verb in capitals (LIST, WATCH, APPLY), the scope cluster, namespace, resource or "", dry_run

@@ -41,7 +41,7 @@ def _oid(text: str) -> bytes:
     return out
 
 
-ORGANIZATION = _oid("2.5.4.10")
+COMMON_NAME, ORGANIZATION = _oid("2.5.4.3"), _oid("2.5.4.10")
 _RSA, _EC, _ED25519 = _oid("1.2.840.113549.1.1.1"), _oid("1.2.840.10045.2.1"), _oid("1.3.101.112")
 # {curve: (name, bytes of a coordinate)}
 _CURVES = {
@@ -76,10 +76,11 @@ _UNSUPPORTED = "x509: cannot verify signature: algorithm unimplemented"
 class Request:
     """A certificate request (Go: `x509.CertificateRequest`).
 
-    `organizations` are those of the subject. `signed` and `key` are in DER; `algorithm` and `key_algorithm` are the
-    contents of object identifiers.
+    `common_name` ("" for none) and `organizations` are those of the subject. `signed` and `key` are in DER;
+    `algorithm` and `key_algorithm` are the contents of object identifiers.
     """
 
+    common_name: str
     organizations: list[str]
     signed: bytes
     key: bytes
@@ -100,8 +101,10 @@ def parse_request(data: bytes) -> Request:
     names, rest = der.read(subject.whole, _NAME)
     if rest:
         raise ValueError("x509: trailing data after X.509 Subject")
-    attributes = chain.from_iterable(name.parts for name in names.parts)
+    attributes = list(chain.from_iterable(name.parts for name in names.parts))
+    common_names = [_text(attribute) for attribute in attributes if attribute.parts[0].content == COMMON_NAME]
     return Request(
+        common_names[-1] if common_names else "",
         [_text(attribute) for attribute in attributes if attribute.parts[0].content == ORGANIZATION],
         signed.whole,
         key.whole,

@@ -1,0 +1,1 @@
+"""Admission plugins for nodes: the taint of new ones, and what kubelets may write."""

@@ -1,0 +1,97 @@
+"""OwnerReferencesPermissionEnforcement: let owners of objects be changed only by who may delete them.
+
+Source: k8s.io/kubernetes/plugin/pkg/admission/gc.
+"""
+
+from __future__ import annotations
+
+from understudy.admission.chain import Attributes, Operation, Point
+from understudy.admission.context import Context
+from understudy.admission.objects import ObjectInterfaces
+from understudy.apiserver.authorization import authorizer
+from understudy.apiserver.authorization.authorizer import Authorizer
+from understudy.machinery.golang.text import go_quote
+from understudy.machinery.types import GroupVersionKind, Obj, split_api_version
+from understudy.machinery.users import User
+
+_WRITES = (Operation.CREATE, Operation.UPDATE)
+_ANY_FINALIZERS = authorizer.Attributes(
+    "", "update", is_resource=True, group="*", version="*", resource="*", subresource="finalizers", name="*"
+)
+
+
+class OwnerReferencesPermissionEnforcement:
+    """Refuses changes of `ownerReferences` by users who may not delete the object, and references that keep their
+    owner from being deleted (`blockOwnerDeletion`) by users who may not set the owner's finalizers."""
+
+    name = "OwnerReferencesPermissionEnforcement"
+
+    def __init__(self, objects: ObjectInterfaces, rights: Authorizer) -> None:
+        self._objects = objects
+        self._rights = rights
+
+    def handles(self, point: Point) -> bool:
+        """Report whether a request writes an object; the status of a pod cannot change its owners."""
+        return point.operation in _WRITES and point[1:4] != ("", "pods", "status")
+
+    async def validate(self, attributes: Attributes, ctx: Context) -> None:
+        """Raise 403 for owners that the user may not set."""
+        new, old = _owners(attributes.object), _owners(attributes.old_object)
+        if new == old:
+            return
+        user = User.of_info(attributes.user)
+        if attributes.point.operation != Operation.CREATE:
+            self._check_delete(user, attributes)
+        blocked_before = {owner.get("uid") for owner in old if owner.get("blockOwnerDeletion")}
+        blocking = [
+            owner for owner in new if owner.get("blockOwnerDeletion") and owner.get("uid") not in blocked_before
+        ]
+        if blocking and not self._rights.authorize(user, _ANY_FINALIZERS).allowed:
+            for owner in blocking:
+                self._check_finalizers(user, owner, attributes)
+
+    def _check_delete(self, user: User, attributes: Attributes) -> None:
+        point = attributes.point
+        question = authorizer.Attributes(
+            "",
+            "delete",
+            True,
+            point.group,
+            attributes.version,
+            attributes.namespace,
+            point.resource,
+            point.subresource,
+            attributes.name,
+        )
+        allowed, reason = self._rights.authorize(user, question)
+        if not allowed:
+            text = f"cannot set an ownerRef on a resource you can't delete: {reason}, <nil>"
+            raise attributes.forbidden(text)
+
+    def _check_finalizers(self, user: User, owner: Obj, attributes: Attributes) -> None:
+        """Raise 403 unless the user may update the finalizers of an owner."""
+        api_version, kind = owner.get("apiVersion", ""), owner.get("kind", "")
+        gvk = GroupVersionKind(*split_api_version(api_version), kind)
+        mapping = self._objects.rest_mapping(gvk)
+        if mapping is None:
+            no_match = f"no matches for kind {go_quote(kind)} in version {go_quote(api_version)}"
+            text = "cannot set blockOwnerDeletion in this case because cannot find RESTMapping for"
+            raise attributes.forbidden(f"{text} APIVersion {api_version} Kind {kind}: {no_match}")
+        question = authorizer.Attributes(
+            "",
+            "update",
+            True,
+            *mapping.resource[:2],
+            attributes.namespace if mapping.namespaced else "",
+            mapping.resource.resource,
+            "finalizers",
+            owner.get("name", ""),
+        )
+        allowed, reason = self._rights.authorize(user, question)
+        if not allowed:
+            text = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set finalizers on"
+            raise attributes.forbidden(f"{text}: {reason}, <nil>")
+
+
+def _owners(obj: Obj | None) -> list[Obj]:
+    return ((obj or {}).get("metadata") or {}).get("ownerReferences") or []
