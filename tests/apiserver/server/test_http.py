@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import time
 from collections.abc import Iterator
 from http.client import HTTPConnection
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from tests.http import TIMEOUT, send, watch
 from tests.releases import RELEASES
 from understudy import Server
-from understudy.apiserver.server.http1 import protocol
+from understudy.apiserver.server.http1 import exchange, protocol
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 END = b"\r\n\r\n"  # of the headers
@@ -188,3 +189,45 @@ def test_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
         connection.close()
         server.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "later"}})
         assert "later" in {next(events)["object"]["metadata"]["name"] for _ in range(5)}
+
+
+def test_client_that_never_reads_is_not_read_either(server: Server) -> None:
+    """Requests of a client that reads no answers wait with the client, not in the server's memory."""
+    address = urlsplit(server.url)
+    requests = f"GET {MAPS}/big HTTP/1.1\r\nHost: a\r\n\r\n".encode() * 1000
+    sent, quiet_since = 0, time.monotonic()
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.setblocking(False)
+        while time.monotonic() < quiet_since + 0.5:
+            try:
+                sent += connection.send(requests)
+                quiet_since = time.monotonic()
+            except BlockingIOError:
+                time.sleep(0.01)
+            assert sent < 32 << 20, "the server reads on"
+        assert send(server, "GET", "/healthz").status == 200
+
+
+def test_body_is_read_as_fast_as_it_is_used(server: Server) -> None:
+    """A body that waits for its request behind others stays with the client, beyond a buffer."""
+    address = urlsplit(server.url)
+    waiting = f"GET {MAPS}?watch=1&timeoutSeconds=1 HTTP/1.1\r\nHost: a\r\n\r\n"
+    post = f"POST {MAPS} HTTP/1.1\r\nHost: a\r\nContent-Length: {1 << 30}\r\n\r\n"
+    sent, quiet_since = 0, time.monotonic()
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.sendall((waiting + post).encode())
+        connection.setblocking(False)
+        while time.monotonic() < quiet_since + 0.3:
+            try:
+                sent += connection.send(b"x" * (1 << 20))
+                quiet_since = time.monotonic()
+            except BlockingIOError:
+                time.sleep(0.01)
+            assert sent < 32 << 20, "the server reads on"
+
+
+def test_header_with_a_line_end_is_not_sent() -> None:
+    """A header cannot begin another one."""
+    for value in ("a\r\nSet-Cookie: b", "a\nb", "a\rb"):
+        with pytest.raises(ValueError, match="line end in a header"):
+            exchange._encoded("HTTP/1.1 200 OK", [("Warning", value)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
@@ -149,3 +151,10 @@ def test_empty_token_lets_nobody_in(tmp_path: Path) -> None:
         assert send(server, "GET", "/readyz", headers={"Authorization": "Bearer "}).status == 401
         assert '"token": "secret"' in server.kubeconfig.read_text()
         assert '"insecure-skip-tls-verify": true' in server.kubeconfig.read_text()
+
+
+def test_start_imports_nothing_that_takes_long() -> None:
+    """A server starts, and answers, without the libraries that few requests need: they take longer than all else."""
+    heavy = {"aiohttp", "celpy", "cryptography", "jsonschema", "lark", "re2", "ruamel", "trustme", "yarl", "yaml"}
+    code = f"import sys\nfrom understudy import Server\nwith Server(): print({heavy!r} & set(sys.modules) or 'none')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "none\n"

@@ -1,15 +1,19 @@
-"""Watches over WebSockets."""
+"""Watches over WebSockets, and the frames of these."""
 
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
 
+from tests.http import TIMEOUT
 from tests.releases import RELEASES
 from understudy import Server
+from understudy.apiserver.server.http1.websocket import CLOSE, PING, TEXT, FrameError, FrameReader, accept_key, frame
 from understudy.machinery.serializer.protobuf_wire import BYTES, read_fields
 
 MAPS = "/api/v1/namespaces/default/configmaps?watch=1"
@@ -79,3 +83,87 @@ async def test_handshake_is_refused(server: Server, query: str, headers: dict[st
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"{server.url}{MAPS}{query}", headers=headers)
     assert refused.value.status == status
+
+
+async def test_ping_is_answered(server: Server) -> None:
+    """The server answers a ping with its data, and ends the watch when the client closes the WebSocket."""
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(f"{server.url}{MAPS}", headers=ORIGIN, autoping=False) as connection,
+    ):
+        await connection.ping(b"there?")
+        while (message := await connection.receive(TIMEOUT)).type != aiohttp.WSMsgType.PONG:
+            assert message.type == aiohttp.WSMsgType.TEXT
+        assert message.data == b"there?"
+        await connection.close()
+        assert connection.close_code == aiohttp.WSCloseCode.OK
+
+
+@pytest.mark.parametrize(
+    ("sent", "last"),
+    [
+        (b"\x81\x01a", b"\x88\x02\x03\xea"),  # not masked: 1002, protocol error
+        (b"\x88\x80\0\0\0\0", b"\x88\x02\x03\xe8"),  # closed: 1000, confirmed
+    ],
+)
+def test_frame_that_ends_the_watch(server: Server, sent: bytes, last: bytes) -> None:
+    """A wrong frame and a closing frame are answered by a closing frame, and the connection ends."""
+    address = urlsplit(server.url)
+    request = (
+        f"GET {MAPS} HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    )
+    with socket.create_connection((address.hostname, address.port), timeout=TIMEOUT) as connection:
+        connection.sendall(request.encode() + sent)  # at once: the frame may come before the answer
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 101 Switching Protocols\r\n")
+    assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n" in answer
+    assert answer.endswith(last)
+
+
+def masked(opcode: int, payload: bytes, final: bool = True) -> bytes:
+    """Return a frame of a client, with a mask."""
+    mask = b"\x01\x02\x03\x04"
+    plain = frame(opcode, payload)
+    head = bytearray(plain[: len(plain) - len(payload)])
+    head[1] |= 0x80
+    head[0] &= 0xFF if final else 0x7F
+    return bytes(head) + mask + bytes(byte ^ mask[i % 4] for i, byte in enumerate(payload))
+
+
+@pytest.mark.parametrize("size", [1, 7, 1 << 20])
+def test_messages_of_clients_are_passed_over(size: int) -> None:
+    """A reader yields control frames only, however the bytes come, and keeps nothing of long messages."""
+    data = b"".join(
+        (
+            masked(TEXT, b"a" * 125, final=False),
+            masked(PING, b"between"),
+            masked(0, b"b" * 126),
+            masked(TEXT, b"c" * 70_000),
+            masked(CLOSE, b"\x03\xe8"),
+        )
+    )
+    reader = FrameReader()
+    frames = [item for at in range(0, len(data), size) for item in reader.read(data[at : at + size])]
+    assert frames == [(PING, b"between"), (CLOSE, b"\x03\xe8")]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        frame(TEXT, b"not masked"),
+        masked(PING, b"a" * 126),
+        masked(PING, b"in parts", final=False),
+        masked(3, b"unknown"),
+        b"\xc1" + masked(TEXT, b"compressed")[1:],
+    ],
+)
+def test_wrong_frame_is_refused(data: bytes) -> None:
+    """Frames that are not masked, of unknown kinds, and long or divided control frames are refused (RFC 6455, 5.2)."""
+    with pytest.raises(FrameError):
+        list(FrameReader().read(data))
+
+
+def test_accept_key() -> None:
+    """The key of a handshake is confirmed (the example of RFC 6455)."""
+    assert accept_key("dGhlIHNhbXBsZSBub25jZQ==") == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="

@@ -1,6 +1,6 @@
-"""The HTTP edge: turns aiohttp's requests into ours, and our responses into aiohttp's.
+"""The HTTP edge: turns the requests of a connection into ours, and sends our responses.
 
-Nothing else knows of aiohttp but `http1`, which reads requests, `watch_stream`, which sends watches, and `listener`.
+Nothing else knows of connections but `http1`, `watch_stream`, which sends watches, and `listener`.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ from collections.abc import Awaitable, Callable
 from random import getrandbits
 from urllib.parse import unquote
 
-from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from understudy.apiserver.endpoints.request import Request, Response, WatchResponse
 from understudy.apiserver.endpoints.responsewriters.writers import error_response
 from understudy.apiserver.server.http1.body import Body
-from understudy.apiserver.server.watch_stream import Pumps, Whole, pump
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.head import HTTP_1_1
+from understudy.apiserver.server.http1.parser import NO_BODY
+from understudy.apiserver.server.http1.protocol import Handler
+from understudy.apiserver.server.watch_stream import Pumps, pump
 from understudy.machinery.errors import StatusError, internal_error, request_too_large, unknown_error
 from understudy.machinery.options import Query
 from understudy.machinery.releases.version import Version
@@ -33,48 +36,46 @@ Answering = Callable[[Request], Awaitable[Response | WatchResponse]]
 REPEATED = ("Warning", "Vary")
 # The real server's limits: bodies shorter than this many bytes are not compressed; the level is the fastest.
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
-# Phrases of Go's `http.StatusText` that Python words anew from 3.13 on.
-_REASONS = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
 
 
-def handler(
-    answer: Answering, pumps: Pumps, release: Version
-) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-    """Return aiohttp's handler of one server, for every method and path."""
+def handler(answer: Answering, pumps: Pumps, release: Version) -> Handler:
+    """Return the handler of the requests of one server, for every method and path."""
 
-    async def handle(request: web.BaseRequest) -> web.StreamResponse:
-        expectation = request.headers.get("Expect")
+    async def handle(exchange: Exchange) -> None:
+        headers, body = exchange.headers, exchange.body
+        expectation = headers.get("Expect")
         if expectation and not _CONTINUE.search(expectation):
-            return closing(Whole(status=417, headers={"Connection": "close"}))
-        path, _, query = request.raw_path.partition("?")
-        if path == "*" and request.method == "OPTIONS":  # asks about the server; Go's `net/http` answers it as well
-            return Whole()
+            exchange.closes = True
+            return await exchange.send(417, CIMultiDict(Connection="close"))
+        path, _, query = exchange.target.partition("?")
+        if path == "*" and exchange.method == "OPTIONS":  # asks about the server; Go's `net/http` answers it as well
+            return await exchange.send(200, CIMultiDict())
         if "%" in path:
             path = unquote(path, errors="surrogateescape")
         content: bytes | Exception = b""
-        if request.body_exists:
-            waits = expectation and request.version >= HttpVersion11
-            content = BodyAwaitedError() if waits else await _received_body(request)
-        received = Request(request.method, path, request.headers, content, Query(query), release)
+        if body is not NO_BODY:
+            waits = expectation and exchange.version >= HTTP_1_1
+            content = BodyAwaitedError() if waits else await _received_body(body)
+        received = Request(exchange.method, path, headers, content, Query(query), release)
         try:
             try:
                 result = await answer(received)
             except BodyAwaitedError:
-                await _send_continue(request)
-                content = await _received_body(request)
-                result = await answer(Request(request.method, path, request.headers, content, Query(query), release))
+                await exchange.send_continue()
+                content = await _received_body(body)
+                result = await answer(Request(exchange.method, path, headers, content, Query(query), release))
         except Exception:
-            log.error("%s %s failed\n%s", request.method, request.raw_path, traceback.format_exc())
+            log.error("%s %s failed\n%s", exchange.method, exchange.target, traceback.format_exc())
             result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
         if isinstance(result, WatchResponse):
-            response = await pump(request, result.source, _headers(result), pumps)
-            log.debug("%s %s %s", request.method, request.raw_path, 200)
-            return response
-        log.debug("%s %s %s", request.method, request.raw_path, result.status)
-        answered = _response(request, result)
-        if request.method == "CONNECT":  # aiohttp would send no body; to Go's server it is a method like any other
-            await answered.prepare(request.clone(method="GET"))
-        return answered if _is_read(request, content) else closing(answered)
+            await pump(exchange, result.source, _headers(result), pumps)
+            log.debug("%s %s %s", exchange.method, exchange.target, 200)
+            return None
+        log.debug("%s %s %s", exchange.method, exchange.target, result.status)
+        if not _is_read(body, content):
+            exchange.closes = True
+        await _send(exchange, result)
+        return None
 
     return handle
 
@@ -83,55 +84,36 @@ class BodyAwaitedError(Exception):
     """The body is asked for, and its client waits to be told to send it (`Expect: 100-continue`)."""
 
 
-async def _send_continue(request: web.BaseRequest) -> None:
-    """Tell a client to send its body."""
-    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-    request.writer.output_size = 0  # aiohttp counts this line as part of the answer
-
-
-async def _received_body(request: web.BaseRequest) -> bytes | StatusError:
+async def _received_body(body: Body) -> bytes | StatusError:
     """Return the body of a request, or the error for one that is too large or malformed.
 
     A body that is too large is read to its end if little is left, so that the connection can be kept.
     """
     parts, size = [], 0
-    async for part in request.content.iter_any():
+    while part := await body.read():
         parts.append(part)
         size += len(part)
         if size > MAX_BODY + MAX_UNREAD:
             break
     if size > MAX_BODY:
         return request_too_large(f"Request entity too large: limit is {MAX_BODY}")
-    error = body_error(request)
-    return unknown_error(error) if error else b"".join(parts)
+    return unknown_error(body.error) if body.error else b"".join(parts)
 
 
-def _is_read(request: web.BaseRequest, content: bytes | Exception) -> bool:
+def _is_read(body: Body, content: bytes | Exception) -> bool:
     """Report whether the body was read to its end, so that another request may follow."""
     if isinstance(content, bytes):
         return True
-    return not isinstance(content, BodyAwaitedError) and request.content.is_eof() and not body_error(request)
+    return not isinstance(content, BodyAwaitedError) and body.is_complete and not body.error
 
 
-def body_error(request: web.BaseRequest) -> str:
-    """Return why the body of a request cannot be read to its end, "" if it can."""
-    return request.content.error if isinstance(request.content, Body) else ""
-
-
-def closing(response: web.Response) -> web.Response:
-    """Return a response, behind which the connection closes."""
-    response.force_close()
-    return response
-
-
-def _response(request: web.BaseRequest, answer: Response) -> web.Response:
+async def _send(exchange: Exchange, answer: Response) -> None:
     headers, body = _headers(answer), answer.body
-    if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(request.headers.get("Accept-Encoding", "")):
+    if len(body) > GZIP_FROM and answer.compressible and _accepts_gzip(exchange.headers.get("Accept-Encoding", "")):
         body = gzip.compress(body, GZIP_LEVEL, mtime=0)
         headers["Content-Encoding"] = "gzip"
         headers.add("Vary", "Accept-Encoding")
-    reason = _REASONS.get(answer.status)
-    return Whole(body=body if request.method != "HEAD" else b"", status=answer.status, reason=reason, headers=headers)
+    await exchange.send(answer.status, headers, body)
 
 
 def _headers(answer: Response | WatchResponse) -> CIMultiDict[str]:

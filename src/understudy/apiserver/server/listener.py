@@ -1,4 +1,4 @@
-"""Listens on a socket, with aiohttp's low-level server: one handler, no router, no middleware, a parser of its own.
+"""Listens on a socket and serves HTTP/1.1 on every connection: one handler, no router, no middleware.
 
 Over TLS, connections are looked at before the handshake: who speaks plain HTTP is told so, as Go's server does.
 """
@@ -11,13 +11,10 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
-from functools import partial
-
-from aiohttp import web
 
 from understudy.apiserver.server.director import Director
 from understudy.apiserver.server.http import handler
-from understudy.apiserver.server.http1.protocol import HTTPProtocol
+from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.apiserver.server.watch_stream import Pumps
 
 log = logging.getLogger("understudy")
@@ -37,10 +34,7 @@ class Listener:
     def __init__(self, director: Director, sock: socket.socket, context: ssl.SSLContext | None) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
-        self._server = web.Server(
-            handler(director, self._pumps, director.state.release.version),
-            handler_cancellation=True,
-        )
+        self._server = HTTPServer(handler(director, self._pumps, director.state.release.version))
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | _TLSListener | None = None
@@ -48,12 +42,11 @@ class Listener:
     async def start(self) -> None:
         """Accept connections, in the running event loop."""
         loop = asyncio.get_running_loop()
-        connect = partial(HTTPProtocol, self._server, loop=loop, access_log=None)
         if self._context is not None:
-            self._listener = _TLSListener(self._sock, connect, self._context)
+            self._listener = _TLSListener(self._sock, self._server.connect, self._context)
             return
         # Without `backlog` the loop would let 100 connections wait, and the system drop others while it is busy.
-        self._listener = await loop.create_server(connect, sock=self._sock, backlog=BACKLOG)
+        self._listener = await loop.create_server(self._server.connect, sock=self._sock, backlog=BACKLOG)
 
     def end_watches(self) -> None:
         """End the watches that are open, as if their time were up."""

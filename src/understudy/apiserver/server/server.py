@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import orjson
 
@@ -44,7 +44,10 @@ from understudy.apiserver.registry.store import Registry
 from understudy.apiserver.server.bootstrap import fill, flow_control, policy
 from understudy.apiserver.server.config import ServerConfig
 from understudy.apiserver.server.director import Director
+from understudy.apiserver.server.listener import Listener
 from understudy.apiserver.server.pages.control import Control
+from understudy.apiserver.server.webhooks.client import HttpWebhookClient
+from understudy.apiserver.server.webhooks.functions import FunctionWebhooks, WebhookFunction, WebhookOptions
 from understudy.apiserver.server.webhooks.services import ServiceResolver
 from understudy.apiserver.storage.compaction import compact_periodically
 from understudy.machinery.errors import StatusError
@@ -52,16 +55,12 @@ from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import MASTERS, User
 
-if TYPE_CHECKING:
-    from understudy.apiserver.server.listener import Listener
-    from understudy.apiserver.server.webhooks.functions import WebhookFunction
-
 log = logging.getLogger("understudy")
 ADMIN = User("system:admin", [MASTERS])
 FORKED = "the server runs in the process that this one was forked from: reach it over HTTP, by its `url`"
 T = TypeVar("T")
 P = ParamSpec("P")
-F = TypeVar("F", bound="WebhookFunction")
+F = TypeVar("F", bound=WebhookFunction)
 
 
 def _configured_by(
@@ -107,9 +106,6 @@ class Server:
 
     def _new_state(self) -> ServerState:
         """Return the state of a server that has not started yet."""
-        from understudy.apiserver.server.webhooks.client import HttpWebhookClient  # aiohttp
-        from understudy.apiserver.server.webhooks.functions import FunctionWebhooks
-
         self._functions = FunctionWebhooks()
         config = self._config
         serving = Serving(config.release)
@@ -140,8 +136,6 @@ class Server:
 
         A server that has been stopped can be started again; it has a new `state`, with a new store.
         """
-        from understudy.apiserver.server.listener import Listener  # aiohttp, which only a server that listens needs
-
         if self._started:
             self.state = self._new_state()
         self._started = True
@@ -365,8 +359,6 @@ class Server:
 
         It is in force until `reset`, or until its configuration is deleted. Raises ValueError for a name that is taken.
         """
-        from understudy.apiserver.server.webhooks.functions import WebhookOptions
-
         options = WebhookOptions(
             resources=resources,
             operations=operations,
@@ -459,6 +451,7 @@ def _bound(address: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # connections have it from here, as Go's have
         sock.bind((address, port))
         sock.listen(socket.SOMAXCONN)
     except OSError as why:

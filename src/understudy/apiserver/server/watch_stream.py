@@ -5,18 +5,20 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
-from aiohttp import HttpVersion11, web
 from multidict import CIMultiDict
 
 from understudy.apiserver.authentication.bearer_token import spoken_protocols
 from understudy.apiserver.endpoints.negotiation import JSON
 from understudy.apiserver.endpoints.request import WatchSource
-from understudy.apiserver.server.http1.protocol import RawPage
+from understudy.apiserver.server.http1 import websocket
+from understudy.apiserver.server.http1.exchange import Exchange
 from understudy.machinery.clock import Clock
 from understudy.machinery.errors import StatusError
 
 _UPGRADE = re.compile(r"(^|,)\s*upgrade\s*($|,)", re.IGNORECASE)
+_CLOSING = 10.0  # seconds that a client gets to confirm the end of a WebSocket
 _LENGTH = 4  # bytes in front of a protobuf event, which a message does not need
 
 
@@ -50,49 +52,79 @@ class Pumps:
         self.close()
 
 
-class Unsigned(web.StreamResponse):
-    """A response without the Server header, which kube-apiserver does not send and aiohttp always adds."""
+class Chunks:
+    """An answer whose body is the events of a watch, one behind the other; in chunks, which HTTP/1.0 does not know."""
 
-    async def _prepare_headers(self) -> None:
-        await super()._prepare_headers()
-        self.headers.popall("Server", None)
+    def __init__(self, exchange: Exchange, headers: CIMultiDict[str]) -> None:
+        self._exchange = exchange
+        self._headers = headers
 
-
-class Whole(Unsigned, web.Response):
-    """A response whose body is sent at once: any but a watch."""
-
-
-class Chunks(Unsigned):
-    """A response whose body is the events of a watch, one behind the other; in chunks, which HTTP/1.0 does not know."""
-
-    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
-        super().__init__(headers=headers)
-        if request.version >= HttpVersion11:
-            self.enable_chunked_encoding()
+    async def begin(self) -> None:
+        """Send the head of the answer."""
+        await self._exchange.begin(200, self._headers)
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send encoded events."""
-        await self.write(frames[0] if len(frames) == 1 else b"".join(frames))
+        await self._exchange.send_chunk(frames[0] if len(frames) == 1 else b"".join(frames))
+
+    async def end(self) -> None:
+        """End the body."""
+        await self._exchange.end()
 
 
-class Messages(Unsigned, web.WebSocketResponse):
+class Messages:
     """A WebSocket that sends each event as a message, in whatever subprotocol the client names."""
 
-    def __init__(self, request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
-        super().__init__(protocols=spoken_protocols(request.headers), compress=False)
-        self._text = headers["Content-Type"] == JSON
+    def __init__(self, exchange: Exchange, headers: CIMultiDict[str], source: WatchSource) -> None:
+        self._exchange = exchange
+        self._is_text = headers["Content-Type"] == JSON
+        self._source = source
+        self._frames = websocket.FrameReader()
+        self._code = websocket.NORMAL_CLOSURE
+        self._closed = asyncio.Event()  # the client ends the WebSocket, or has confirmed its end
+
+    async def begin(self) -> None:
+        """Confirm that the connection is a WebSocket from now on."""
+        headers = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Accept": websocket.accept_key(self._exchange.headers["Sec-WebSocket-Key"]),
+        }
+        for protocol in spoken_protocols(self._exchange.headers)[:1]:
+            headers["Sec-WebSocket-Protocol"] = protocol
+        await self._exchange.upgrade(headers, self._receive)
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send each encoded event as a message: text for JSON, binary for protobuf (without its length)."""
         for frame in frames:
-            await (self.send_str(frame.decode()) if self._text else self.send_bytes(frame[_LENGTH:]))
+            if self._is_text:
+                await self._exchange.send_raw(websocket.frame(websocket.TEXT, frame))
+            else:
+                await self._exchange.send_raw(websocket.frame(websocket.BINARY, frame[_LENGTH:]))
 
-    async def until_closed(self, source: WatchSource) -> None:
-        """Read and ignore what the client sends until it closes the WebSocket; then end the watch."""
-        async for _ in self:
-            pass
-        source.close()
-        source.wake()
+    async def end(self) -> None:
+        """End the WebSocket, and wait until the client confirms that."""
+        await self._exchange.send_raw(websocket.close_frame(self._code))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSING):
+                await self._closed.wait()
+
+    def _receive(self, data: bytes) -> None:
+        """Look at what the client sends: answer pings, and end the watch when it closes the WebSocket."""
+        try:
+            for opcode, payload in self._frames.read(data):
+                if opcode == websocket.PING:
+                    self._exchange.send_raw_unless_slow(websocket.frame(websocket.PONG, payload))
+                elif opcode == websocket.CLOSE:
+                    self._end_watch()
+        except websocket.FrameError:
+            self._code = websocket.PROTOCOL_ERROR
+            self._end_watch()
+
+    def _end_watch(self) -> None:
+        self._closed.set()
+        self._source.close()
+        self._source.wake()
 
 
 class Alarm:
@@ -126,35 +158,20 @@ class Alarm:
         self._ring()
 
 
-async def pump(
-    request: web.BaseRequest, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps
-) -> web.StreamResponse:
-    """Send a watch as the client wants it, and return the response."""
+async def pump(exchange: Exchange, source: WatchSource, headers: CIMultiDict[str], pumps: Pumps) -> None:
+    """Send a watch as the client wants it."""
     try:
-        if not _wants_websocket(request):
-            chunks = Chunks(request, headers)
-            await _pumped(request, source, chunks, pumps)
-            return chunks
-        if refusal := _handshake_refusal(request.headers):
-            return RawPage(f"HTTP/1.1 {refusal}")
-        return await _conversed(request, source, Messages(request, headers), pumps)
+        if not _wants_websocket(exchange.headers):
+            await _pumped(source, Chunks(exchange, headers), pumps)
+        elif refusal := _handshake_refusal(exchange.headers):
+            await exchange.send_page(f"HTTP/1.1 {refusal}")
+        else:
+            await _pumped(source, Messages(exchange, headers, source), pumps)
     finally:
         source.close()
 
 
-async def _conversed(request: web.BaseRequest, source: WatchSource, messages: Messages, pumps: Pumps) -> Messages:
-    await messages.prepare(request)
-    reading = asyncio.create_task(messages.until_closed(source))
-    try:
-        await _pumped(request, source, messages, pumps)
-        await messages.close()
-    finally:
-        reading.cancel()
-    return messages
-
-
-def _wants_websocket(request: web.BaseRequest) -> bool:
-    headers = request.headers
+def _wants_websocket(headers: Mapping[str, str]) -> bool:
     return headers.get("Upgrade", "").lower() == "websocket" and bool(_UPGRADE.search(headers.get("Connection", "")))
 
 
@@ -177,18 +194,18 @@ async def _load(source: WatchSource) -> None:
         source.close()
 
 
-async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunks | Messages, pumps: Pumps) -> None:
+async def _pumped(source: WatchSource, answer: Chunks | Messages, pumps: Pumps) -> None:
     """Send a watch until it ends or the client goes away."""
     woken = asyncio.Event()
     source.wake = woken.set
     alarm = Alarm(pumps.clock, woken.set)
     pumps.add(source, woken)
     try:
-        await response.prepare(request)
+        await answer.begin()
         while True:
             woken.clear()
             if frames := source.take():
-                await response.send(frames)
+                await answer.send(frames)
             elif source.ended:
                 break
             elif source.must_load:
@@ -196,8 +213,7 @@ async def _pumped(request: web.BaseRequest, source: WatchSource, response: Chunk
             else:
                 alarm.set(source.due)
                 await woken.wait()
-        if isinstance(response, Chunks):
-            await response.write_eof()
+        await answer.end()
     except ConnectionError:
         pass  # the client went away, which is how most watches end
     finally:

@@ -4,28 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Generator
-
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.streams import StreamReader
+from collections.abc import Callable, Generator
 
 from understudy.apiserver.server.http1.head import FieldReader, MalformedHeaderError
 
-_BUFFER = 256 * 1024  # bytes that may wait to be read; then the client must wait
+BUFFER = 512 * 1024  # bytes that may wait to be read; then the client must wait
 _MAX_LINES = 4096  # bytes of the line in front of a chunk, and of all trailers: the buffer of Go's server
 _MAX_EXCESS = 16 * 1024  # bytes that chunks may take beside their data
 _CRLF = b"\r\n"
 _HEXADECIMAL = re.compile(b"[0-9A-Fa-f]*")
 
 
-class Body(StreamReader):
-    """The body of a request; `error` tells why it cannot be read to its end, "" if it can."""
+class Body:
+    """The body of a request, as far as it has come.
 
-    __slots__ = ("error",)
+    is_complete  whether all has come, or what follows cannot be read
+    error        why the body cannot be read to its end, "" if it can
+    """
 
-    def __init__(self, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(protocol, _BUFFER, loop=loop)
+    __slots__ = ("_changed", "_parts", "_size", "_waiter", "error", "is_complete")
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        """Make an empty body; `changed` is called when more or less of it than before waits to be read."""
+        self._changed = changed
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+        self.is_complete = False
         self.error = ""
+
+    @property
+    def is_full(self) -> bool:
+        """Report whether so much waits to be read that the client must wait."""
+        return self._size > BUFFER
+
+    def feed(self, data: bytes, complete: bool = False) -> None:
+        """Add what has come; `complete` if nothing follows."""
+        if data:
+            self._parts.append(data)
+            self._size += len(data)
+        self.is_complete = complete
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+        self._changed()
+
+    async def read(self) -> bytes:
+        """Return what has come since the last call: at least one byte, or b"" at the end."""
+        while not self._parts and not self.is_complete:
+            self._waiter = asyncio.get_running_loop().create_future()
+            await self._waiter
+        data = b"".join(self._parts)
+        self._parts.clear()
+        self._size = 0
+        self._changed()
+        return data
+
+    async def read_all(self) -> bytes:
+        """Return all that has not been read yet."""
+        parts = []
+        while part := await self.read():
+            parts.append(part)
+        return b"".join(parts)
 
 
 class SizedReader:
@@ -39,9 +79,7 @@ class SizedReader:
         """Read from data[start:], and return where it goes on behind the body."""
         part = data[start : start + self._left]
         self._left -= len(part)
-        self.body.feed_data(part)
-        if not self._left:
-            self.body.feed_eof()
+        self.body.feed(part, complete=not self._left)
         return start + len(part)
 
 
@@ -71,11 +109,9 @@ class ChunkedReader:
         except (_MalformedChunkError, MalformedHeaderError) as error:
             self.body.error = str(error)
             ended = True
-        self.body.feed_data(b"".join(self._parts))
+        self.body.feed(b"".join(self._parts), complete=ended)
         self._parts.clear()
         self._data = b""
-        if ended:
-            self.body.feed_eof()
         return self._at
 
     def _read(self) -> Generator[None, None, None]:

@@ -9,17 +9,17 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from aiohttp import HttpVersion, HttpVersion10, HttpVersion11
-from aiohttp.hdrs import CONNECTION, CONTENT_LENGTH, HOST, TRAILER, TRANSFER_ENCODING, UPGRADE
-from aiohttp.http import RawRequestMessage
-from multidict import CIMultiDict, CIMultiDictProxy
-from yarl import URL
+from multidict import CIMultiDict, CIMultiDictProxy, istr
 
 from understudy.apiserver.server.http1.target import InvalidTargetError, read_target
 from understudy.machinery.golang.text import go_quote
 
 MAX_HEAD = 1024 * 1024 + 4096  # bytes of a request line with its headers: `DefaultMaxHeaderBytes`, and a buffer
 CHUNKED = -1  # the length of a body that comes in chunks
+
+HTTP_1_0, HTTP_1_1 = (1, 0), (1, 1)
+CONNECTION, CONTENT_LENGTH, HOST = istr("Connection"), istr("Content-Length"), istr("Host")
+TRAILER, TRANSFER_ENCODING, UPGRADE = istr("Trailer"), istr("Transfer-Encoding"), istr("Upgrade")
 
 _TOKEN = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _PLAIN_LINE = re.compile(rf"({_TOKEN}) (/[!-~]*) HTTP/1\.1\r\n".encode())
@@ -32,7 +32,6 @@ _NOT_IN_HOSTS = re.compile(r"[^0-9A-Za-z!$%&'()*+,\-.:;=\[\]_~]")
 _LENGTH = re.compile("0*([0-9]{1,19})")
 _MAX_LENGTH = (1 << 63) - 1
 _NOT_IN_TRAILERS = {"transfer-encoding", "trailer", "content-length"}
-_ROOT = URL("/")  # of every request: aiohttp wants a URL, and nobody asks for it
 
 
 class RefusedError(Exception):
@@ -48,10 +47,22 @@ class MalformedHeaderError(Exception):
 
 
 class Head(NamedTuple):
-    """A request without its body, whose length is in bytes or CHUNKED."""
+    """A request without its body.
 
-    message: RawRequestMessage
+    target    path and query, as the client has written them
+    version   HTTP_1_0 or HTTP_1_1
+    length    of the body: bytes, or CHUNKED
+    closes    whether the connection closes after the answer
+    upgrades  whether the client asks for a WebSocket: what follows may be no HTTP
+    """
+
+    method: str
+    target: str
+    version: tuple[int, int]
+    headers: CIMultiDictProxy[str]
     length: int
+    closes: bool
+    upgrades: bool
 
 
 def bad_request(reason: str = "") -> RefusedError:
@@ -72,7 +83,7 @@ def read_plain_head(data: bytes, start: int, end: int) -> Head | None:
     if len(fields) != text.count("\n"):
         return None
     method, target = line.groups()
-    return _head(method.decode(), target.decode(), HttpVersion11, fields)
+    return _head(method.decode(), target.decode(), HTTP_1_1, fields)
 
 
 class FieldReader:
@@ -132,7 +143,7 @@ class HeadReader:
     def __init__(self) -> None:
         self._lines = LineReader()
         self._fields = FieldReader()
-        self._request_line: tuple[str, str, HttpVersion] | None = None
+        self._request_line: tuple[str, str, tuple[int, int]] | None = None
 
     def read(self, data: bytes, start: int) -> tuple[Head | None, int]:
         """Return the head, and where data goes on behind it; None if it is not complete. Raises RefusedError."""
@@ -157,7 +168,7 @@ class HeadReader:
         return None, start
 
 
-def _request_line(line: str) -> tuple[str, str, HttpVersion]:
+def _request_line(line: str) -> tuple[str, str, tuple[int, int]]:
     """Return method, target and version of a request line. Raises RefusedError."""
     method, _, rest = line.partition(" ")
     target, _, protocol = rest.partition(" ")
@@ -165,7 +176,7 @@ def _request_line(line: str) -> tuple[str, str, HttpVersion]:
     if not _METHOD.fullmatch(method) or version is None:
         raise bad_request()
     _read_target(method, target)
-    return method, target, HttpVersion(int(version[1]), int(version[2]))
+    return method, target, (int(version[1]), int(version[2]))
 
 
 def _read_target(method: str, target: str) -> tuple[str, str]:
@@ -175,7 +186,7 @@ def _read_target(method: str, target: str) -> tuple[str, str]:
         raise bad_request() from None
 
 
-def _head(method: str, target: str, version: HttpVersion, fields: list[tuple[str, str]]) -> Head:
+def _head(method: str, target: str, version: tuple[int, int], fields: list[tuple[str, str]]) -> Head:
     """Return the head that a request line and headers make. Raises RefusedError."""
     path, host = _read_target(method, target)
     headers = CIMultiDict(fields)
@@ -186,33 +197,29 @@ def _head(method: str, target: str, version: HttpVersion, fields: list[tuple[str
     if CONTENT_LENGTH in headers or TRANSFER_ENCODING in headers:
         length = _body_length(headers, version)
     upgrades_to_2 = False
-    if version.major != 1:
+    if version[0] != 1:
         if (method, path, version) != ("PRI", "*", (2, 0)):
             raise RefusedError("505 HTTP Version Not Supported: unsupported protocol version")
         upgrades_to_2 = not headers
     if hosts:
         if _NOT_IN_HOSTS.search(hosts[0]):
             raise bad_request("malformed Host header")
-    elif version >= HttpVersion11 and method != "CONNECT" and not upgrades_to_2:
+    elif version >= HTTP_1_1 and method != "CONNECT" and not upgrades_to_2:
         raise bad_request("missing required Host header")
     if host:
         headers[HOST] = host
-    message = RawRequestMessage(
+    return Head(
         method,
         path,
-        HttpVersion10 if version == HttpVersion10 else HttpVersion11,
+        HTTP_1_0 if version == HTTP_1_0 else HTTP_1_1,
         CIMultiDictProxy(headers),
-        (),
+        length,
         _should_close(headers, version) or upgrades_to_2,
-        None,
         UPGRADE in headers and _wants_websocket(headers),
-        length == CHUNKED,
-        _ROOT,
     )
-    return Head(message, length)
 
 
-def _body_length(headers: CIMultiDict[str], version: HttpVersion) -> int:
+def _body_length(headers: CIMultiDict[str], version: tuple[int, int]) -> int:
     """Return the length of the body: CHUNKED, or bytes. Remove what counts for nothing. Raises RefusedError.
 
     Upstream: `readTransfer`.
@@ -220,7 +227,7 @@ def _body_length(headers: CIMultiDict[str], version: HttpVersion) -> int:
     chunked, length = False, 0
     if TRANSFER_ENCODING in headers:
         codings = headers.popall(TRANSFER_ENCODING)
-        if version >= HttpVersion11:
+        if version >= HTTP_1_1:
             if [coding.lower() for coding in codings] != ["chunked"]:
                 raise RefusedError("501 Not Implemented", "Unsupported transfer encoding")
             chunked = True
@@ -238,9 +245,9 @@ def _body_length(headers: CIMultiDict[str], version: HttpVersion) -> int:
     return CHUNKED
 
 
-def _should_close(headers: CIMultiDict[str], version: HttpVersion) -> bool:
+def _should_close(headers: CIMultiDict[str], version: tuple[int, int]) -> bool:
     """Report whether the connection closes after the answer. Upstream: `shouldClose`."""
-    if version == HttpVersion10:
+    if version == HTTP_1_0:
         return not has_token(headers, CONNECTION, "keep-alive")
     return CONNECTION in headers and has_token(headers, CONNECTION, "close")
 

@@ -1,19 +1,11 @@
-"""Cuts what a client sends into requests, in place of aiohttp's parser: that one refuses much that Go's server accepts.
-
-aiohttp's protocol (`web.RequestHandler`) feeds it, and expects the methods of its own parser.
-"""
+"""Cuts what a client sends into requests, as Go's `net/http` does: it accepts much that HTTP libraries refuse."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.http import RawRequestMessage
-from aiohttp.streams import EMPTY_PAYLOAD, StreamReader
-from aiohttp.web_protocol import _ErrInfo
-
-from understudy.apiserver.server.http1.body import Body, ChunkedReader, SizedReader
+from understudy.apiserver.server.http1.body import BUFFER, Body, ChunkedReader, SizedReader
 from understudy.apiserver.server.http1.head import CHUNKED, Head, HeadReader, RefusedError, read_plain_head
 
 HEADER_TIMEOUT = 32.0  # seconds that the head of a request may take: kube-apiserver's `ReadHeaderTimeout`
@@ -21,42 +13,70 @@ _HEAD_END = b"\r\n\r\n"
 _NEWLINES = b"\r\n"
 _MAX_NEWLINES = 4  # that may follow the body of a POST: some old clients send too many bytes
 
-Messages = list[tuple[RawRequestMessage | _ErrInfo, StreamReader]]
+# A request, or why it is refused, and the body.
+Received = tuple[Head | RefusedError, Body]
+NO_BODY = Body(lambda: None)
+NO_BODY.is_complete = True
 
 
 class RequestParser:
-    """The parser of one connection."""
+    """The parser of one connection.
 
-    def __init__(self, protocol: BaseProtocol, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None]) -> None:
-        self._protocol = protocol
+    give_up  is called when a head takes too long
+    changed  is called when more or less of a body than before waits to be read
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, give_up: Callable[[], None], changed: Callable[[], None]
+    ) -> None:
         self._loop = loop
-        self._give_up = give_up  # is called when a head takes too long
+        self._give_up = give_up
+        self._changed = changed
         self._head: HeadReader | None = None  # reads the head that has begun, unless it came at once
         self._body: SizedReader | ChunkedReader | None = None
-        self._upgrades = False  # the request asks for a WebSocket: what follows it may be no HTTP
+        self._tail: bytearray | None = None  # what follows a request for a WebSocket: it may be no HTTP
         self._stopped = False  # what follows is not read
         self._newlines = 0  # line ends that may precede the request
         self._timer: asyncio.TimerHandle | None = None
 
-    def feed_data(self, data: bytes) -> tuple[Messages, bool, bytes]:
-        """Read requests from data; return them with their bodies, whether HTTP ends behind them, and what is left.
+    def feed(self, data: bytes) -> list[Received]:
+        """Read requests from data and return them. A refused one is the last.
 
-        A refused request is the last.
+        Behind a request for a WebSocket nothing is read until `resume` or `take_tail`.
         """
-        messages: Messages = []
+        requests: list[Received] = []
         start = 0
         try:
             while start < len(data) and not self._stopped:
-                start = self._read_head(data, start, messages) if self._body is None else self._read_body(data, start)
-                if self._upgrades and self._body is None:
-                    return messages, True, data[start:]
+                if self._body is not None:
+                    start = self._read_body(data, start)
+                elif self._tail is None:
+                    start = self._read_head(data, start, requests)
+                else:
+                    self._tail += data[start:]
+                    break
         except RefusedError as refusal:
             self._stopped = True
-            self._head_ended()
-            messages.append((_ErrInfo(400, refusal, str(refusal)), EMPTY_PAYLOAD))
-        return messages, False, b""
+            self.stop_timer()
+            requests.append((refusal, NO_BODY))
+        return requests
 
-    def _read_head(self, data: bytes, start: int, messages: Messages) -> int:
+    @property
+    def is_full(self) -> bool:
+        """Report whether so much waits to be read that the client must wait."""
+        return self._body.body.is_full if self._body is not None else len(self._tail or b"") > BUFFER
+
+    def resume(self) -> list[Received]:
+        """Read HTTP again behind a request whose WebSocket was refused; return the requests that came meanwhile."""
+        tail = self.take_tail()
+        return self.feed(tail) if tail else []
+
+    def take_tail(self) -> bytes:
+        """Return what came behind a request for a WebSocket."""
+        tail, self._tail = self._tail or b"", None
+        return bytes(tail)
+
+    def _read_head(self, data: bytes, start: int, requests: list[Received]) -> int:
         """Read from data[start:] to the end of a head, and return where data goes on. Raises RefusedError."""
         while self._newlines and start < len(data) and data[start] in _NEWLINES:
             self._newlines -= 1
@@ -71,7 +91,7 @@ class RequestParser:
         elif start < len(data):
             head, start = self._read_odd_head(data, start)
         if head is not None:
-            messages.append((head.message, self._begin_body(head)))
+            requests.append((head, self._begin_body(head)))
         return start
 
     def _read_odd_head(self, data: bytes, start: int) -> tuple[Head | None, int]:
@@ -81,40 +101,31 @@ class RequestParser:
             self._timer = self._loop.call_later(HEADER_TIMEOUT, self._give_up)
         head, start = self._head.read(data, start)
         if head is not None:
-            self._head_ended()
+            self._head = None
+            self.stop_timer()
         return head, start
 
-    def _head_ended(self) -> None:
-        self._head = None
+    def stop_timer(self) -> None:
+        """Give up on no head any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _begin_body(self, head: Head) -> StreamReader:
+    def _begin_body(self, head: Head) -> Body:
         """Return the body behind a head, which is read from now on."""
-        message = head.message
-        self._upgrades = message.upgrade
-        self._newlines = _MAX_NEWLINES if message.method == "POST" else 0
+        if head.upgrades:
+            self._tail = bytearray()
+        self._newlines = _MAX_NEWLINES if head.method == "POST" else 0
         if not head.length:
-            return EMPTY_PAYLOAD
-        body = Body(self._protocol, self._loop)
+            return NO_BODY
+        body = Body(self._changed)
         self._body = ChunkedReader(body) if head.length == CHUNKED else SizedReader(body, head.length)
         return body
 
     def _read_body(self, data: bytes, start: int) -> int:
         assert self._body is not None
         start = self._body.read(data, start)
-        if self._body.body.is_eof():
+        if self._body.body.is_complete:
             self._stopped = bool(self._body.body.error)
             self._body = None
         return start
-
-    def set_upgraded(self, upgraded: bool) -> None:
-        """Read HTTP again behind a request whose WebSocket was refused."""
-        self._upgrades = upgraded
-
-    def pause_reading(self) -> None:
-        """Do nothing: what came in one piece is read to its end, and the protocol pauses the connection."""
-
-    def message_consumed(self) -> None:
-        """Do nothing: the protocol counts the requests that wait, and pauses the connection."""

@@ -1,62 +1,217 @@
-"""The HTTP protocol of a connection: aiohttp's, with a parser and refusals as Go's `net/http` has them."""
+"""The connections of a server: requests come in, are answered one after the other, and idle ones are closed.
+
+HTTP libraries are not used here: they refuse requests that Go's server accepts, and importing one takes as long as a
+third of the start of the whole server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from contextlib import suppress
+from typing import cast
 
-from aiohttp import web
-
-from understudy.apiserver.server.http1.parser import RequestParser
+from understudy.apiserver.server.http1.body import Body
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.head import Head, RefusedError
+from understudy.apiserver.server.http1.parser import Received, RequestParser
 
 log = logging.getLogger("understudy")
 
 IDLE_TIMEOUT = 90.0  # seconds after which an unused connection is closed: kube-apiserver's `IdleTimeout`
-_PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
 _LINGER = 0.5  # seconds that a client gets to read why it was refused in the middle of its request
+_MOST_WAITING = 32  # requests that may wait behind the one that is answered; then the client must wait
+_PAGE_HEADERS = "Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n"
+
+Handler = Callable[[Exchange], Awaitable[None]]
 
 
-class HTTPProtocol(web.RequestHandler):
-    """The HTTP protocol of one connection."""
+class HTTPServer:
+    """All connections of a server, whose requests a handler answers."""
 
-    def __init__(self, server: web.Server, *, loop: asyncio.AbstractEventLoop, **settings: Any) -> None:
-        super().__init__(server, loop=loop, keepalive_timeout=IDLE_TIMEOUT, lingering_time=_LINGER, **settings)
-        self._parser: Any = RequestParser(self, loop, self.close_if_idle)
+    def __init__(self, handle: Handler) -> None:
+        self._handle = handle
+        self._connections: set[HTTPProtocol] = set()
 
-    def close_if_idle(self) -> None:
-        """Close the connection, unless a request is being answered."""
-        if self._current_request is None:
-            self.force_close()
+    def connect(self) -> HTTPProtocol:
+        """Return the protocol of a new connection, in the running event loop."""
+        return HTTPProtocol(self._handle, self._connections)
 
-    def _make_error_handler(self, error: Any) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
-        """Return the handler that answers what the parser refused with `error.exc`."""
-
-        async def handle(connection: web.BaseRequest) -> web.StreamResponse:
-            log.debug("refused: %s", error.message)
-            return RawPage(f"HTTP/1.1 {error.exc}\r\n{_PAGE_HEADERS}\r\n{error.exc.text}")
-
-        return handle
+    async def shutdown(self, grace: float) -> None:
+        """End all connections; requests that are being answered get some seconds to finish."""
+        await asyncio.gather(*[connection.shutdown(grace) for connection in self._connections])
 
 
-class RawPage(web.StreamResponse):
-    """A response of bytes that are sent as they are. It closes the connection."""
+class HTTPProtocol(asyncio.Protocol):
+    """One connection. It is among the open `connections` of its server as long as it lasts."""
 
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.force_close()
-        self._page = page.encode()
+    def __init__(self, handle: Handler, connections: set[HTTPProtocol]) -> None:
+        self._handle = handle
+        self._connections = connections
+        self._loop = asyncio.get_running_loop()
+        self.transport: asyncio.Transport | None = None
+        self._parser = RequestParser(self._loop, self._close_if_idle, self._regulate)
+        self._receive: Callable[[bytes], None] = self._read_requests
+        self._requests: deque[Received] = deque()
+        self._arrived: asyncio.Future[None] | None = None  # the next request, while it is waited for
+        self._current: Exchange | None = None
+        self._writable: asyncio.Future[None] | None = None  # while the client reads too slowly
+        self._is_paused = False
+        self._is_stopping = False
+        self._idle_from = self._loop.time()
+        self._timer: asyncio.TimerHandle | None = None
 
-    async def prepare(self, request: web.BaseRequest) -> None:
-        """Send the page."""
-        transport = request.transport
-        if transport is None:
+    # --- called by the event loop -----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to answer requests."""
+        self.transport = cast("asyncio.Transport", transport)
+        self._connections.add(self)
+        self._timer = self._loop.call_later(IDLE_TIMEOUT, self._check_idle)
+        self._task = self._loop.create_task(self._answer_requests())
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """End the request that is being answered: nobody waits for it any more."""
+        self.transport = None
+        self._connections.discard(self)
+        self._parser.stop_timer()
+        if self._timer is not None:
+            self._timer.cancel()
+        self.resume_writing()
+        self._task.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Read what the client has sent."""
+        self._receive(data)
+
+    def pause_writing(self) -> None:
+        """Let who sends wait: the client reads too slowly."""
+        self._writable = self._loop.create_future()
+
+    def resume_writing(self) -> None:
+        """Let who sends go on."""
+        writable, self._writable = self._writable, None
+        if writable is not None and not writable.done():
+            writable.set_result(None)
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def _read_requests(self, data: bytes) -> None:
+        self._enqueue(self._parser.feed(data))
+
+    def _enqueue(self, requests: list[Received]) -> None:
+        if requests:
+            self._requests.extend(requests)
+            if self._arrived is not None and not self._arrived.done():
+                self._arrived.set_result(None)
+        self._regulate()
+
+    def _regulate(self) -> None:
+        """Let the client wait as long as too much of what it has sent is not read yet."""
+        is_full = self._parser.is_full or len(self._requests) > _MOST_WAITING
+        if is_full == self._is_paused or self.transport is None or self.transport.is_closing():
             return
-        transport.write(self._page)
-        if transport.can_write_eof():
-            transport.write_eof()
-        await asyncio.sleep(_LINGER)  # closing at once would reset the connection, and the page be lost
+        self._is_paused = is_full
+        if is_full:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
 
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Do nothing: all was sent."""
+    async def _next(self) -> Received:
+        """Return the next request; wait for it."""
+        if not self._requests:
+            self._idle_from = self._loop.time()
+            self._arrived = self._loop.create_future()
+            await self._arrived
+            self._arrived = None
+        received = self._requests.popleft()
+        self._regulate()
+        return received
+
+    async def _answer_requests(self) -> None:
+        """Answer requests until the connection closes."""
+        try:
+            with suppress(ConnectionError):  # the client went away
+                while not self._is_stopping and await self._answer(*await self._next()):
+                    pass
+        except Exception:
+            log.exception("an answer could not be sent")
+        finally:
+            if self.transport is not None:
+                self.transport.close()
+
+    async def _answer(self, head: Head | RefusedError, body: Body) -> bool:
+        """Answer a request; report whether another one may follow."""
+        if isinstance(head, RefusedError):
+            log.debug("refused: %s", head)
+            await self.write(f"HTTP/1.1 {head}\r\n{_PAGE_HEADERS}\r\n{head.text}".encode())
+            await self.end_writing()
+            return False
+        self._current = exchange = Exchange(self, head, body)
+        await self._handle(exchange)
+        self._current = None
+        if not body.is_complete:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LINGER):
+                    while not body.is_complete:
+                        await body.read()
+        if head.upgrades and not exchange.closes:
+            self._enqueue(self._parser.resume())
+        return body.is_complete and not exchange.closes
+
+    # --- answers ----------------------------------------------------------------------------------------------
+
+    async def write(self, *parts: bytes) -> None:
+        """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
+        if self.transport is None or self.transport.is_closing():
+            raise ConnectionResetError("the client went away")
+        if len(parts) == 1:
+            self.transport.write(parts[0])
+        else:
+            self.transport.writelines(parts)
+        if self._writable is not None:
+            await self._writable
+
+    def write_unless_slow(self, data: bytes) -> None:
+        """Send bytes, or nothing if the client reads too slowly or went away."""
+        if self._writable is None and self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    async def end_writing(self) -> None:
+        """Tell the client that nothing follows, and give it the time to read: closing could drop what was sent."""
+        if self.transport is not None and self.transport.can_write_eof():
+            self.transport.write_eof()
+        await asyncio.sleep(_LINGER)
+
+    def upgrade(self, receive: Callable[[bytes], None]) -> None:
+        """Give all that the client sends from now on to `receive`."""
+        self._receive = receive
+        if tail := self._parser.take_tail():
+            receive(tail)
+        self._regulate()
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _close_if_idle(self) -> None:
+        """Close the connection, unless a request is being answered."""
+        if self._current is None and self.transport is not None:
+            self.transport.close()
+
+    def _check_idle(self) -> None:
+        """Close the connection if no request has come for a while; else look again later."""
+        left = self._idle_from + IDLE_TIMEOUT - self._loop.time() if self._arrived is not None else IDLE_TIMEOUT
+        if left <= 0:
+            self._close_if_idle()
+        else:
+            self._timer = self._loop.call_later(left, self._check_idle)
+
+    async def shutdown(self, grace: float) -> None:
+        """Close the connection. A request that is being answered gets some seconds to finish."""
+        self._is_stopping = True
+        if self._current is not None:
+            self._current.closes = True
+            await asyncio.wait([self._task], timeout=grace)
+        self._task.cancel()
+        await asyncio.wait([self._task], timeout=grace)

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from aiohttp import web
+from multidict import CIMultiDict
 
+from understudy.apiserver.server.http1.exchange import Exchange
+from understudy.apiserver.server.http1.protocol import HTTPServer
 from understudy.machinery.types import Obj
 
 log = logging.getLogger("understudy")
@@ -47,7 +49,7 @@ class FunctionWebhooks:
     def __init__(self) -> None:
         self._functions: dict[str, WebhookFunction] = {}
         self._server: asyncio.Server | None = None
-        self._web: web.Server | None = None
+        self._http = HTTPServer(self._answer)
         self._ca_bundle = ""
         self._port = 0
 
@@ -81,8 +83,8 @@ class FunctionWebhooks:
         authority, context = trustme.CA(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         authority.issue_cert("127.0.0.1").configure_cert(context)
         self._ca_bundle = base64.b64encode(authority.cert_pem.bytes()).decode()
-        self._web = web.Server(self._answer)
-        self._server = await asyncio.get_running_loop().create_server(self._web, "127.0.0.1", 0, ssl=context)
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._http.connect, "127.0.0.1", 0, ssl=context)
         self._port = self._server.sockets[0].getsockname()[1]
 
     def forget(self) -> None:
@@ -92,25 +94,29 @@ class FunctionWebhooks:
     async def stop(self) -> None:
         """Stop listening."""
         server, self._server = self._server, None
-        if server is not None and self._web is not None:
+        if server is not None:
             server.close()
-            await self._web.shutdown(0)
+            await self._http.shutdown(0)
 
-    async def _answer(self, request: web.BaseRequest) -> web.Response:
+    async def _answer(self, exchange: Exchange) -> None:
         """Answer a review with what the function says. An error in the function is logged, and answered with 500."""
-        name = request.path.removeprefix("/")
+        name = exchange.target.partition("?")[0].removeprefix("/")
         function = self._functions.get(name)
         if function is None:
-            return web.Response(status=404, text="no such webhook")
-        review = orjson.loads(await request.read())
+            return await _send(exchange, 404, b"no such webhook")
+        review = orjson.loads(await exchange.body.read_all())
         try:
             response = _response(await _call(function, review["request"]))
         except Exception as error:
             log.exception("webhook %s failed", name)
-            return web.Response(status=500, text=f"{type(error).__name__}: {error}")
+            return await _send(exchange, 500, f"{type(error).__name__}: {error}".encode())
         response["uid"] = review["request"]["uid"]
         answer = {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response}
-        return web.Response(body=orjson.dumps(answer), content_type="application/json")
+        return await _send(exchange, 200, orjson.dumps(answer), "application/json")
+
+
+async def _send(exchange: Exchange, status: int, content: bytes, content_type: str = "text/plain") -> None:
+    await exchange.send(status, CIMultiDict({"Content-Type": content_type}), content)
 
 
 async def _call(function: WebhookFunction, request: Obj) -> Any:

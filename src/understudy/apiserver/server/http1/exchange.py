@@ -1,0 +1,140 @@
+"""One request of a connection, and the way its answer goes back: whole, in chunks, or as a protocol of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from http import HTTPStatus
+from typing import Protocol
+
+from multidict import CIMultiDict
+
+from understudy.apiserver.server.http1.body import Body
+from understudy.apiserver.server.http1.head import HTTP_1_0, HTTP_1_1, Head
+
+# Go's phrases for a status (`http.StatusText`); Python words two of them anew from 3.13 on.
+_PHRASES = {
+    **{status.value: status.phrase for status in HTTPStatus},
+    413: "Request Entity Too Large",
+    422: "Unprocessable Entity",
+}
+_WITHOUT_BODY = (204, 304)
+_LARGE = 16 * 1024  # bytes of a body that is not copied once more to stand behind its head
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+class Connection(Protocol):
+    """The connection that a request came on."""
+
+    transport: asyncio.Transport | None
+
+    async def write(self, *parts: bytes) -> None:
+        """Send bytes, and wait while the client reads too slowly. Raises ConnectionResetError if it went away."""
+
+    def write_unless_slow(self, data: bytes) -> None:
+        """Send bytes, or nothing if the client reads too slowly or went away."""
+
+    async def end_writing(self) -> None:
+        """Tell the client that nothing follows, and give it the time to read what was sent."""
+
+    def upgrade(self, receive: Callable[[bytes], None]) -> None:
+        """Give all that the client sends from now on to `receive`."""
+
+
+class Exchange:
+    """A request, and its answer.
+
+    closes  whether the connection closes behind the answer
+    """
+
+    __slots__ = ("_connection", "body", "closes", "headers", "method", "target", "version")
+
+    def __init__(self, connection: Connection, head: Head, body: Body) -> None:
+        self._connection = connection
+        self.method, self.target, self.version, self.headers, _, self.closes, _ = head
+        self.body = body
+
+    @property
+    def transport(self) -> asyncio.Transport | None:
+        """Return the transport of the connection, None if the client went away."""
+        return self._connection.transport
+
+    async def send(self, status: int, headers: CIMultiDict[str], content: bytes = b"") -> None:
+        """Send a whole answer. One to HEAD has no body."""
+        if self.method == "HEAD" or status in _WITHOUT_BODY:
+            content = b""
+        else:
+            headers["Content-Length"] = str(len(content))
+        head = self._head(status, headers)
+        if len(content) > _LARGE:
+            await self._connection.write(head, content)
+        else:
+            await self._connection.write(head + content)
+
+    async def send_continue(self) -> None:
+        """Tell the client to send its body."""
+        await self._connection.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    async def send_page(self, page: str) -> None:
+        """Send an answer that is written already, from its status line on, and close the connection."""
+        self.closes = True
+        await self._connection.write(page.encode())
+        await self._connection.end_writing()
+
+    async def begin(self, status: int, headers: CIMultiDict[str]) -> None:
+        """Send the head of an answer whose body comes in chunks; HTTP/1.0 knows none, and ends with the connection."""
+        if self.version == HTTP_1_1:
+            headers["Transfer-Encoding"] = "chunked"
+        else:
+            self.closes = True
+        await self._connection.write(self._head(status, headers))
+
+    async def send_chunk(self, data: bytes) -> None:
+        """Send the next bytes of a body."""
+        await self._connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self.version == HTTP_1_1 else data)
+
+    async def end(self) -> None:
+        """End a body in chunks."""
+        if self.version == HTTP_1_1:
+            await self._connection.write(b"0\r\n\r\n")
+
+    async def upgrade(self, headers: Mapping[str, str], receive: Callable[[bytes], None]) -> None:
+        """Switch to another protocol: `receive` gets what the client sends, `send_raw` sends."""
+        self.closes = True
+        await self._connection.write(_encoded("HTTP/1.1 101 Switching Protocols", headers.items()))
+        self._connection.upgrade(receive)
+
+    async def send_raw(self, data: bytes) -> None:
+        """Send bytes of another protocol."""
+        await self._connection.write(data)
+
+    def send_raw_unless_slow(self, data: bytes) -> None:
+        """Send bytes of another protocol, or nothing if the client reads too slowly."""
+        self._connection.write_unless_slow(data)
+
+    def _head(self, status: int, headers: CIMultiDict[str]) -> bytes:
+        headers["Date"] = _http_date(int(time.time()))
+        if self.closes != (self.version == HTTP_1_0):  # each version says what the other means without a word
+            headers["Connection"] = "close" if self.closes else "keep-alive"
+        line = f"HTTP/{self.version[0]}.{self.version[1]} {status} {_PHRASES.get(status, '')}"
+        return _encoded(line, headers.items())
+
+
+def _encoded(line: str, headers: Iterable[tuple[str, str]]) -> bytes:
+    """Return the bytes of a head. Raises ValueError for a header with a line end, which would begin another one."""
+    lines = [line, *[f"{name}: {value}" for name, value in headers]]
+    text = "\r\n".join(lines)
+    if text.count("\n") >= len(lines) or text.count("\r") >= len(lines):
+        raise ValueError(f"line end in a header: {text!r}")
+    return f"{text}\r\n\r\n".encode("utf-8", "surrogateescape")
+
+
+@lru_cache(1)
+def _http_date(seconds: int) -> str:
+    """Return the value of a Date header. Upstream: `http.TimeFormat`."""
+    at = time.gmtime(seconds)
+    clock = f"{at.tm_hour:02}:{at.tm_min:02}:{at.tm_sec:02}"
+    return f"{_DAYS[at.tm_wday]}, {at.tm_mday:02} {_MONTHS[at.tm_mon - 1]} {at.tm_year} {clock} GMT"

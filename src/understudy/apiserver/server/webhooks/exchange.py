@@ -1,0 +1,151 @@
+"""Calls of webhooks over HTTPS, with Go's texts for what goes wrong (net/http, net, crypto/tls).
+
+The texts are part of the answers of kube-apiserver, which quotes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+
+import aiohttp
+from yarl import URL
+
+from understudy.admission.webhooks import Call, CallError, Reply
+from understudy.apiserver.server.webhooks.certificates import client_context, verification_error
+from understudy.apiserver.server.webhooks.services import Address, ServiceResolver
+from understudy.machinery.golang.text import go_quote
+
+_HEADERS = {"User-Agent": "kube-apiserver-admission", "Accept": "application/json, */*", "Accept-Encoding": "gzip"}
+_REDIRECTS = 10
+_RETRIES = 10  # further calls after answers with Retry-After
+_HTTPS = 443
+_QUOTED_LINE = re.compile(r"b'(.*)'")  # in aiohttp's message about an answer that is no HTTP
+
+
+def new_session() -> aiohttp.ClientSession:
+    """Return a client that keeps connections. It sets no limits of its own, neither of time nor of number."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=0),
+        timeout=aiohttp.ClientTimeout(),
+        cookie_jar=aiohttp.DummyCookieJar(),
+    )
+
+
+class Exchange:
+    """One call: its requests, which are several after redirects and after answers with Retry-After."""
+
+    def __init__(self, session: aiohttp.ClientSession, services: ServiceResolver, call: Call) -> None:
+        self._session = session
+        self._services = services
+        self._call = call
+        self._url = self._first = URL(call.target.url).with_query(timeout=f"{call.timeout}s")
+
+    def error(self, text: str) -> CallError:
+        """Return the error of a request that has no answer (`url.Error`)."""
+        return CallError(f"Post {go_quote(self._url_text())}: {text}")
+
+    def _url_text(self) -> str:
+        """Return the URL as it was written: a default port is kept."""
+        url = self._url
+        return f"{url.scheme}://{_joined(url.host or '', url.explicit_port)}{url.raw_path_qs}"
+
+    async def run(self) -> Reply:
+        """Return the final answer. Raises CallError."""
+        for _ in range(_RETRIES):
+            reply, retry_after = await self._follow()
+            if retry_after is None:
+                return reply
+            await asyncio.sleep(retry_after)
+        return (await self._follow())[0]
+
+    async def _follow(self) -> tuple[Reply, int | None]:
+        """Return the answer behind redirects, and the seconds after which to ask again, None to be content with it.
+
+        After 301, 302 and 303 the other place is asked by a GET without a body, as Go's client does.
+        """
+        self._url, method, referer = self._first, "POST", ""
+        for _ in range(_REDIRECTS):
+            async with await self._send(method, referer) as response:
+                location = response.headers.get("Location")
+                if response.status not in (301, 302, 303, 307, 308) or not location:
+                    return await _read(response), _retry_after(response)
+                if response.status in (301, 302, 303):
+                    method = "GET"
+            referer, self._url = self._url_text(), self._url.join(URL(location))
+        raise self.error("stopped after 10 redirects")
+
+    async def _send(self, method: str, referer: str) -> aiohttp.ClientResponse:
+        """Send a request and return the answer, its body yet to be read. Raises CallError."""
+        host, port = self._url.host or "", self._url.port or _HTTPS
+        address, address_port = self._address(host, port)
+        headers = {**_HEADERS, "Host": _joined(host, self._url.explicit_port)}
+        if method == "POST":
+            headers["Content-Type"] = "application/json"
+        if referer:
+            headers["Referer"] = referer
+        try:
+            return await self._session.request(
+                method,
+                self._url.with_host(address).with_port(address_port),
+                data=self._call.body if method == "POST" else None,
+                headers=headers,
+                allow_redirects=False,
+                ssl=client_context(self._call.target.ca_bundle, host),
+                server_hostname=host,
+            )
+        except aiohttp.ClientConnectorCertificateError:
+            text = f"tls: failed to verify certificate: x509: {await verification_error(address, address_port, host)}"
+        except aiohttp.ClientConnectorDNSError:
+            text = f"dial tcp: lookup {address}: no such host"
+        except aiohttp.ClientConnectorSSLError:
+            text = "http: server gave HTTP response to HTTPS client"
+        except aiohttp.ClientConnectorError as error:
+            text = f"dial tcp {_joined(address, address_port)}: connect: {_reason(error.os_error)}"
+        except aiohttp.ClientResponseError as error:
+            line = _QUOTED_LINE.search(error.message)
+            response = go_quote(line[1] if line else error.message)
+            text = f"net/http: HTTP/1.x transport connection broken: malformed HTTP response {response}"
+        except aiohttp.ClientOSError as error:
+            text = f"read tcp {_joined(address, address_port)}: read: {_reason(error)}"
+        except aiohttp.ServerDisconnectedError:
+            text = "EOF"
+        raise self.error(text)
+
+    def _address(self, host: str, port: int) -> Address:
+        """Return the address to dial for a host. Raises CallError for a Service without one."""
+        service = self._call.target.service
+        if service is None or (host, port) != (service.host, service.port):
+            return host, port
+        try:
+            return self._services.resolve(service)
+        except CallError as error:
+            raise self.error(str(error)) from None
+
+
+async def _read(response: aiohttp.ClientResponse) -> Reply:
+    try:
+        body = await response.read()
+    except aiohttp.ClientError:
+        text = "unexpected error when reading response body. Please retry. Original error: unexpected EOF"
+        raise CallError(text) from None
+    return Reply(response.status, response.headers.get("Content-Type", ""), body)
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> int | None:
+    """Return the seconds after which an overloaded or broken server wants to be asked again, None if it does not."""
+    seconds = response.headers.get("Retry-After", "")
+    busy = response.status == 429 or response.status >= 500
+    return int(seconds) if busy and seconds.isascii() and seconds.isdigit() else None
+
+
+def _joined(host: str, port: int | None) -> str:
+    """Return host and port as a URL has them, with brackets around an IPv6 address."""
+    host = f"[{host}]" if ":" in host else host
+    return host if port is None else f"{host}:{port}"
+
+
+def _reason(error: OSError) -> str:
+    """Return the words of the operating system for an error, in lower case as Go has them."""
+    return os.strerror(error.errno).lower() if error.errno else str(error)
