@@ -32,12 +32,27 @@ FLOORS = [
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
     ["apiserver.cmd"],
+    ["controlplane.allocator", "controlplane.client"],
+    [
+        *("controlplane.resourceclaim", "controlplane.devicetainteviction"),
+        *("controlplane.scheduler", "controlplane.kubelet"),
+    ],
+    ["controlplane.dev"],
     ["controlplane.cmd"],
 ]
 # Packages whose module holds a docstring and nothing to import.
 PACKAGES = {"admission", "apiserver", "controlplane"}
 # May use an event loop or HTTP library. Everything else is plain functions (sans-IO).
-EDGE = {"apiserver.server", "apiserver.cmd", "apiserver.controllers", "apiserver.registry.resource_version"}
+EDGE = {
+    *("apiserver.server", "apiserver.cmd", "apiserver.controllers", "apiserver.registry.resource_version"),
+    *(
+        "controlplane.client",
+        "controlplane.resourceclaim",
+        "controlplane.devicetainteviction",
+        "controlplane.scheduler",
+    ),
+    *("controlplane.kubelet", "controlplane.dev", "controlplane.cmd"),
+}
 LOOP = {"aiohttp", "asyncio", "uvloop"}
 
 # Entries that a folder may have; those named here have one entry for each of a list that the field knows.

@@ -1,0 +1,248 @@
+"""The HTTP client of an API server: one method for each verb, objects in and out.
+
+async with APIClient(connection, "kube-controller-manager/v1.36") as client:
+    pod = await client.get(PODS, "p", "default")
+    await client.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, "default")
+"""
+
+from __future__ import annotations
+
+import ssl
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+import orjson
+
+from understudy.apiserver.client.connection import Connection
+from understudy.controlplane.client.resources import Resource
+from understudy.machinery.errors import StatusError
+from understudy.machinery.types import Obj
+
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+CONNECT_SECONDS = 30.0  # for a new connection; requests themselves have no deadline, since watches have none
+
+
+class APIClient:
+    """Sends requests as the user of a connection. It is an asynchronous context manager.
+
+    user_agent  "kube-scheduler/v1.36": the part before the slash is the manager in managed fields
+
+    Every method raises StatusError for what the server refuses, and ConnectionError if there is no answer.
+    """
+
+    def __init__(self, connection: Connection, user_agent: str) -> None:
+        self.connection = connection
+        self._headers = {"User-Agent": user_agent, "Accept": JSON}
+        if connection.token:
+            self._headers["Authorization"] = f"Bearer {connection.token}"
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=ssl_context(self.connection)),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+            headers=self._headers,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def get(self, resource: Resource, name: str, namespace: str = "", subresource: str = "") -> Obj:
+        """Return an object."""
+        return await self.request("GET", resource.path(namespace, name, subresource))
+
+    async def list(
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        labels: str = "",
+        fields: str = "",
+        resource_version: str = "",
+    ) -> Obj:
+        """Return the list of a namespace's objects, or of all, that selectors match. Its items have no kind.
+
+        resource_version  "0" takes any state that the server has at hand, "" the newest
+        """
+        query = {"labelSelector": labels, "fieldSelector": fields, "resourceVersion": resource_version}
+        return await self.request("GET", resource.path(namespace), query=query)
+
+    async def create(
+        self, resource: Resource, obj: Obj, namespace: str = "", name: str = "", subresource: str = ""
+    ) -> Obj:
+        """Create an object in a namespace, its own if that is ""; return it as stored.
+
+        With `name` and `subresource` it is posted to that of another object, such as a Binding to a pod.
+        """
+        path = resource.path(namespace or _namespace_of(obj), name, subresource)
+        return await self.request("POST", path, obj if subresource else resource.typed(obj), JSON)
+
+    async def update(self, resource: Resource, obj: Obj, subresource: str = "") -> Obj:
+        """Replace an object; return it as stored."""
+        path = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
+        return await self.request("PUT", path, resource.typed(obj), JSON)
+
+    async def update_status(self, resource: Resource, obj: Obj) -> Obj:
+        """Replace the status of an object; return it as stored."""
+        return await self.update(resource, obj, "status")
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        patch: Any,
+        namespace: str = "",
+        *,
+        content_type: str = MERGE_PATCH,
+        subresource: str = "",
+    ) -> Obj:
+        """Change an object by a patch of a content type; return it as stored."""
+        return await self.request("PATCH", resource.path(namespace, name, subresource), patch, content_type)
+
+    async def apply(self, resource: Resource, obj: Obj, field_manager: str, subresource: str = "") -> Obj:
+        """Apply the fields of an object, taking over those that others manage; return it as stored."""
+        path = resource.path(_namespace_of(obj), obj["metadata"]["name"], subresource)
+        query = {"fieldManager": field_manager, "force": "true"}
+        return await self.request("PATCH", path, resource.typed(obj), APPLY_PATCH, query)
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        namespace: str = "",
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        propagation: str = "",
+        grace_period: int | None = None,
+    ) -> Obj:
+        """Delete an object, the one with a uid and in a resourceVersion if they are named; return the answer.
+
+        propagation   "Background", "Foreground" or "Orphan"
+        grace_period  seconds
+        """
+        preconditions = {
+            field: value for field, value in {"uid": uid, "resourceVersion": resource_version}.items() if value
+        }
+        options = {
+            "gracePeriodSeconds": grace_period,
+            "preconditions": preconditions or None,
+            "propagationPolicy": propagation or None,
+        }
+        body = {field: value for field, value in options.items() if value is not None}
+        return await self.request("DELETE", resource.path(namespace, name), body or None, JSON)
+
+    async def delete_collection(
+        self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
+    ) -> Obj:
+        """Delete the objects of a namespace, or all, that selectors match; return the answer."""
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        return await self.request("DELETE", resource.path(namespace), query=query)
+
+    async def watch(
+        self, resource: Resource, namespace: str = "", *, query: Mapping[str, str] | None = None
+    ) -> AsyncGenerator[Obj, None]:
+        """Yield the events of a watch, `{"type": "ADDED", "object": {…}}`, until the server ends it.
+
+        query  labelSelector, fieldSelector, resourceVersion, timeoutSeconds, allowWatchBookmarks
+        """
+        path = resource.path(namespace)
+        async with self._send("GET", path, None, "", {**(query or {}), "watch": "true"}) as response:
+            if response.status >= 400:
+                raise _status_error(response.status, await response.read())
+            async with aclosing(_lines(response.content)) as lines:
+                async for line in lines:
+                    yield orjson.loads(line)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        content_type: str = "",
+        query: Mapping[str, str] | None = None,
+    ) -> Obj:
+        """Send a request with a JSON body; return the JSON of the answer."""
+        raw = None if body is None else orjson.dumps(body)
+        async with self._send(method, path, raw, content_type, query or {}) as response:
+            answer = await response.read()
+        if response.status >= 400:
+            raise _status_error(response.status, answer)
+        try:
+            obj: Obj = orjson.loads(answer)
+        except ValueError:
+            raise ConnectionError(f"{self.connection.url}{path}: the answer is not JSON") from None
+        return obj
+
+    @asynccontextmanager
+    async def _send(
+        self, method: str, path: str, raw: bytes | None, content_type: str, query: Mapping[str, str]
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; a connection that breaks before all of the answer is read raises ConnectionError."""
+        if self._session is None:
+            raise RuntimeError("the client is used outside of its `async with`")
+        url = f"{self.connection.url}{path}"
+        headers = {"Content-Type": content_type} if raw is not None else None
+        params = {name: value for name, value in query.items() if value}
+        try:
+            async with self._session.request(method, url, params=params, data=raw, headers=headers) as response:
+                yield response
+        except (aiohttp.ClientError, TimeoutError) as why:
+            raise ConnectionError(f"{self.connection.url}: {str(why) or type(why).__name__}") from why
+
+
+def ssl_context(connection: Connection) -> ssl.SSLContext | bool:
+    """Return how to check the certificate of a server, and the certificate of the client."""
+    if not connection.url.startswith("https:"):
+        return True  # aiohttp's default, which plain HTTP does not use
+    authority = connection.certificate_authority
+    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    if connection.insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if connection.client_certificate is not None:
+        with tempfile.TemporaryDirectory() as folder:  # load_cert_chain reads files only
+            file = Path(folder) / "client.pem"
+            file.touch(mode=0o600)
+            file.write_bytes(connection.client_certificate + b"\n" + (connection.client_key or b""))
+            context.load_cert_chain(file)
+    return context
+
+
+async def _lines(content: aiohttp.StreamReader) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of a stream, however long they are."""
+    rest = b""
+    async for chunk in content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line:
+                yield line
+
+
+def _namespace_of(obj: Obj) -> str:
+    namespace: str = obj.get("metadata", {}).get("namespace") or ""
+    return namespace
+
+
+def _status_error(code: int, answer: bytes) -> StatusError:
+    """Return the error of an answer, which is a Status unless something before the API server has answered."""
+    try:
+        status = orjson.loads(answer)
+    except ValueError:
+        return StatusError(code, "", answer.decode(errors="replace").strip())
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        return StatusError(code, "", answer.decode(errors="replace").strip())
+    return StatusError(
+        status.get("code", code), status.get("reason", ""), status.get("message", ""), status.get("details")
+    )

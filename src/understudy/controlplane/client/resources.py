@@ -1,0 +1,79 @@
+"""Resources of the API: where their objects are found, and how objects are referred to."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from understudy.machinery.releases.version import V1_31, V1_32, V1_34, ByRelease, Version
+from understudy.machinery.types import Obj
+
+
+class Resource(NamedTuple):
+    """A resource in the version in which it is used: Resource("", "v1", "pods", "Pod"). The core group is ""."""
+
+    group: str
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool = True
+
+    @property
+    def api_version(self) -> str:
+        """Return `resource.k8s.io/v1`, or `v1` for the core group."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+        """Return the URL's path of an object, of a namespace's objects, or of all without either."""
+        parts = ["", "apis", self.group, self.version] if self.group else ["", "api", self.version]
+        if self.namespaced and namespace:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        return "/".join([*parts, *(part for part in (name, subresource) if part)])
+
+    def typed(self, obj: Obj) -> Obj:
+        """Return an object with its `apiVersion` and `kind`, which items of a list do not have."""
+        return {**obj, "apiVersion": self.api_version, "kind": self.kind}
+
+
+PODS = Resource("", "v1", "pods", "Pod")
+NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
+NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+EVENTS = Resource("", "v1", "events", "Event")
+EVENTS_V1 = Resource("events.k8s.io", "v1", "events", "Event")
+
+# The version of resource.k8s.io that the components of a release use.
+RESOURCE_API = ByRelease({V1_31: "v1alpha3", V1_32: "v1beta1", V1_34: "v1"})
+
+
+def resource_claims(release: Version) -> Resource:
+    """Return ResourceClaims in the version that components of a release use."""
+    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceclaims", "ResourceClaim")
+
+
+def resource_claim_templates(release: Version) -> Resource:
+    """Return ResourceClaimTemplates in the version that components of a release use."""
+    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceclaimtemplates", "ResourceClaimTemplate")
+
+
+def resource_slices(release: Version) -> Resource:
+    """Return ResourceSlices in the version that components of a release use."""
+    return Resource("resource.k8s.io", RESOURCE_API[release], "resourceslices", "ResourceSlice", namespaced=False)
+
+
+def device_classes(release: Version) -> Resource:
+    """Return DeviceClasses in the version that components of a release use."""
+    return Resource("resource.k8s.io", RESOURCE_API[release], "deviceclasses", "DeviceClass", namespaced=False)
+
+
+def object_reference(resource: Resource, obj: Obj) -> Obj:
+    """Return the reference of an object that an event has. Upstream: `reference.GetReference`."""
+    metadata = obj["metadata"]
+    reference = {
+        "kind": resource.kind,
+        "namespace": metadata.get("namespace", ""),
+        "name": metadata["name"],
+        "uid": metadata.get("uid", ""),
+        "apiVersion": resource.api_version,
+        "resourceVersion": metadata.get("resourceVersion", ""),
+    }
+    return {field: value for field, value in reference.items() if value}

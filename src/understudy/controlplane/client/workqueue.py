@@ -1,0 +1,131 @@
+"""Keys to look at, each by one worker at a time, and again after growing delays if that fails.
+
+    queue = WorkQueue()
+    queue.add(key)
+    await queue.process(sync, workers=10)
+
+Upstream: `k8s.io/client-go/util/workqueue`, `TypedRateLimitingInterface`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Generic, TypeVar
+
+from understudy.controlplane.client.rate_limit import TokenBucket
+from understudy.machinery.errors import StatusError
+
+log = logging.getLogger(__name__)
+
+FIRST_DELAY, LONGEST_DELAY = 0.005, 1000.0  # seconds until another try; doubled with each failure
+RETRIES_PER_SECOND, RETRY_BURST = 10.0, 100  # of all keys together
+
+K = TypeVar("K", bound=Hashable)
+
+
+class WorkQueue(Generic[K]):
+    """Holds keys in order, each once. One that is added while a worker has it is handed out again afterwards."""
+
+    def __init__(self) -> None:
+        self._ready: deque[K] = deque()
+        self._dirty: set[K] = set()  # to be handed out
+        self._processing: set[K] = set()
+        self._waiting: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._retries = TokenBucket(RETRIES_PER_SECOND, RETRY_BURST)
+        self._changed = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._ready)
+
+    @property
+    def is_idle(self) -> bool:
+        """Report whether no key is to be looked at now or being looked at. Delayed keys do not count."""
+        return not self._ready and not self._processing
+
+    def add(self, key: K) -> None:
+        """Add a key, unless it waits for a worker already."""
+        if key in self._dirty:
+            return
+        self._dirty.add(key)
+        if key not in self._processing:
+            self._ready.append(key)
+            self._changed.set()
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Add a key after some seconds; the earliest of several delays counts."""
+        if delay <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        when = loop.time() + delay
+        waiting = self._waiting.get(key)
+        if waiting is not None:
+            if waiting.when() <= when:
+                return
+            waiting.cancel()
+        self._waiting[key] = loop.call_at(when, self._add_delayed, key)
+
+    def add_rate_limited(self, key: K) -> None:
+        """Add a key again after a failure, after a delay that doubles with each until `forget`."""
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        delay = min(FIRST_DELAY * 2.0 ** min(failures - 1, 64), LONGEST_DELAY)
+        self.add_after(key, max(delay, self._retries.reserve()))
+
+    def forget(self, key: K) -> None:
+        """Forget the failures of a key."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: K) -> int:
+        """Return how often a key has failed since it was forgotten. Upstream: `NumRequeues`."""
+        return self._failures.get(key, 0)
+
+    async def get(self) -> K:
+        """Wait for the next key and return it; the worker calls `done` with it afterwards."""
+        while not self._ready:
+            self._changed.clear()
+            await self._changed.wait()
+        key = self._ready.popleft()
+        self._dirty.discard(key)
+        self._processing.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """Take a key back from a worker."""
+        self._processing.discard(key)
+        if key in self._dirty:
+            self._ready.append(key)
+            self._changed.set()
+
+    async def process(self, sync: Callable[[K], Awaitable[None]], workers: int = 1) -> None:
+        """Run workers over the keys until cancelled. A key whose `sync` fails is tried again later."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(workers):
+                tasks.create_task(self._work(sync))
+
+    async def _work(self, sync: Callable[[K], Awaitable[None]]) -> None:
+        while True:
+            key = await self.get()
+            try:
+                await sync(key)
+            except Exception as why:  # no error of one key keeps the others waiting
+                expected = isinstance(why, StatusError | ConnectionError)
+                log.log(logging.INFO if expected else logging.ERROR, "%s: %s", key, why, exc_info=not expected)
+                self.add_rate_limited(key)
+            else:
+                self.forget(key)
+            finally:
+                self.done(key)
+
+    def stop(self) -> None:
+        """Drop the keys that wait for their time."""
+        for handle in self._waiting.values():
+            handle.cancel()
+        self._waiting.clear()
+
+    def _add_delayed(self, key: K) -> None:
+        del self._waiting[key]
+        self.add(key)
