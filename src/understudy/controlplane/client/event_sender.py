@@ -51,6 +51,8 @@ class EventSender:
             write = await self._queue.get()
             try:
                 await self._try(write)
+            except Exception:  # an event is no reason to stop writing others
+                log.exception("an event is dropped")
             finally:
                 self._queue.task_done()
 
