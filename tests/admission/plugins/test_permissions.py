@@ -147,7 +147,7 @@ def test_owners_ask_for_rights(new: Obj, old: Obj | None, allowed: list[str], te
     assert refusal(enforcement(*allowed), CONFIG_MAPS, new, old) == text
 
 
-@pytest.mark.parametrize("name", ["NodeRestriction", "OwnerReferencesPermissionEnforcement"])
+@pytest.mark.parametrize("name", ["NodeRestriction", "OwnerReferencesPermissionEnforcement", "ServiceAccount"])
 def test_plugin_is_off_by_default(name: str) -> None:
     """A server asks for more rights only if the plugin is enabled."""
     assert name not in [plugin.name for plugin in Server().state.chain.plugins]

@@ -25,6 +25,7 @@ from understudy.admission.plugins.pod_security.enforcement import PodSecurity
 from understudy.admission.plugins.pods.default_toleration_seconds import DefaultTolerationSeconds
 from understudy.admission.plugins.pods.resizes import NodeDeclaredFeatureValidator, PodResizeValidator
 from understudy.admission.plugins.pods.runtime_class import RuntimeClass
+from understudy.admission.plugins.pods.service_account import ServiceAccount
 from understudy.admission.plugins.pods.topology_labels import PodTopologyLabels
 from understudy.admission.plugins.policy.mutating import MutatingAdmissionPolicy
 from understudy.admission.plugins.policy.validating import ValidatingAdmissionPolicy
@@ -149,6 +150,7 @@ def new_chain(
         ResourceQuota(quotas),
     ]
     opt_in: list[Plugin] = [
+        ServiceAccount(),
         NodeRestriction(authorizer),
         OwnerReferencesPermissionEnforcement(objects, authorizer),
     ]

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from understudy.machinery.errors import StatusError, not_acceptable, unsupported_media_type
+from understudy.machinery.golang.text import parse_bool
 from understudy.machinery.types import cache_short_texts
 
 if TYPE_CHECKING:
@@ -49,7 +50,6 @@ DISCOVERY_GROUP, DISCOVERY_KIND = "apidiscovery.k8s.io", "APIGroupDiscoveryList"
 _INSERTED = 12  # clauses that Go sorts by insertion; it sorts more of them by a method that no client can rely on
 
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
-TRUE = ("1", "t", "T", "true", "TRUE", "True")  # the texts that Go's `strconv.ParseBool` reads as true
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # hashed on every request: by identity
@@ -272,7 +272,7 @@ def wants_pretty(query: Query, user_agent: str) -> bool:
     """Report whether to indent JSON: `?pretty=` decides, else the user agent (curl and browsers get indented JSON)."""
     pretty = query.get("pretty")
     if pretty:
-        return pretty in TRUE
+        return bool(parse_bool(pretty))
     return user_agent.startswith(PRETTY_AGENTS)
 
 

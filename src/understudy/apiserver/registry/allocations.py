@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager, suppress
 
 from understudy.admission.context import Context
 from understudy.apiserver.registry.encoding.conversion import bare, from_internal
-from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.registry.kind import Behavior, Kind, ObjectName, Resources
 from understudy.apiserver.storage.interface import KeyExistsError, RevisionConflictError, Store
 from understudy.machinery import errors
 from understudy.machinery.patch.apply.field_manager import FieldManager
 from understudy.machinery.types import Obj
+from understudy.machinery.validation.generated_names import new_uid
 
 MANAGER = "kube-apiserver"
 

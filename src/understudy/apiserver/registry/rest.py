@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from understudy.admission.context import Context
 from understudy.admission.validation import objectmeta
-from understudy.apiserver.registry.generated_names import generate_name, new_uid
 from understudy.apiserver.registry.kind import Kind, Strategy
 from understudy.apiserver.storage.interface import Entry
 from understudy.machinery import errors
@@ -19,6 +18,7 @@ from understudy.machinery.serializer.json_fast import has_empty_fields, keep_emp
 from understudy.machinery.types import Obj, split_api_version
 from understudy.machinery.validation.bad_values import Unsigned
 from understudy.machinery.validation.field import Errors, Path, invalid
+from understudy.machinery.validation.generated_names import generate_name, new_uid
 from understudy.machinery.validation.names import path_segment_name
 
 WIPED = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")

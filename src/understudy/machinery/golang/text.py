@@ -46,6 +46,17 @@ def aggregate(texts: Sequence[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
+_BOOLEANS = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+def parse_bool(text: str | None) -> bool | None:
+    """Return what a text means, None if it is no boolean. Go: `strconv.ParseBool`."""
+    return _BOOLEANS.get(text or "")
+
+
 _INTEGER = re.compile(r"([+-]?)([0-9]+)")
 _LONGEST = 20  # the most digits of a 64-bit integer; Python refuses to parse thousands of them
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoding.conversion import to_internal
-from understudy.apiserver.registry.generated_names import new_uid
 from understudy.apiserver.registry.keys import key_of
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.machinery.types import split_api_version
+from understudy.machinery.validation.generated_names import new_uid
 
 
 async def fill(state: ServerState, port: int) -> None:

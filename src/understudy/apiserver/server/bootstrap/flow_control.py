@@ -12,12 +12,12 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from understudy.apiserver.client.loopback import Client
-from understudy.apiserver.endpoints.negotiation import TRUE
 from understudy.apiserver.endpoints.requestinfo import resource_path
 from understudy.apiserver.endpoints.scope import ServerState
 from understudy.apiserver.registry.encoding.conversion import from_internal
 from understudy.apiserver.server.bootstrap.initial_objects import initial_objects
 from understudy.machinery.errors import StatusError
+from understudy.machinery.golang.text import parse_bool
 from understudy.machinery.types import Obj, nested_field, split_api_version
 
 GROUP = "flowcontrol.apiserver.k8s.io"
@@ -25,7 +25,6 @@ INTERVAL = 60.0  # seconds
 AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 MANAGER = {"fieldManager": "api-priority-and-fairness-config-producer-v1"}
 _MANDATORY = ("exempt", "catch-all")
-_FALSE = ("0", "f", "F", "false", "FALSE", "False")  # the texts that Go's `strconv.ParseBool` reads as false
 _RESOURCES = {"PriorityLevelConfiguration": "prioritylevelconfigurations", "FlowSchema": "flowschemas"}
 
 log = logging.getLogger(__name__)
@@ -79,7 +78,7 @@ def _stored(state: ServerState, name: str) -> dict[str, Obj]:
 def _annotation(obj: Obj) -> bool | None:
     """Return the value of the annotation that says whether the spec is set back, None for any other text."""
     text = nested_field(obj, "metadata", "annotations", AUTO_UPDATE, default="")
-    return True if text in TRUE else False if text in _FALSE else None
+    return parse_bool(text)
 
 
 def _revised(current: Obj, bootstrap: Obj) -> Obj | None:
