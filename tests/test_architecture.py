@@ -24,6 +24,7 @@ FLOORS = [
         *("admission.chain", "admission.objects", "admission.webhooks", "admission.matching", "admission.expressions"),
         "admission.plugins",
     ],
+    ["controlplane.allocator"],
     ["apiserver.storage", "apiserver.authentication"],
     ["apiserver.registry"],
     ["apiserver.kinds"],

@@ -1,4 +1,4 @@
-"""Label and field selectors: parsing, with the real server's error texts, and matching.
+"""Label and field selectors: parsing, with the real server's error texts, and matching. Node selectors: matching.
 
 https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#label-selectors (upstream:
 `k8s.io/apimachinery/pkg/labels` and `pkg/fields`).
@@ -331,3 +331,38 @@ def label_selector_matches(selector: Obj, labels: Mapping[str, str]) -> bool:
 
 
 _OPERATORS_OF_OBJECTS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!"}
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+_NODE_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": "!", "Gt": "gt", "Lt": "lt"}
+
+
+def node_selector_matches(selector: Obj, node: Obj) -> bool:
+    """Report whether a node meets one of the terms of a valid node selector; without terms none does.
+
+    A term without requirements is ignored. The only field that a term can ask for is `metadata.name`.
+    """
+    metadata = node.get("metadata") or {}
+    labels = metadata.get("labels") or {}
+    fields = {"metadata.name": metadata["name"]} if metadata.get("name") else {}
+    return any(_term_matches(term, labels, fields) for term in selector.get("nodeSelectorTerms") or ())
+
+
+def _term_matches(term: Obj, labels: Mapping[str, str], fields: Mapping[str, str]) -> bool:
+    expressions, of_fields = term.get("matchExpressions") or (), term.get("matchFields") or ()
+    if not expressions and not of_fields:
+        return False
+    if not all(_node_requirement(expression).matches(labels) for expression in expressions):
+        return False
+    return not fields or all(_field_matches(field, fields) for field in of_fields)
+
+
+def _node_requirement(expression: Obj) -> Requirement:
+    values = frozenset(expression.get("values") or ())
+    return Requirement(expression["key"], _NODE_OPERATORS[expression["operator"]], values)
+
+
+def _field_matches(field: Obj, fields: Mapping[str, str]) -> bool:
+    asks_for_equal: bool = field["operator"] == "In"
+    return asks_for_equal == (fields.get(field["key"], "") == str(field["values"][0]))

@@ -67,11 +67,20 @@ class Compiled:
         quantity}, "allowMultipleAllocations": bool}`; names are qualified (`domain/name`) or belong to the driver's
         domain. With `DRAListTypeAttributes` an attribute may also be `{"ints"|"bools"|"strings"|"versions": values}`.
         """
+        from understudy.admission.cel.interpreter.device import device_value
+
+        return self.matches(device_value(device, lists=DRA_LIST_TYPE_ATTRIBUTES in self.features))
+
+    def matches(self, device: Value) -> bool:
+        """Report whether a device matches, given as the value that `interpreter.device.device_value` makes of it.
+
+        For those who ask many expressions about one device. Raises `EvaluationError` as `evaluate` does.
+        """
         if self.program is None:
             raise EvaluationError(f"expression did not compile: {self.error}")
-        from understudy.admission.cel.interpreter.device import as_bool, device_value
+        from understudy.admission.cel.interpreter.device import as_bool
 
-        return as_bool(self.program({"device": device_value(device, lists=DRA_LIST_TYPE_ATTRIBUTES in self.features)}))
+        return as_bool(self.program({"device": device}))
 
     def run(self, variables: Mapping[str, Value], budget: Budget) -> Value:
         """Return the value of an expression that is not a device selector, and take its cost from a budget.

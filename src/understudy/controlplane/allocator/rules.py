@@ -1,0 +1,295 @@
+"""What differs between the releases' allocators, and between the variants that a release has.
+
+From 1.34 on a release has up to three allocators, and the features that are on decide which one runs: the first of
+stable, incubating and experimental that knows them all (upstream: `structured/internal/…`). Everything else asks the
+`Rules`. Read from the newest release downwards: each one is the next newer with some differences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+from functools import cache
+
+from understudy.machinery.releases import features as gates
+from understudy.machinery.releases.version import V1_31, V1_32, V1_33, V1_34, V1_35, V1_36, ByRelease, Version
+
+
+class Variant(Enum):
+    """One of the allocators of a release (upstream: `AllocatorChannel`). Releases before 1.34 have one, the stable."""
+
+    STABLE = "stable"
+    INCUBATING = "incubating"
+    EXPERIMENTAL = "experimental"
+
+
+class InvalidPools(Enum):
+    """What becomes of a pool that has two devices of one name or, from 1.35 on, counters that contradict each other."""
+
+    SKIPPED = "its devices are not looked at; if nothing is found, that is an error for this node"
+    REFUSED = "it is an error to come to the pool"
+    REFUSED_WITH_DEVICE = "it is an error to come to a device of it that the selectors match"
+    UNKNOWN = "nobody notices"
+
+
+class Blocked(Enum):
+    """What becomes of a request for all devices when one of them cannot be allocated."""
+
+    FAILS = "the request cannot be met"
+    STOPS = "the claims do not fit, nothing else is tried"
+    LEFT_OUT = "the other devices are allocated"
+
+
+class CountersOf(Enum):
+    """What shares its counters with a device."""
+
+    POOL = "its pool"
+    POOL_NAME = "all pools of that name, whatever their driver"
+    SLICE = "its slice"
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of one allocator, with those of 1.36 (incubating) as defaults.
+
+    release     the release that the rules are those of
+    variant     the allocator of that release
+    on          the feature gates that are on, of those that the allocator knows
+
+    Pools:
+    sorted_pools         whether pools are visited in the order of driver and name, and slices in that of their names;
+                         else in the order of the list (upstream: in random order, which users cannot rely on)
+    binding_last         whether pools in which a device has binding conditions are visited last
+    binding_slices_last  whether slices with such devices come after the others of their pool
+    whole_pools          whether slices for other nodes count when a pool is complete or obsolete
+    counter_slices       whether shared counters stand in slices of their own, which are for all nodes of the pool
+    skips_counters       whether slices with shared counters are left out when partitionable devices are off
+    checks_incomplete    whether incomplete pools can be invalid as well
+    invalid_pools        what becomes of invalid pools
+    takes_from_incomplete whether devices are taken from incomplete pools
+    counts_newer_twice   whether the slice of a newer generation is added twice, so that its pool looks incomplete
+
+    Requests:
+    knows_capacity       whether devices may be shared by capacity, have distinct attributes and bind to nodes
+    names_request_of_capacity  whether the error about capacity in a subrequest names the request
+    class_selects_all    whether the selectors of the class apply to a request for all devices
+    shares_first_matches whether the second subrequest for all devices reuses the answers for the first one
+
+    Search:
+    resumes              whether the next device of a request is searched after the previous one; else from the start
+    limits_results       whether a subrequest for too many devices is passed over; else it fails as any other
+    needs_a_device       whether a request for all devices fails if there is none
+    blocked              what becomes of a request for all devices when one of them is not free
+    returns_all          whether the devices of a request for all devices are given back when a later request fails
+    stops_after_all      whether it is an error that a request after one for all devices cannot be met
+    keeps_subrequest     whether a subrequest for all devices takes its second device for itself; else for the first one
+    admin_once_per_claim whether a device is given to a claim only once, admin access or not
+    undoes_failures      whether counters, marks and constraints are restored when a device turns out not to fit
+    counters_of          what shares its counters with a device
+    counts_in_parts      whether the counters of devices in use are subtracted anew for each device (1.33)
+    needs_partitions     whether a device that consumes counters is not allocated while partitionable devices are off
+    shares_counters      whether a second share of a device consumes no counters
+    shares_count         whether devices in use by shares consume counters
+    effects              effects of taints that keep a device from being allocated; None: all
+    capacity_by_position whether the capacity of a device is compared with that of another one, by mistake
+    all_without_pool     whether a device of a request for all devices makes the scheduler crash if it consumes counters
+
+    Results:
+    admin_in_results     whether results say that they are for admin access, and are not in use then
+    tolerations          whether results have the tolerations of the request
+    merges_class_config  whether the configuration of a class is there once, with the names of its requests
+    picks_claim_config   whether the claim's configuration is there for each request that it names
+    first_of_name        whether the node selector is that of the first slice with a device of that name
+    """
+
+    release: Version = V1_36
+    variant: Variant = Variant.INCUBATING
+    on: frozenset[str] = frozenset()
+    sorted_pools: bool = True
+    binding_last: bool = True
+    binding_slices_last: bool = False
+    whole_pools: bool = True
+    counter_slices: bool = True
+    skips_counters: bool = True
+    checks_incomplete: bool = False
+    invalid_pools: InvalidPools = InvalidPools.SKIPPED
+    takes_from_incomplete: bool = False
+    counts_newer_twice: bool = False
+    knows_capacity: bool = True
+    names_request_of_capacity: bool = False
+    class_selects_all: bool = True
+    shares_first_matches: bool = False
+    resumes: bool = True
+    limits_results: bool = True
+    needs_a_device: bool = True
+    blocked: Blocked = Blocked.FAILS
+    returns_all: bool = True
+    stops_after_all: bool = False
+    keeps_subrequest: bool = True
+    admin_once_per_claim: bool = True
+    undoes_failures: bool = True
+    counters_of: CountersOf = CountersOf.POOL
+    counts_in_parts: bool = False
+    needs_partitions: bool = True
+    shares_counters: bool = True
+    shares_count: bool = True
+    effects: frozenset[str] | None = frozenset({"NoExecute", "NoSchedule"})
+    capacity_by_position: bool = False
+    all_without_pool: bool = False
+    admin_in_results: bool = True
+    tolerations: bool = True
+    merges_class_config: bool = True
+    picks_claim_config: bool = True
+    first_of_name: bool = False
+
+    @staticmethod
+    @cache
+    def of(release: Version, features: frozenset[str] = frozenset()) -> Rules:
+        """Return the rules of the allocator that runs in a release when some feature gates are on."""
+        variants = _VARIANTS[release]
+        known = frozenset().union(*variants.values())
+        on = features & known
+        if _BINDING_NEEDS_BOTH[release] and not on >= _BINDING:
+            on -= _BINDING
+        variant = next(variant for variant, supported in variants.items() if on <= supported)
+        return replace(_RULES[release][variant], release=release, variant=variant, on=on)
+
+    @property
+    def admin_access(self) -> bool:
+        """Report whether requests may ask for admin access."""
+        return gates.DRA_ADMIN_ACCESS in self.on or self.release < V1_32
+
+    @property
+    def prioritized_list(self) -> bool:
+        """Report whether requests may have subrequests."""
+        return gates.DRA_PRIORITIZED_LIST in self.on
+
+    @property
+    def partitionable_devices(self) -> bool:
+        """Report whether devices may consume shared counters and say themselves which nodes they are for."""
+        return gates.DRA_PARTITIONABLE_DEVICES in self.on
+
+    @property
+    def device_taints(self) -> bool:
+        """Report whether taints keep devices from being allocated."""
+        return gates.DRA_DEVICE_TAINTS in self.on
+
+    @property
+    def consumable_capacity(self) -> bool:
+        """Report whether devices can be shared by capacity."""
+        return gates.DRA_CONSUMABLE_CAPACITY in self.on
+
+    @property
+    def binding_conditions(self) -> bool:
+        """Report whether devices with binding conditions can be allocated."""
+        return self.on >= _BINDING or self.release < V1_34
+
+    @property
+    def binding_conditions_in_results(self) -> bool:
+        """Report whether results have the binding conditions of their devices."""
+        return gates.DRA_DEVICE_BINDING_CONDITIONS in self.on
+
+
+_BASIC = frozenset(
+    {
+        gates.DRA_ADMIN_ACCESS,
+        gates.DRA_PRIORITIZED_LIST,
+        gates.DRA_PARTITIONABLE_DEVICES,
+        gates.DRA_DEVICE_TAINTS,
+    }
+)
+_BINDING = frozenset({gates.DRA_DEVICE_BINDING_CONDITIONS, gates.DRA_RESOURCE_CLAIM_DEVICE_STATUS})
+_CAPACITY = _BASIC | _BINDING | {gates.DRA_CONSUMABLE_CAPACITY}
+
+# What each allocator of a release supports, in the order in which they are tried. kube-scheduler tells none of them of
+# DRAListTypeAttributes.
+_VARIANTS: ByRelease[Mapping[Variant, frozenset[str]]] = ByRelease(
+    {
+        V1_36: {Variant.STABLE: _BASIC, Variant.INCUBATING: _CAPACITY},
+        V1_34: {Variant.STABLE: frozenset(), Variant.INCUBATING: _BASIC, Variant.EXPERIMENTAL: _CAPACITY},
+        V1_33: {Variant.STABLE: _BASIC},
+        V1_32: {Variant.STABLE: frozenset({gates.DRA_ADMIN_ACCESS})},
+        V1_31: {Variant.STABLE: frozenset()},
+    }
+)
+# Whether binding conditions are off as long as one of their two gates is off.
+_BINDING_NEEDS_BOTH = ByRelease({V1_35: True, V1_31: False})
+
+_V36 = Rules()
+_V36_STABLE = replace(_V36, sorted_pools=False, binding_last=False, knows_capacity=False, resumes=False)
+_V35_EXPERIMENTAL = replace(
+    _V36,
+    sorted_pools=False,
+    binding_slices_last=True,
+    shares_first_matches=True,
+    resumes=False,
+    keeps_subrequest=False,
+    undoes_failures=False,
+    counters_of=CountersOf.POOL_NAME,
+    shares_count=False,
+    all_without_pool=True,
+)
+_V35_INCUBATING = replace(_V35_EXPERIMENTAL, binding_last=False, binding_slices_last=False, knows_capacity=False)
+_V35_STABLE = replace(
+    _V35_INCUBATING, counter_slices=False, skips_counters=False, checks_incomplete=True, tolerations=False
+)
+_V34_EXPERIMENTAL = replace(
+    _V35_EXPERIMENTAL,
+    whole_pools=False,
+    counter_slices=False,
+    skips_counters=False,
+    checks_incomplete=True,
+    invalid_pools=InvalidPools.REFUSED,
+    takes_from_incomplete=True,
+    names_request_of_capacity=True,
+    counters_of=CountersOf.SLICE,
+    shares_counters=False,
+    effects=None,
+    capacity_by_position=True,
+    all_without_pool=False,
+    tolerations=False,
+)
+_V34 = replace(_V34_EXPERIMENTAL, binding_last=False, binding_slices_last=False, knows_capacity=False)
+_V33 = replace(
+    _V34,
+    skips_counters=True,
+    limits_results=False,
+    returns_all=False,
+    admin_once_per_claim=False,
+    counts_in_parts=True,
+    needs_partitions=False,
+    merges_class_config=False,
+)
+_V32 = replace(
+    _V33,
+    skips_counters=False,
+    invalid_pools=InvalidPools.REFUSED_WITH_DEVICE,
+    needs_a_device=False,
+    blocked=Blocked.STOPS,
+    picks_claim_config=False,
+)
+_V31 = replace(
+    _V32,
+    invalid_pools=InvalidPools.UNKNOWN,
+    counts_newer_twice=True,
+    class_selects_all=False,
+    blocked=Blocked.LEFT_OUT,
+    stops_after_all=True,
+    admin_in_results=False,
+    first_of_name=True,
+)
+_RULES: ByRelease[Mapping[Variant, Rules]] = ByRelease(
+    {
+        V1_36: {Variant.STABLE: _V36_STABLE, Variant.INCUBATING: _V36},
+        V1_35: {
+            Variant.STABLE: _V35_STABLE,
+            Variant.INCUBATING: _V35_INCUBATING,
+            Variant.EXPERIMENTAL: _V35_EXPERIMENTAL,
+        },
+        V1_34: {Variant.STABLE: _V34, Variant.INCUBATING: _V34, Variant.EXPERIMENTAL: _V34_EXPERIMENTAL},
+        V1_33: {Variant.STABLE: _V33},
+        V1_32: {Variant.STABLE: _V32},
+        V1_31: {Variant.STABLE: _V31},
+    }
+)

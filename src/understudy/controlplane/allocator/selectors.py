@@ -1,0 +1,61 @@
+"""CEL selectors of classes and requests: which devices they match.
+
+What an expression says of a device does not change while the slice stays as it is, so the device keeps the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from understudy.admission.cel.checker.environment import Environment
+from understudy.controlplane.allocator.inventory import Device
+from understudy.machinery.types import Obj
+
+
+class SelectorError(Exception):
+    """An expression that does not compile or cannot be evaluated; the text is upstream's, without whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selectors:
+    """The expressions of a class or a request; `owner` is `class NAME` or `claim NAMESPACE/NAME`, as errors say it."""
+
+    owner: str
+    expressions: tuple[str, ...]
+
+    @staticmethod
+    def of(owner: str, selectors: Sequence[Obj]) -> Selectors:
+        """Return the selectors of a class or a request as the API has them."""
+        return Selectors(owner, tuple((selector.get("cel") or {}).get("expression", "") for selector in selectors))
+
+    def refusing(self, device: Device, environment: Environment) -> int | None:
+        """Return the position of the first expression that is false for a device, None if all are true.
+
+        Those after it are neither compiled nor evaluated. Raises SelectorError.
+        """
+        for position, expression in enumerate(self.expressions):
+            answer = device.answers.get(expression)
+            if answer is None:
+                answer = device.answers[expression] = _ask(expression, device, environment)
+            if not answer:
+                return position
+            if answer is not True:
+                raise SelectorError(f"{self.owner}: selector #{position}: {answer}")
+        return None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.expressions)
+
+
+def _ask(expression: str, device: Device, environment: Environment) -> bool | Exception:
+    """Return what an expression says of a device, or the error that it ends with."""
+    from understudy.admission import cel
+
+    compiled = cel.compile(expression, environment)
+    if compiled.error is not None:
+        return SelectorError(f"CEL compile error: {compiled.error}")
+    try:
+        return compiled.matches(device.value)
+    except cel.EvaluationError as error:
+        return SelectorError(f"CEL runtime error: {error}")
