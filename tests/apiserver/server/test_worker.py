@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import sys
 import threading
@@ -21,8 +23,10 @@ from understudy import Server
 from understudy.apiserver.endpoints.handlers import patch, request_body
 from understudy.apiserver.registry import store
 from understudy.apiserver.server.director import LARGE
+from understudy.apiserver.server.worker.store_on_loop import StoreOnLoop
 from understudy.apiserver.server.worker.worker import TRIES
-from understudy.machinery.golang.deep_recursion import FRAMES
+from understudy.apiserver.storage.memory import MemoryStore
+from understudy.machinery.golang.deep_recursion import FRAMES, run_to_end
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TEXT = "x" * LARGE
@@ -197,3 +201,14 @@ def test_nothing_stays_behind(server: Server) -> None:
         assert create(server, f"map-{number}", TEXT).status == 201
     assert state.registry.store.watching("/registry/") == watching
     assert create(server, "later", TEXT).status == 201
+
+
+def test_closed_loop_ends_a_request(beside: ThreadPoolExecutor) -> None:
+    """A thread whose loop is closed gets an error, and leaves no coroutine behind that nobody has awaited."""
+    loop = asyncio.new_event_loop()
+    on_loop = StoreOnLoop(MemoryStore(), loop)
+    loop.close()
+    for work in (on_loop.get("/a"), on_loop.create("/a", {})):
+        with pytest.raises(RuntimeError, match="closed"):
+            beside.submit(run_to_end, work).result(SECONDS)
+    gc.collect()

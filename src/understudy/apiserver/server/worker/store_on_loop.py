@@ -112,14 +112,16 @@ class StoreOnLoop:
 
     def _write(self, writing: Coroutine[Any, Any, Entry]) -> Entry:
         """Write on the event loop. Raises OutdatedError, and what the store raises."""
-        entry = self.call(self._write_unless_outdated, writing, begun=self.has_written)
+        try:
+            entry = self.call(self._write_unless_outdated, writing, begun=self.has_written)
+        finally:
+            writing.close()  # not begun if the loop is closed
         self._thread.has_written = True
         return entry
 
     def _write_unless_outdated(self, writing: Coroutine[Any, Any, Entry], begun: bool) -> Entry:
         """Write on the event loop. `begun`: the request has written before, and so goes on whatever others do."""
         if not begun and self._is_outdated():
-            writing.close()
             raise OutdatedError
         return run_to_end(writing)
 
@@ -132,7 +134,10 @@ class StoreOnLoop:
         )
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self.call(run_to_end, coroutine)
+        try:
+            return self.call(run_to_end, coroutine)
+        finally:
+            coroutine.close()  # not begun if the loop is closed
 
     @property
     def revision(self) -> int:
