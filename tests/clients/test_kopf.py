@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import Queue
 from typing import Any
@@ -17,11 +18,12 @@ kopf = pytest.importorskip("kopf", reason="the framework `kopf` is not installed
 
 PATIENCE = 60.0  # seconds
 FINALIZER = "kopf.zalando.org/KopfFinalizerMarker"
+ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 @contextmanager
-def operator(url: str, registry: Any) -> Iterator[None]:
-    """Run the operator until the block ends."""
+def operator(url: str, registry: Any, **options: Any) -> Iterator[None]:
+    """Run the operator in the namespace default until the block ends, with options of `kopf.run`."""
     stop, ready = threading.Event(), threading.Event()
 
     @kopf.on.login(registry=registry)
@@ -29,7 +31,7 @@ def operator(url: str, registry: Any) -> Iterator[None]:
         return kopf.ConnectionInfo(server=url)
 
     def run() -> None:
-        kopf.run(registry=registry, standalone=True, namespaces=["default"], stop_flag=stop, ready_flag=ready)
+        kopf.run(registry=registry, namespaces=["default"], stop_flag=stop, ready_flag=ready, **options)
 
     thread = threading.Thread(target=run)
     thread.start()
@@ -73,7 +75,7 @@ def test_operator_survives_drops_and_expiry(apiserver: Server, relay: Any) -> No
     def expect(*what: Any) -> None:
         assert seen.get(timeout=PATIENCE) == what
 
-    with operator(relay.url, registry):
+    with operator(relay.url, registry, standalone=True):
         apiserver.apply(config_map("a", k="1"))
         expect("created", "a")
         relay.cut()
@@ -114,3 +116,81 @@ def until_reported(server: Server, reason: str, message: str) -> None:
         if (event["reason"], event["message"]) == (reason, message):
             return
     raise AssertionError(f"no event {reason}: {message}")
+
+
+def definition(group: str, kind: str, scope: str, properties: dict[str, Any], **version: Any) -> dict[str, Any]:
+    """Return the definition of a kind, whose schema has some properties."""
+    plural = f"{kind.lower()}s"
+    schema = {"openAPIV3Schema": {"type": "object", "properties": properties}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "scope": scope,
+            "group": group,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": schema, **version}],
+        },
+    }
+
+
+def ship(name: str) -> dict[str, Any]:
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "example.com/v1", "kind": "Ship", "metadata": metadata, "spec": {"crew": 3}}
+
+
+def crew_registry(captain: str, handled: Queue[tuple[str, str]]) -> Any:
+    """Return an operator that writes into the status of a ship who commands it, and passes on who has handled what."""
+    registry = kopf.OperatorRegistry()
+
+    @kopf.on.startup(registry=registry)
+    def configure(settings: Any, **_: Any) -> None:
+        settings.process.ultimate_exiting_timeout = None
+
+    @kopf.on.create("example.com", "v1", "ships", registry=registry, id="command")
+    def command(name: str, spec: Any, **_: Any) -> Any:
+        handled.put((captain, name))
+        return {"captain": captain, "crew": spec["crew"]}
+
+    return registry
+
+
+def test_operator_pauses_for_a_peer_of_higher_priority(apiserver: Server, caplog: pytest.LogCaptureFixture) -> None:
+    """Operators of a custom resource meet in the status of kopf's peering objects: the one of higher priority works."""
+    for kind, scope in (("ClusterKopfPeering", "Cluster"), ("KopfPeering", "Namespaced")):  # as in kopf's peering.yaml
+        apiserver.apply(definition("kopf.dev", kind, scope, {"status": ANYTHING}))
+        apiserver.apply({"apiVersion": "kopf.dev/v1", "kind": kind, "metadata": {"name": "default"}})
+    spec = {"type": "object", "properties": {"crew": {"type": "integer"}}}
+    properties = {"spec": spec, "status": ANYTHING}
+    apiserver.apply(definition("example.com", "Ship", "Namespaced", properties, subresources={"status": {}}))
+    handled: Queue[tuple[str, str]] = Queue()
+
+    def expect(captain: str, name: str) -> None:
+        assert handled.get(timeout=PATIENCE) == (captain, name)
+        status = {"command": {"captain": captain, "crew": 3}}
+        until(lambda: apiserver.get("ship", name).get("status") == status)
+
+    caplog.set_level("INFO", "kopf")
+    with operator(apiserver.url, crew_registry("mate", handled), priority=1):
+        apiserver.apply(ship("a"))
+        expect("mate", "a")
+        with operator(apiserver.url, crew_registry("captain", handled), priority=2):
+            until(lambda: "Pausing operations in favour of" in caplog.text)
+            apiserver.apply(ship("b"))
+            expect("captain", "b")
+            peers = apiserver.get("kopfpeering", "default")["status"].values()
+            assert sorted(peer["priority"] for peer in peers) == [1, 2]
+        until(lambda: "Resuming operations after the pause" in caplog.text)
+        apiserver.apply(ship("c"))
+        expect("mate", "c")
+    until(lambda: not apiserver.get("kopfpeering", "default")["status"])
+    assert handled.empty()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    ends = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.02)
