@@ -1,4 +1,4 @@
-"""Asks one admission plugin about one object, without a server."""
+"""Asks one admission plugin about one object, without a server; rights that a test gives to the user alice."""
 
 from __future__ import annotations
 
@@ -7,10 +7,31 @@ from typing import Any
 
 from understudy.admission.chain import Attributes, Chain, Operation, Plugin, Point
 from understudy.admission.context import Context
+from understudy.apiserver.authorization.authorizer import Attributes as Action
+from understudy.apiserver.authorization.authorizer import Decision, SubjectRules
 from understudy.machinery.types import GroupVersionKind
 from understudy.machinery.users import User
 
 Obj = dict[str, Any]
+ALICE = User("alice", ["dev"])
+
+
+class Rights:
+    """Allows a user what is listed as "verb resource/subresource name", and notes what it is asked."""
+
+    def __init__(self, *allowed: str, user: User = ALICE) -> None:
+        self._allowed = allowed
+        self._user = user
+        self.asked: list[str] = []
+
+    def authorize(self, user: User, attributes: Action) -> Decision:
+        resource = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
+        question = f"{attributes.verb} {resource} {attributes.name}"
+        self.asked.append(question)
+        return Decision(user == self._user and question in self._allowed, "" if question in self._allowed else "no")
+
+    def rules_for(self, user: User, namespace: str) -> SubjectRules:
+        raise NotImplementedError
 
 
 def ask(

@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from understudy.apiserver.authorization.always_allow import AlwaysAllow
+from understudy.apiserver.authorization.authorizer import Attributes, Authorizer
 from understudy.machinery.releases.features import Gates
 from understudy.machinery.releases.version import Version
 from understudy.machinery.types import Obj
+
+_NO_ACTION, _ALWAYS_ALLOW = Attributes("", ""), AlwaysAllow()
 
 
 @dataclass(slots=True)
@@ -16,8 +20,10 @@ class Context:
 
     lookup   returns the object of (group, resource, namespace, name), None if there is none
     listing  returns every object of (group, resource, namespace); "" means all namespaces
+    action, authorizer
+             the action that the user asks to take, and who decides about further ones that a rule asks about
 
-    Both read the store at once, without waiting. Without a store, as in offline validation, nothing exists.
+    The first two read the store at once, without waiting. Without a store, as in offline validation, nothing exists.
     """
 
     release: Version
@@ -32,6 +38,8 @@ class Context:
     warnings: list[str] = field(default_factory=list)
     lookup: Callable[[str, str, str, str], Obj | None] = lambda group, resource, namespace, name: None
     listing: Callable[[str, str, str], Iterable[Obj]] = lambda group, resource, namespace: ()
+    action: Attributes = _NO_ACTION
+    authorizer: Authorizer = _ALWAYS_ALLOW
 
     def warn(self, text: str) -> None:
         """Add a warning to the answer (Warning header, code 299), each text once."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.admission.asking import ask
+from tests.admission.asking import ALICE, Rights, ask
 from tests.releases import NEWEST
 from understudy import Server
 from understudy.admission.chain import Plugin
@@ -17,36 +17,16 @@ from understudy.admission.plugins.permissions.signers import (
     CertificateSigning,
     ClusterTrustBundleAttest,
 )
-from understudy.apiserver.authorization.authorizer import Attributes, Decision, SubjectRules
 from understudy.apiserver.endpoints.object_interfaces import RegistryObjects
 from understudy.machinery.errors import StatusError
 from understudy.machinery.releases.features import Gates
-from understudy.machinery.users import User
 
 Obj = dict[str, Any]
-ALICE = User("alice", ["dev"])
 REQUESTS, BUNDLES = (
     ("certificates.k8s.io", "certificatesigningrequests"),
     ("certificates.k8s.io", "clustertrustbundles"),
 )
 CONFIG_MAPS = ("", "configmaps")
-
-
-class Rights:
-    """Allows what is listed as "verb resource/subresource name", and notes what it is asked."""
-
-    def __init__(self, *allowed: str) -> None:
-        self._allowed = allowed
-        self.asked: list[str] = []
-
-    def authorize(self, user: User, attributes: Attributes) -> Decision:
-        resource = f"{attributes.resource}/{attributes.subresource}" if attributes.subresource else attributes.resource
-        question = f"{attributes.verb} {resource} {attributes.name}"
-        self.asked.append(question)
-        return Decision(user == ALICE and question in self._allowed, "" if question in self._allowed else "no")
-
-    def rules_for(self, user: User, namespace: str) -> SubjectRules:
-        raise NotImplementedError
 
 
 def refusal(plugin: Plugin, resource: tuple[str, str], new: Obj, old: Obj | None = None, part: str = "") -> str | None:

@@ -202,6 +202,8 @@ class ServerState:
             warnings=request.warnings,
             lookup=self.registry.lookup,
             listing=self.registry.listing,
+            action=request.info,
+            authorizer=self.authorizer,
         )
 
     def decoder(self, scope: RequestScope) -> Decoder:

@@ -9,7 +9,12 @@ from typing import Any, Protocol
 from understudy.admission.context import Context
 from understudy.admission.validation.compose import Update, all_of, as_on_create, until
 from understudy.admission.validation.objectmeta import CORE, IMMUTABLE
-from understudy.admission.validation.resource.claims import adminaccess, resourceclaim, resourceclaimtemplate
+from understudy.admission.validation.resource.claims import (
+    adminaccess,
+    resourceclaim,
+    resourceclaimtemplate,
+    status_rights,
+)
 from understudy.admission.validation.resource.equality import semantic_deep_equal
 from understudy.admission.validation.resource.release_rules import ReleaseRules
 from understudy.apiserver.kinds.common import METADATA_RESET, SPEC_RESET, STATUS_RESET
@@ -98,7 +103,7 @@ def _claim_row(rules: ReleaseRules) -> Callable[[Obj, float], list[Any]]:
 _RESET_BY_STATUS = ByRelease[Mapping[str, tuple[tuple[str, ...], ...]]]({V1_35: METADATA_RESET, V1_31: SPEC_RESET})
 _CLAIM_STATUS = Strategy(
     prepare_for_update=_prepare_claim_status,
-    validate_update=all_of(_admin_results, CORE.updated, _claim_status),
+    validate_update=all_of(_admin_results, status_rights.validate, CORE.updated, _claim_status),
 )
 _CLAIM = Behavior(
     conversions=conversions.CLAIM,
