@@ -153,7 +153,7 @@ async def prepared() -> tuple[ServerState, Director]:
     release = Release.of(V1_32)
     api = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(api, 0)
-    authenticator = Authenticator(None, api.user_of, LoopbackTokens())
+    authenticator = Authenticator(api.user_of, LoopbackTokens(), is_open=True)
     return api, Director(api, authenticator, "http://127.0.0.1:0", accepted_hosts=())
 
 

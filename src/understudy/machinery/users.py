@@ -12,6 +12,7 @@ from typing import Any
 ANONYMOUS = "system:anonymous"
 AUTHENTICATED, UNAUTHENTICATED, MASTERS = "system:authenticated", "system:unauthenticated", "system:masters"
 NODE, NODES = "system:node:", "system:nodes"
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"  # key of `extra`: by what the user was known
 ACCOUNT, ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
 
 

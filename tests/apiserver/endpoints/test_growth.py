@@ -183,5 +183,5 @@ async def started() -> director.Director:
     state = ServerState(Serving(release), Gates.of(V1_32, {}), Registry(MemoryStore(), release))
     await fill.fill(state, 0)
     return director.Director(
-        state, Authenticator(None, state.user_of, LoopbackTokens()), "http://127.0.0.1:0", accepted_hosts=()
+        state, Authenticator(state.user_of, LoopbackTokens(), is_open=True), "http://127.0.0.1:0", accepted_hosts=()
     )

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.certificates import new_authority
 from tests.clock import FixedClock
 from understudy import Server
 from understudy.apiserver.cmd.flags import add_server_flags, server_options
@@ -131,3 +132,17 @@ def test_an_object_with_a_generated_name_is_created() -> None:
     with Server() as server:
         (stored,) = server.apply({**CONFIG_MAP, "metadata": {"generateName": "a-"}})
         assert server.get("cm", stored["metadata"]["name"]) == stored
+
+
+def test_client_certificates_need_tls_and_an_authority(tmp_path: Path) -> None:
+    """A file without certificates is refused, and plain HTTP, over which no client shows one."""
+    path = tmp_path / "ca.crt"
+    with pytest.raises(ValueError, match=r"--client-ca-file: .*ca.crt: No such file or directory"):
+        ServerConfig(client_ca_file=path)
+    path.write_text("no certificate")
+    with pytest.raises(ValueError, match=r"--client-ca-file: .*ca.crt holds no certificate authority"):
+        ServerConfig(client_ca_file=path)
+    path.write_bytes(new_authority().pem)
+    with pytest.raises(ValueError, match="--tls=false and --client-ca-file exclude each other"):
+        ServerConfig(client_ca_file=path, tls=False)
+    assert ServerConfig(client_ca_file=path).certificates

@@ -47,7 +47,7 @@ class World:
         users = {"a": User("ann", ["dev"]), "b": User("bob", [])}
         registry = Registry(config.store(), config.release)
         self.state = ServerState(Serving(config.release), config.gates(), registry, authorizer, users)
-        self.director = Director(self.state, Authenticator(users, self.state.user_of, LoopbackTokens()), "http://x")
+        self.director = Director(self.state, Authenticator(self.state.user_of, LoopbackTokens()), "http://x")
 
     async def send(self, method: str, path: str, token: str, body: Any = None, **headers: str) -> Response:
         await fill.fill(self.state, 0)
@@ -186,7 +186,7 @@ def test_loopback_tokens_are_of_one_process() -> None:
     tokens = LoopbackTokens()
     headers = {"Authorization": f"Bearer {tokens.issue(User('system:apiserver', ['system:masters']))}"}
     state = World(Authorizer()).state
-    user = Authenticator(state.tokens, state.user_of, tokens).authenticate(headers, [])
+    user = Authenticator(state.user_of, tokens).authenticate(headers, [])
     assert (user.name, user.groups) == ("system:apiserver", ["system:masters", AUTHENTICATED])
     with pytest.raises(Exception, match="Unauthorized"):
-        Authenticator(state.tokens, state.user_of, LoopbackTokens()).authenticate(headers, [])
+        Authenticator(state.user_of, LoopbackTokens()).authenticate(headers, [])

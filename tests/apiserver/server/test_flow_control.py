@@ -44,7 +44,7 @@ class FrontDoor:
     def __init__(self) -> None:
         release = Release.of(V1_32)
         self.state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
-        authenticator = Authenticator(None, self.state.user_of, LoopbackTokens())
+        authenticator = Authenticator(self.state.user_of, LoopbackTokens(), is_open=True)
         self.director = Director(self.state, authenticator, "http://x")
 
     async def send(

@@ -1,4 +1,4 @@
-"""Finds out who sends a request, from its bearer token.
+"""Finds out who sends a request, from the client's certificate or its bearer token.
 
 https://kubernetes.io/docs/reference/access-authn-authz/authentication/
 """
@@ -9,12 +9,16 @@ import csv
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from understudy.apiserver.authentication.bearer_token import PROTOCOLS, header_token, protocol_token
+from understudy.apiserver.authentication.errors import CertificateError, TokenError
 from understudy.apiserver.authentication.loopback import LoopbackTokens
-from understudy.apiserver.authentication.service_account_tokens import TokenError
 from understudy.machinery.errors import unauthorized
 from understudy.machinery.users import ANONYMOUS, AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.client_certificates import ClientCertificates
 
 log = logging.getLogger("understudy")
 
@@ -53,42 +57,51 @@ def read_tokens(path: Path) -> dict[str, User]:
 
 
 class Authenticator:
-    """Finds out who sends a request, from its bearer token.
+    """Finds out who sends a request, from the client's certificate or bearer token.
 
-    tokens     the users of --token-auth-file by token, None without such a file
     user_of    returns whose a token is, and its audiences; knows service accounts too. Raises TokenError
     loopback   the tokens of the clients inside this process
-    authorized
-               whether requests are authorized, so that nobody is an administrator without a token
-    anonymous  whether requests without a token are anonymous then; a wrong token is refused anyway
-
-    Where nothing is authorized, everybody is an administrator without a token file. With one every request needs a good
-    token, health checks included: nobody is anonymous (kube-apiserver resets `--anonymous-auth` where its authorizer is
-    AlwaysAllow).
+    certificates
+               knows whose a client certificate is; None where clients are not asked for any
+    is_open    whether everybody is an administrator, also with a wrong token or certificate
+    anonymous  whether requests without token and certificate are those of `system:anonymous`; wrong ones are refused
     """
 
     def __init__(
         self,
-        tokens: Mapping[str, User] | None,
         user_of: Callable[[str], tuple[User, list[str]]],
         loopback: LoopbackTokens,
+        certificates: ClientCertificates | None = None,
         *,
-        authorized: bool = False,
-        anonymous: bool = True,
+        is_open: bool = False,
+        anonymous: bool = False,
     ) -> None:
         self._nobody: User | None = None  # who sends a request without a token
         self._wrong: User | None = None  # who sends one with a wrong token
-        if authorized:
-            self._nobody = User(ANONYMOUS, [UNAUTHENTICATED]) if anonymous else None
-        elif tokens is None:
+        if is_open:
             self._nobody = self._wrong = User("system:admin", [MASTERS, AUTHENTICATED])
+        elif anonymous:
+            self._nobody = User(ANONYMOUS, [UNAUTHENTICATED])
         self._user_of = user_of
         self._loopback = loopback
+        self._certificates = certificates
 
-    def authenticate(self, headers: Mapping[str, str], warnings: list[str]) -> User:
-        """Return who sends a request with these headers; may add to `warnings`. Raises 401."""
+    def authenticate(
+        self, headers: Mapping[str, str], warnings: list[str], certificates: tuple[bytes, ...] = ()
+    ) -> User:
+        """Return who sends a request with these headers; may add to `warnings`. Raises 401.
+
+        A good certificate goes before a token. `certificates` are in DER, the client's own first.
+        """
         authorization, protocols = headers.get("Authorization"), headers.get(PROTOCOLS)
         anyone = self._nobody
+        if certificates and self._certificates is not None:
+            try:
+                if (owner := self._certificates.user(certificates)) is not None:
+                    return _completed(owner)
+            except CertificateError as error:
+                log.debug("client certificate: %s", error)
+                anyone = self._wrong
         if authorization and (token := header_token(authorization, warnings)):
             if (user := self._bearer(token)) is not None:
                 return user
@@ -109,4 +122,11 @@ class Authenticator:
                 user, _ = self._user_of(token)
             except TokenError:
                 return None
-        return User(user.name, [*user.groups, AUTHENTICATED], user.uid, user.extra)
+        return _completed(user)
+
+
+def _completed(user: User) -> User:
+    """Return a user with the group of those who are known. Upstream: `AuthenticatedGroupAdder`."""
+    if user.name == ANONYMOUS or AUTHENTICATED in user.groups or UNAUTHENTICATED in user.groups:
+        return user
+    return User(user.name, [*user.groups, AUTHENTICATED], user.uid, user.extra)

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from understudy.apiserver.authentication.errors import TokenError
 from understudy.machinery.clock import Clock
 from understudy.machinery.golang.text import go_quote
 from understudy.machinery.types import Obj
-from understudy.machinery.users import User, account_groups, account_name
+from understudy.machinery.users import CREDENTIAL_ID, User, account_groups, account_name
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -31,10 +32,6 @@ BOUND = {"pod": "pods", "secret": "secrets", "node": "nodes"}  # what a token ca
 
 # (group, resource, namespace, name) to the object, None where there is none.
 Lookup = Callable[[str, str, str, str], Obj | None]
-
-
-class TokenError(Exception):
-    """A token that is not valid. str(error) says why; "" for one that no service account of this server has."""
 
 
 class AccountTokens:
@@ -153,7 +150,7 @@ def _check_bound(place: Obj, lookup: Lookup) -> None:
 
 def _user(claims: Obj) -> User:
     place = claims["kubernetes.io"]
-    extra = {f"{EXTRA}/credential-id": [f"JTI={claims['jti']}"]}
+    extra = {CREDENTIAL_ID: [f"JTI={claims['jti']}"]}
     for claim in ("node", "pod"):
         for key, value in place.get(claim, {}).items():
             extra[f"{EXTRA}/{claim}-{key}"] = [value]

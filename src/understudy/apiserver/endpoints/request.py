@@ -22,6 +22,7 @@ class Request:
 
     headers           case-insensitive mapping
     content           the body, or why there is none: an error that everyone is told who asks for it
+    certificates      those that the client has shown, in DER, its own first
     release           release that the server emulates
     warnings          texts of Warning headers of the answer
     response_headers  other headers that filters add to the answer, whatever it is
@@ -36,6 +37,7 @@ class Request:
     content: bytes | Exception
     query: Query
     release: Version
+    certificates: tuple[bytes, ...] = ()
     warnings: list[str] = field(default_factory=list)
     response_headers: tuple[tuple[str, str], ...] = ()
     user: User = field(init=False)

@@ -11,7 +11,8 @@ from understudy.admission.chain import Attributes, Chain, Operation, Point
 from understudy.admission.context import Context
 from understudy.admission.plugins.ordered import new_chain
 from understudy.admission.webhooks import NoWebhooks, WebhookClient
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens, TokenError
+from understudy.apiserver.authentication.errors import TokenError
+from understudy.apiserver.authentication.service_account_tokens import ISSUER, AccountTokens
 from understudy.apiserver.authorization.always_allow import AlwaysAllow
 from understudy.apiserver.authorization.authorizer import Authorizer
 from understudy.apiserver.authorization.rbac.escalation import EscalationCheck

@@ -26,7 +26,9 @@ from understudy.machinery.types import Obj
 from understudy.machinery.users import User
 
 if TYPE_CHECKING:
-    from understudy.apiserver.server.tls import Certificates
+    from cryptography.x509 import Certificate
+
+    from understudy.apiserver.server.tls.certificates import Certificates
 
 PathLike = str | os.PathLike[str]
 Manifest = str | os.PathLike[str] | Obj
@@ -50,6 +52,8 @@ class ServerConfig:
                             certificate; by default with such files, with tokens, which kubectl never sends otherwise,
                             and where requests are authorized
     token_auth_file         a file of tokens, of which every request must have one; without it everybody may do all
+    client_ca_file          certificates (PEM) of the authorities that sign client certificates: the common name is the
+                            user, organizations are the groups. With it, too, every request must say whose it is
     authorization_mode      who decides what a user may do, asked in this order: "AlwaysAllow", "RBAC", "Node",
                             "AlwaysDeny". By default everybody may do all. Members of `system:masters` may in any case
     anonymous_auth          whether requests without a token are those of `system:anonymous`, where they are authorized
@@ -84,6 +88,9 @@ class ServerConfig:
     )
     load: Sequence[Manifest] = field(default=(), metadata=flag("manifests to begin with; can be repeated", "FILE|DIR"))
     token_auth_file: PathLike | None = field(default=None, metadata=flag("lines of token,user,uid,groups", "PATH"))
+    client_ca_file: PathLike | None = field(
+        default=None, metadata=flag("authorities (PEM) whose client certificates are accepted", "PATH")
+    )
     authorization_mode: Sequence[str] = field(
         default=(ALWAYS_ALLOW,), metadata=flag("AlwaysAllow, RBAC, AlwaysDeny (default: AlwaysAllow)", "A,B")
     )
@@ -127,9 +134,11 @@ class ServerConfig:
             raise ValueError("--tls-cert-file and --tls-private-key-file go together")
         if self.tls is False and self.tls_cert_file:
             raise ValueError("--tls=false and --tls-cert-file exclude each other")
+        if self.tls is False and self.client_ca_file:
+            raise ValueError("--tls=false and --client-ca-file exclude each other")
         if self.compaction_seconds < 0:
             raise ValueError(f"want a compaction interval that is not negative, not {self.etcd_compaction_interval!r}")
-        _ = self.release, self.accepted_hosts, self.addresses
+        _ = self.release, self.accepted_hosts, self.addresses, self.client_authorities
         check_modes(self.authorization_modes)
         if self.controllers:
             from understudy.apiserver.controllers import check_names  # imports the handlers
@@ -174,6 +183,20 @@ class ServerConfig:
         modes = self.authorization_mode
         return modes.split(",") if isinstance(modes, str) else modes
 
+    @cached_property
+    def client_authorities(self) -> Sequence[Certificate]:
+        """Return the certificates of `client_ca_file`, none without one. Raises ValueError."""
+        if not self.client_ca_file:
+            return ()
+        from understudy.apiserver.authentication.client_certificates import read_authorities  # cryptography
+
+        return read_authorities(Path(self.client_ca_file))
+
+    @property
+    def authenticated(self) -> bool:
+        """Report whether a request must say whose it is, or is anonymous; else everybody is an administrator."""
+        return bool(self.token_auth_file or self.client_ca_file) or self.authorized
+
     @property
     def authorized(self) -> bool:
         """Report whether a user may be refused something."""
@@ -194,7 +217,7 @@ class ServerConfig:
             patterns = [re.compile(pattern, re.IGNORECASE) for pattern in self.accept_hosts]
         except re.error as why:
             raise ValueError(f"--accept-hosts: {why.pattern!r} is no regular expression: {why.msg}") from None
-        return None if self.token_auth_file or self.authorized else patterns
+        return None if self.authenticated else patterns
 
     @cached_property
     def addresses(self) -> Mapping[str, Address]:
@@ -204,10 +227,10 @@ class ServerConfig:
     @cached_property
     def certificates(self) -> Certificates:
         """Return the TLS certificates. Raises ValueError for files that hold none, OSError for missing ones."""
-        from understudy.apiserver.server.tls import Certificates  # imports ssl, which flags do not need
+        from understudy.apiserver.server.tls.certificates import Certificates  # imports ssl, which flags do not need
 
-        self_signed = self.tokens is not None or self.authorized if self.tls is None else self.tls
-        return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file)
+        self_signed = self.authenticated if self.tls is None else self.tls
+        return Certificates(self_signed, self.tls_cert_file, self.tls_private_key_file, self.client_authorities)
 
 
 def _flag_text(value: object) -> str:

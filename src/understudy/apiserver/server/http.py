@@ -38,8 +38,11 @@ REPEATED = ("Warning", "Vary")
 GZIP_FROM, GZIP_LEVEL = 128 * 1024, 1
 
 
-def handler(answer: Answering, pumps: Pumps, release: Version) -> Handler:
-    """Return the handler of the requests of one server, for every method and path."""
+def handler(answer: Answering, pumps: Pumps, release: Version, *, asks_for_certificates: bool = False) -> Handler:
+    """Return the handler of the requests of one server, for every method and path.
+
+    asks_for_certificates  whether clients may have shown certificates
+    """
 
     async def handle(exchange: Exchange) -> None:
         headers, body = exchange.headers, exchange.body
@@ -56,14 +59,15 @@ def handler(answer: Answering, pumps: Pumps, release: Version) -> Handler:
         if body is not NO_BODY:
             waits = expectation and exchange.version >= HTTP_1_1
             content = BodyAwaitedError() if waits else await _received_body(body)
-        received = Request(exchange.method, path, headers, content, Query(query), release)
+        shown = _certificates(exchange) if asks_for_certificates else ()
+        received = Request(exchange.method, path, headers, content, Query(query), release, shown)
         try:
             try:
                 result = await answer(received)
             except BodyAwaitedError:
                 await exchange.send_continue()
                 content = await _received_body(body)
-                result = await answer(Request(exchange.method, path, headers, content, Query(query), release))
+                result = await answer(Request(exchange.method, path, headers, content, Query(query), release, shown))
         except Exception:
             log.error("%s %s failed\n%s", exchange.method, exchange.target, traceback.format_exc())
             result = error_response(received, internal_error("the server met a bug of its own; its log tells more"))
@@ -78,6 +82,12 @@ def handler(answer: Answering, pumps: Pumps, release: Version) -> Handler:
         return None
 
     return handle
+
+
+def _certificates(exchange: Exchange) -> tuple[bytes, ...]:
+    """Return the certificates that the client of a request has shown, in DER, its own first."""
+    tls = None if exchange.transport is None else exchange.transport.get_extra_info("ssl_object")
+    return () if tls is None else tuple(tls.peer)
 
 
 class BodyAwaitedError(Exception):

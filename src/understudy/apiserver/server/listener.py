@@ -29,12 +29,23 @@ BACKLOG = socket.SOMAXCONN  # connections that may wait to be accepted; Go asks 
 
 
 class Listener:
-    """Serves a director on one listening socket."""
+    """Serves a director on one listening socket.
 
-    def __init__(self, director: Director, sock: socket.socket, context: ssl.SSLContext | None) -> None:
+    asks_for_certificates  whether the connections of `context` ask clients for certificates
+    """
+
+    def __init__(
+        self,
+        director: Director,
+        sock: socket.socket,
+        context: ssl.SSLContext | None,
+        *,
+        asks_for_certificates: bool = False,
+    ) -> None:
         self._director = director
         self._pumps = Pumps(director.clock)
-        self._server = HTTPServer(handler(director, self._pumps, director.state.release.version))
+        version = director.state.release.version
+        self._server = HTTPServer(handler(director, self._pumps, version, asks_for_certificates=asks_for_certificates))
         self._sock = sock
         self._context = context
         self._listener: asyncio.Server | _TLSListener | None = None

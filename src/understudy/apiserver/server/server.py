@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 import orjson
 
@@ -54,6 +54,9 @@ from understudy.machinery.errors import StatusError
 from understudy.machinery.typeinfo.go_types import Schemas
 from understudy.machinery.types import Obj
 from understudy.machinery.users import MASTERS, User
+
+if TYPE_CHECKING:
+    from understudy.apiserver.authentication.client_certificates import ClientCertificates
 
 log = logging.getLogger("understudy")
 ADMIN = User("system:admin", [MASTERS])
@@ -149,7 +152,8 @@ class Server:
             director, self._controllers = self._connect(url)
             self._webhooks.open()
             await self._fill()
-            self._listener = Listener(director, sock, self._certificates.context())
+            context, asks = self._certificates.context(), bool(config.client_ca_file)
+            self._listener = Listener(director, sock, context, asks_for_certificates=asks)
             await self._listener.start()
             self._controllers.start_components()
         except BaseException:
@@ -161,7 +165,7 @@ class Server:
     def _warn_of_openness(self, host: str) -> None:
         """Log who may do everything, if others than the programs of this machine may, or may even use /understudy/."""
         config = self._config
-        if config.tokens is not None or config.authorized or (ip_address(host).is_loopback and not config.control):
+        if config.authenticated or (ip_address(host).is_loopback and not config.control):
             return
         address = f"{host} port {self._port}"
         control = " and may change and reset it under /understudy/" if config.control else ""
@@ -172,18 +176,18 @@ class Server:
         tokens = LoopbackTokens()
         config = self._config
         authenticator = Authenticator(
-            config.tokens,
             self.state.user_of,
             tokens,
-            authorized=config.authorized,
-            anonymous=config.anonymous_auth,
+            self._client_certificates(),
+            is_open=not config.authenticated,
+            anonymous=config.authorized and config.anonymous_auth,  # as kube-apiserver's AlwaysAllow resets it
         )
         control = Control(self.state, self._reset) if config.control else None
         flags = config.flags()
         director = Director(self.state, authenticator, url, control, config.accepted_hosts, flags)
         clients = ClientBuilder(director, self.state, tokens)
         self._client, self._apiserver = clients.client(apply.USER_AGENT), clients.client(APISERVER_AGENT)
-        self._admin_token = tokens.issue(ADMIN) if config.authorized and config.tokens is None else ""
+        self._admin_token = tokens.issue(ADMIN) if config.authenticated and config.tokens is None else ""
 
         def connection(user: User) -> Connection:
             authority = self._certificates.authority
@@ -192,6 +196,16 @@ class Server:
 
         components = ComponentContext(connection, self.state.release.version, self.state.gates)
         return director, Controllers(ControllerContext(self.state, clients), components, config.controllers)
+
+    def _client_certificates(self) -> ClientCertificates | None:
+        """Return what knows the users of client certificates, None for a server that asks for none."""
+        config = self._config
+        if not config.client_authorities:
+            return None
+        from understudy.apiserver.authentication.client_certificates import ClientCertificates  # cryptography
+
+        version = self.state.release.version
+        return ClientCertificates(config.client_authorities, config.clock, self.state.gates, version)
 
     async def stop(self) -> None:
         """End watches and connections, stop listening and stop the controllers."""

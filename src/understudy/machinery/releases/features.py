@@ -25,6 +25,7 @@ Gate = NewType("Gate", str)
 # The gates that rules ask for. Upstream: `k8s.io/kubernetes/pkg/features`.
 AGGREGATED_DISCOVERY_REMOVE_BETA_TYPE = Gate("AggregatedDiscoveryRemoveBetaType")
 ALLOW_INSECURE_KUBELET_CERTIFICATE_SIGNING_REQUESTS = Gate("AllowInsecureKubeletCertificateSigningRequests")
+ALLOW_PARSING_USER_UID_FROM_CERT_AUTH = Gate("AllowParsingUserUIDFromCertAuth")
 ALLOW_SERVICE_LB_STATUS_ON_NON_LB = Gate("AllowServiceLBStatusOnNonLB")
 AUTHORIZE_NODE_WITH_SELECTORS = Gate("AuthorizeNodeWithSelectors")
 AUTHORIZE_WITH_SELECTORS = Gate("AuthorizeWithSelectors")

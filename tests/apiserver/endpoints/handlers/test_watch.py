@@ -85,7 +85,7 @@ async def director() -> Director:
     release = Release.of(V1_32)
     state = ServerState(Serving(release), Gates.of(release.version, {}), Registry(MemoryStore(), release))
     await fill.fill(state, 0)
-    authenticator = Authenticator(None, state.user_of, LoopbackTokens())
+    authenticator = Authenticator(state.user_of, LoopbackTokens(), is_open=True)
     director = Director(state, authenticator, "http://127.0.0.1:0")
     await ask(director, "POST", MAPS, {"metadata": {"name": "map"}}, media="application/json")
     return director

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from understudy.admission.validation import authorization
-from understudy.apiserver.authentication.service_account_tokens import ISSUER, TokenError
+from understudy.apiserver.authentication.errors import TokenError
+from understudy.apiserver.authentication.service_account_tokens import ISSUER
 from understudy.apiserver.authorization.authorizer import Attributes, field_terms
 from understudy.apiserver.endpoints.handlers import component_status, request_body
 from understudy.apiserver.endpoints.handlers.write_request import WriteRequest

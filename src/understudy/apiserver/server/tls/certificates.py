@@ -1,0 +1,89 @@
+"""The TLS certificate of a server: read from files, or made by the server for as long as it runs."""
+
+from __future__ import annotations
+
+import base64
+import os
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Certificate
+    from OpenSSL import SSL
+
+PathLike = str | os.PathLike[str]
+NAMES = ("localhost", "127.0.0.1", "::1", "kubernetes.default.svc")
+
+
+class Certificates:
+    """The certificate and key of a server; false where it speaks plain HTTP.
+
+    authority    what clients have to trust (base64 of PEM), "" until it is known
+    client_authorities
+                 whose certificates clients are asked for; none are asked for without
+    """
+
+    def __init__(
+        self,
+        self_signed: bool,
+        cert_file: PathLike | None,
+        key_file: PathLike | None,
+        client_authorities: Sequence[Certificate] = (),
+    ) -> None:
+        self._self_signed = self_signed and not cert_file
+        self._client_authorities = client_authorities
+        self._files = (str(cert_file), str(key_file)) if cert_file and key_file else None
+        self.authority = ""
+        if self._files:
+            self.authority = _encoded(Path(self._files[0]).read_bytes())
+            self.context()  # refuses wrong files before anything starts
+
+    def __bool__(self) -> bool:
+        return self._self_signed or self._files is not None
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return a TLS context, None for plain HTTP. Raises ValueError for files without certificate and key."""
+        if not self:
+            return None
+        if self._client_authorities:
+            from understudy.apiserver.server.tls.client_certificates import AskingContext  # pyOpenSSL
+
+            return AskingContext(self._configure, self._client_authorities)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        self._configure(context)
+        return context
+
+    def _configure(self, context: ssl.SSLContext | SSL.Context) -> None:
+        """Give a context the certificate and its key. Raises ValueError."""
+        if self._files:
+            _load_files(context, *self._files)
+            return
+        import trustme  # takes a while
+
+        authority = trustme.CA()
+        authority.issue_cert(*NAMES).configure_cert(context)
+        self.authority = _encoded(authority.cert_pem.bytes())
+
+
+def _load_files(context: ssl.SSLContext | SSL.Context, cert_file: str, key_file: str) -> None:
+    """Give a context the certificate and the key of two PEM files. Raises ValueError."""
+    try:
+        if isinstance(context, ssl.SSLContext):
+            context.load_cert_chain(cert_file, key_file)
+            return
+        from OpenSSL.SSL import Error
+
+        try:
+            context.use_certificate_chain_file(cert_file)
+            context.use_privatekey_file(key_file)
+            context.check_privatekey()
+        except Error as why:
+            raise OSError(why) from None
+    except OSError as why:  # ssl.SSLError is an OSError
+        raise ValueError(f"cannot read a certificate and key from {cert_file} and {key_file}: {why}") from None
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode()

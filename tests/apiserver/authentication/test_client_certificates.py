@@ -1,0 +1,72 @@
+"""Whose a client certificate is (k8s.io/apiserver/pkg/authentication/request/x509)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.certificates import CN, NOW, UID, Holder, O, issue, new_authority
+from tests.clock import FixedClock
+from understudy.apiserver.authentication.client_certificates import ClientCertificates
+from understudy.apiserver.authentication.errors import CertificateError
+from understudy.apiserver.server.config import ServerConfig
+from understudy.machinery.users import User
+
+CA = new_authority()
+MIDDLE = new_authority("middle", CA)
+DAY = 24 * 60 * 60
+EXTRA = "authentication.kubernetes.io/credential-id"
+
+
+def users(release: str = "1.36", clock: FixedClock | None = None) -> ClientCertificates:
+    config = ServerConfig(emulated_version=release)
+    now = clock or FixedClock(NOW.timestamp())
+    return ClientCertificates([CA.certificate], now, config.gates(), config.release.version)
+
+
+def user(*chain: Holder, release: str = "1.36") -> User | None:
+    return users(release).user(tuple(holder.der for holder in chain))
+
+
+@pytest.mark.parametrize(("release", "has_extra"), [("1.31", False), ("1.32", True), ("1.36", True)])
+def test_extra_names_the_certificate(release: str, has_extra: bool) -> None:
+    """From 1.32 on `extra` has the hash of the certificate."""
+    owner = user(issue([(CN, "alice"), (O, "b"), (O, "a")], CA), release=release)
+    assert owner is not None
+    assert (owner.name, owner.groups, list(owner.extra)) == ("alice", ["b", "a"], [EXTRA] if has_extra else [])
+
+
+@pytest.mark.parametrize(("release", "uid"), [("1.32", ""), ("1.36", "u-1")])
+def test_uid_of_the_subject(release: str, uid: str) -> None:
+    """From 1.33 on the subject may name a uid."""
+    owner = user(issue([(CN, "alice"), (UID, "u-1")], CA), release=release)
+    assert owner is not None
+    assert owner.uid == uid
+
+
+def test_two_uids() -> None:
+    """A subject with two uids belongs to nobody."""
+    with pytest.raises(CertificateError, match=r"expected 1 UID, but found multiple: \[u-1 u-2\]"):
+        user(issue([(CN, "alice"), (UID, "u-1"), (UID, "u-2")], CA))
+
+
+def test_nobody_without_common_name() -> None:
+    """A good certificate without common name is as if there were none."""
+    assert user(issue([(O, "dev")], CA)) is None
+
+
+@pytest.mark.parametrize("chain", [(b"\x30\x00",), (b"",), (issue([(CN, "a")], CA).der, b"nonsense")])
+def test_malformed(chain: tuple[bytes, ...]) -> None:
+    """What is no certificate is refused, also among the intermediates."""
+    with pytest.raises(CertificateError, match="malformed certificate"):
+        users().user(chain)
+
+
+def test_a_certificate_expires_on_an_open_connection() -> None:
+    """A chain that was good is verified again as soon as one of its certificates has expired."""
+    clock = FixedClock(NOW.timestamp())
+    known, leaf = users(clock=clock), issue([(CN, "alice")], MIDDLE, days=(-1, 2))
+    chain = (leaf.der, MIDDLE.der)
+    assert known.user(chain) == known.user(chain)
+    clock.seconds += 3 * DAY
+    with pytest.raises(CertificateError, match="verifying certificate"):
+        known.user(chain)
