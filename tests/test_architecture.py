@@ -33,7 +33,7 @@ FLOORS = [
     ["apiserver.client", "apiserver.controllers"],
     ["apiserver.server"],
     ["apiserver.cmd"],
-    ["controlplane.allocator", "controlplane.client"],
+    ["controlplane.client"],
     [
         *("controlplane.resourceclaim", "controlplane.devicetainteviction"),
         *("controlplane.scheduler", "controlplane.kubelet"),

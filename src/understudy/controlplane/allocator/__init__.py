@@ -11,7 +11,16 @@ releases. Everything is plain functions of objects: nothing is read from a serve
 from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.controlplane.allocator.allocator import Allocator
 from understudy.controlplane.allocator.errors import AllocationError, AllocatorPanicError
+from understudy.controlplane.allocator.explanation import Explanation
 from understudy.controlplane.allocator.inventory import Inventory
 from understudy.controlplane.allocator.rules import Rules
 
-__all__ = ["AllocatedState", "AllocationError", "Allocator", "AllocatorPanicError", "Inventory", "Rules"]
+__all__ = [
+    "AllocatedState",
+    "AllocationError",
+    "Allocator",
+    "AllocatorPanicError",
+    "Explanation",
+    "Inventory",
+    "Rules",
+]

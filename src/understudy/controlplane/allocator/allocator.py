@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from understudy.admission.cel import Environment, device_environment
-from understudy.admission.validation.resource.flat_form import nested_claim
 from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.controlplane.allocator.checks.counters import Sets, SharedCounters
 from understudy.controlplane.allocator.errors import AllocationError
-from understudy.controlplane.allocator.inventory import FLAT_VERSIONS, Device, Inventory
+from understudy.controlplane.allocator.explain import STEPS, Explainer
+from understudy.controlplane.allocator.explanation import Explanation
+from understudy.controlplane.allocator.inventory import Inventory
 from understudy.controlplane.allocator.pools import pools_of
-from understudy.controlplane.allocator.requests import ClaimReader, Matcher
+from understudy.controlplane.allocator.requests import ClaimReader, Matcher, internal_claim
 from understudy.controlplane.allocator.results import allocation_results
 from understudy.controlplane.allocator.rules import Rules
-from understudy.controlplane.allocator.search import Search
+from understudy.controlplane.allocator.search import CheckTime, Refuse, Search
 from understudy.machinery.releases import features as gates
 from understudy.machinery.releases.version import Version
-from understudy.machinery.types import Obj, split_api_version
-
-SearchT = TypeVar("SearchT", bound=Search)
+from understudy.machinery.types import Obj
 
 _CEL_GATES = frozenset({gates.DRA_CONSUMABLE_CAPACITY, gates.DRA_LIST_TYPE_ATTRIBUTES})
 
@@ -70,34 +68,30 @@ class Allocator:
 
         Raises AllocationError with upstream's text.
         """
-        search = self.search(node, claims, Search, timeout)
-        if search.run():
-            return allocation_results(search, node)
-        if self.rules.whole_pools and any(pool.invalid for pool in search.pools.pools):
-            raise AllocationError("invalid resource pools were encountered", only_this_node=True)
-        return None
+        return self._allocate(node, claims, _deadline(timeout))
 
-    def search(
-        self, node: Obj, claims: Sequence[Obj], make: Callable[..., SearchT], timeout: float | None = None
-    ) -> SearchT:
-        """Return a search for the claims on a node, which has not begun. Raises AllocationError for wrong claims."""
+    def explain(self, node: Obj, claims: Sequence[Obj], *, steps: int = STEPS) -> Explanation:
+        """Return why claims can be allocated on a node, or which device fails which rule for which request.
+
+        steps  the number of steps after which the search is given up
+        """
+        explainer = Explainer(self.rules, self.inventory, self.allocated, self.classes, self._environment, node)
+        return explainer.explain(claims, self._allocate, steps)
+
+    def _allocate(
+        self, node: Obj, claims: Sequence[Obj], check_time: CheckTime | None, refuse: Refuse | None = None
+    ) -> list[Obj] | None:
         pools = pools_of(self.inventory, node)
         matcher = Matcher(self.rules, self._environment, node)
         reader = ClaimReader(self.rules, self.classes, pools, matcher, self.allocated)
         read = [reader.read(index, internal_claim(claim)) for index, claim in enumerate(claims)]
-        counters = SharedCounters(self.rules, self._available, self._counts)
-        return make(self.rules, read, pools, matcher, self.allocated, counters, _deadline(timeout))
-
-    def _counts(self, device: Device) -> bool:
-        """Report whether a device is in use and so consumes counters."""
-        in_use = self.allocated
-        return in_use.has(device.id) if self.rules.shares_count else device.id in in_use.devices
-
-
-def internal_claim(claim: Obj) -> Obj:
-    """Return a claim in the form of v1."""
-    _, version = split_api_version(claim["apiVersion"])
-    return {**claim, "spec": nested_claim(claim.get("spec") or {})} if version in FLAT_VERSIONS else claim
+        counters = SharedCounters(self.rules, self._available, self.allocated)
+        search = Search(self.rules, read, pools, matcher, self.allocated, counters, check_time, refuse)
+        if search.run():
+            return allocation_results(search, node)
+        if self.rules.whole_pools and any(pool.invalid for pool in pools.pools):
+            raise AllocationError("invalid resource pools were encountered", only_this_node=True)
+        return None
 
 
 def selector_environment(release: Version, features: frozenset[str]) -> Environment:

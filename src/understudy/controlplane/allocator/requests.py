@@ -9,15 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from understudy.admission.cel.checker.environment import Environment
+from understudy.admission.validation.resource.flat_form import nested_claim
 from understudy.controlplane.allocator.allocated import AllocatedState, key_of
 from understudy.controlplane.allocator.checks.capacity import Demand
 from understudy.controlplane.allocator.checks.constraints import Constraint, read_constraint
 from understudy.controlplane.allocator.errors import AllocationError
-from understudy.controlplane.allocator.inventory import Device
+from understudy.controlplane.allocator.inventory import FLAT_VERSIONS, Device
 from understudy.controlplane.allocator.pools import NodePools, device_is_for_node
 from understudy.controlplane.allocator.rules import Rules
 from understudy.controlplane.allocator.selectors import SelectorError, Selectors
-from understudy.machinery.types import Obj
+from understudy.machinery.types import Obj, split_api_version
 
 MAX_RESULTS = 32  # AllocationResultsMaxSize
 EXACT_COUNT, ALL = "ExactCount", "All"
@@ -208,7 +209,7 @@ class ClaimReader:
         if mode == EXACT_COUNT:
             request.count = spec.get("count") or 0
         elif mode == ALL:
-            request.all_devices = self._all_devices(what, request, matches)
+            request.all_devices = self.all_devices(what, request, matches)
             request.count = len(request.all_devices)
         else:
             raise AllocationError(f"{what}: unsupported count mode {mode}")
@@ -222,8 +223,8 @@ class ClaimReader:
             raise AllocationError(f"{what}: could not retrieve device class {name}: {missing}")
         return self._classes[name]
 
-    def _all_devices(self, what: str, request: Request, matches: dict[str, bool]) -> list[Device]:
-        """Return all devices of the node that a request can have."""
+    def all_devices(self, what: str, request: Request, matches: dict[str, bool]) -> list[Device]:
+        """Return all devices of the node that a request for all can have. Raises AllocationError."""
         of_class = request.of_class if self._rules.class_selects_all else _NO_SELECTORS
         devices = []
         for pool in self._pools.pools:
@@ -244,3 +245,9 @@ class ClaimReader:
             return True
         demand, taken = request.demand(device), self._allocated.capacity.get(device.id)
         return not demand.refusal and (demand.too_much(taken) is None if taken else demand.alone)
+
+
+def internal_claim(claim: Obj) -> Obj:
+    """Return a claim in the form of v1."""
+    _, version = split_api_version(claim["apiVersion"])
+    return {**claim, "spec": nested_claim(claim.get("spec") or {})} if version in FLAT_VERSIONS else claim

@@ -70,6 +70,14 @@ class Refusal(Enum):
     CAPACITY = "capacity exhausted"
 
 
+CheckTime = Callable[[], None]
+Refuse = Callable[[Request, Device, Refusal, object], None]
+
+
+def _ignore(request: Request, device: Device, refusal: Refusal, about: object) -> None:
+    """Forget why a device is not allocated."""
+
+
 @dataclass(eq=False, slots=True)
 class Allocated:
     """A device that the search has taken for a request, and what has to be undone to give it back."""
@@ -102,8 +110,14 @@ class Search:
         matcher: Matcher,
         allocated: AllocatedState,
         counters: SharedCounters,
-        check_time: Callable[[], None] | None = None,
+        check_time: CheckTime | None = None,
+        refuse: Refuse | None = None,
     ) -> None:
+        """Set up a search.
+
+        check_time  is called at every step, and may raise to give up
+        refuse      is told why a device is not allocated
+        """
         self.rules = rules
         self.claims = claims
         self.pools = pools
@@ -111,6 +125,7 @@ class Search:
         self.allocated = allocated
         self.counters = counters
         self.check_time = check_time
+        self.refuse = refuse or _ignore
         self.results: list[list[Allocated]] = [[] for _ in claims]
         self.picked: dict[tuple[int, int], int] = {}
         self.allocating: dict[str, set[int]] = {}
@@ -242,7 +257,7 @@ class Search:
         rules = self.rules
         shared = device.shareable and rules.consumable_capacity
         if self._is_taken(request, device) and not (shared and request.admin_access):
-            self.refuse(request, device, Refusal.IN_USE)
+            self.refuse(request, device, Refusal.IN_USE, None)
             return None
         taken = Allocated(request, device)
         if device.consumes and not self._reserve_counters(taken, shared):
@@ -288,7 +303,7 @@ class Search:
         rules, device = self.rules, taken.device
         if not rules.partitionable_devices:
             if rules.needs_partitions:
-                self.refuse(taken.request, device, Refusal.PARTITIONS)
+                self.refuse(taken.request, device, Refusal.PARTITIONS, None)
             return not rules.needs_partitions
         if shared and rules.shares_counters:
             if device.id in self.allocated.capacity or device.id in self.allocating_capacity:
@@ -310,9 +325,6 @@ class Search:
         taken.consumed = taken.request.demand(taken.device).amounts
         taken.was_shared = id_ in self.allocating_capacity
         self.allocating_capacity[id_] = capacity.add(self.allocating_capacity.get(id_, {}), taken.consumed)
-
-    def refuse(self, request: Request, device: Device, refusal: Refusal, about: object = None) -> None:
-        """Note why a device is not allocated. Here it does nothing; who explains allocations overrides it."""
 
     def _undo(self, taken: Allocated, refusal: Refusal, about: object) -> None:
         """Forget what has been done for a device that a check refuses.

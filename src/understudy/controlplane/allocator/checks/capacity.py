@@ -26,12 +26,12 @@ class Demand:
         self.amounts: Amounts = {}
         self.refusal = ""
         if missing := [name for name in requested if name not in device.capacity]:
-            self.refusal = f"it has no capacity {', '.join(missing)}"
+            self.refusal = f"has no capacity {', '.join(missing)}"
             return
         for name, capacity in device.capacity.items():
             amount = _consumed(requested.get(name), capacity)
             if _violates(amount, capacity.policy or {}):
-                self.refusal = f"{amount} of {name} cannot be requested of it"
+                self.refusal = f"does not let {amount} of {name} be requested"
                 return
             self.amounts[name] = amount
         self.alone = self.too_much() is None

@@ -6,6 +6,7 @@ gives it back.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -37,6 +38,9 @@ class Constraint(Protocol):
     def remove(self, request: Requested, device: Device) -> None:
         """Forget a device that was accepted."""
 
+    def refusal(self, device: Device) -> str:
+        """Return why a device breaks the constraint now, for people."""
+
 
 def attribute_of(device: Device, name: str) -> Obj | None:
     """Return an attribute by its full name, or by the name without the domain if that is the driver's (upstream:
@@ -53,6 +57,12 @@ def scalar(attribute: Obj) -> tuple[str, Any] | None:
     return next(((kind, attribute[kind]) for kind in _KINDS if attribute.get(kind) is not None), None)
 
 
+def shown(attribute: Obj) -> str:
+    """Return the value of an attribute as people write it."""
+    typed = scalar(attribute)
+    return json.dumps(typed[1] if typed else next(iter(attribute.values()), None))
+
+
 class _Constraint:
     """The part that both kinds of constraints share."""
 
@@ -64,6 +74,11 @@ class _Constraint:
     def concerns(self, request: Requested) -> bool:
         """Report whether the constraint is about the devices of a request: it names it, its subrequest or none."""
         return not self.requests or request.base_name in self.requests or request.full_name in self.requests
+
+    def has_value(self, device: Device) -> str:
+        """Return what value a device has, for people."""
+        attribute = attribute_of(device, self.attribute)
+        return f"has no attribute {self.attribute}" if attribute is None else f"has {self.attribute} {shown(attribute)}"
 
 
 class MatchAttribute(_Constraint):
@@ -92,6 +107,11 @@ class MatchAttribute(_Constraint):
         """Forget a device."""
         if self.concerns(request):
             self.devices -= 1
+
+    def refusal(self, device: Device) -> str:
+        """Return why a device breaks the constraint now, for people."""
+        others = f", the devices before it have {shown(self.first)}" if self.devices else ""
+        return self.has_value(device) + others
 
 
 class DistinctAttribute(_Constraint):
@@ -124,6 +144,11 @@ class DistinctAttribute(_Constraint):
         if self.concerns(request):
             self.values.pop(request.base_name, None)
             self.devices -= 1
+
+    def refusal(self, device: Device) -> str:
+        """Return why a device breaks the constraint now, for people."""
+        others = sorted({shown(attribute) for attribute, _ in self.values.values()})
+        return self.has_value(device) + (f", as a device before it: {', '.join(others)}" if others else "")
 
     def _differs(self, attribute: Obj, device: Device) -> bool:
         typed = scalar(attribute)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from understudy.controlplane.allocator.allocated import AllocatedState
 from understudy.controlplane.allocator.inventory import Counters, Device
 from understudy.controlplane.allocator.pools import Pool
 from understudy.controlplane.allocator.rules import CountersOf, Rules
@@ -22,13 +23,13 @@ class SharedCounters:
     """The counters that a search consumes, by the part of the devices that share them (`Rules.counters_of`).
 
     available  what is left of the counters beside the devices in use; kept by the allocator for all its searches
-    in_use     whether a device in use consumes counters
+    allocated  the devices in use
     """
 
-    def __init__(self, rules: Rules, available: dict[str, Sets], in_use: Callable[[Device], bool]) -> None:
+    def __init__(self, rules: Rules, available: dict[str, Sets], allocated: AllocatedState) -> None:
         self._rules = rules
         self._available = available
-        self._in_use = in_use
+        self._allocated = allocated
         self._consumed: dict[str, Sets] = {}
 
     def reserve(self, device: Device, pool: Pool | None, allocating: Callable[[str], bool]) -> str:
@@ -80,6 +81,12 @@ class SharedCounters:
                 if self._in_use(other):
                     _subtract(left, other.consumes)
         return left
+
+    def _in_use(self, device: Device) -> bool:
+        """Report whether a device is in use and so consumes counters."""
+        if self._rules.shares_count:
+            return self._allocated.has(device.id)
+        return device.id in self._allocated.devices
 
     def _exhausted_of_slice(self, device: Device, allocating: Callable[[str], bool]) -> str:
         """Return a counter of which the slice has less left than the device consumes, or none at all, else "".

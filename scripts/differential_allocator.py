@@ -1,0 +1,88 @@
+"""Compares the structured allocator with upstream's, on cases as `understudy allocate` reads them.
+
+    python scripts/differential_allocator.py --emulated-version 1.34 --oracle "oracle 1.34" CASES.jsonl …
+
+The oracle reads cases, one a line, and writes for each {"case": name, "answers": […]}, all that upstream's allocator
+gives (up to 1.35 it visits pools in random order), or {"case": name, "slow": true} and ends; then it is started again.
+Any of the answers is right. Differences are printed with their case; the exit code is 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from understudy.controlplane.cmd.allocate_command import answer_of
+from understudy.machinery.releases.version import Version
+
+BATCH = 500
+
+
+def main() -> int:
+    """Compare the answers to all cases; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="+", type=Path, metavar="CASES.jsonl")
+    parser.add_argument("--emulated-version", type=Version.parse, required=True, metavar="VERSION")
+    parser.add_argument("--oracle", type=shlex.split, required=True, metavar="COMMAND")
+    parser.add_argument("--show", type=int, default=5, help="differences to print (default: %(default)s)")
+    args = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for case, answers in recorded(args.cases, args.oracle):
+        if answers is None:
+            counts["slow"] += 1
+            continue
+        answer = normal(answer_of(case, args.emulated_version), {})
+        same = answer in [normal(other, {}) for other in answers]
+        counts["same" if same else "different"] += 1
+        counts[f"answer: {next(iter(answers[0]))}"] += 1
+        if not same and counts["different"] <= args.show:
+            print(json.dumps({**case, "answers": answers, "ours": answer}))
+    print(f"{args.emulated_version}: {dict(sorted(counts.items()))}", file=sys.stderr)
+    return 1 if counts["different"] else 0
+
+
+def recorded(paths: Sequence[Path], oracle: Sequence[str]) -> Iterator[tuple[dict[str, Any], list[Any] | None]]:
+    """Yield each case with the oracle's answers; None if it found the case slow."""
+    for path in paths:
+        with path.open() as lines:
+            while batch := list(islice(lines, BATCH)):
+                for line, answer in zip(batch, ask(batch, oracle), strict=True):
+                    case = json.loads(line)
+                    assert case["case"] == answer["case"]
+                    case.pop("answers", None)
+                    yield case, None if answer.get("slow") else answer["answers"]
+
+
+def ask(lines: Sequence[str], oracle: Sequence[str]) -> list[dict[str, Any]]:
+    """Return what the oracle says to each case. It ends after a slow one and is started again for those that follow."""
+    answers: list[dict[str, Any]] = []
+    while len(answers) < len(lines):
+        text = "".join(lines[len(answers) :])
+        done = subprocess.run(oracle, input=text, capture_output=True, text=True, check=False)
+        more = [json.loads(line) for line in done.stdout.splitlines()]
+        if not more:
+            sys.exit(f"the oracle does not answer: {done.stderr[-1000:]}")
+        answers += more
+    return answers
+
+
+def normal(value: Any, shares: dict[str, str]) -> Any:
+    """Return a value without what is empty, with share ids numbered in their order."""
+    if isinstance(value, list):
+        return [normal(item, shares) for item in value]
+    if not isinstance(value, dict):
+        return value
+    named = {k: shares.setdefault(v, f"<share:{len(shares) + 1}>") if k == "shareID" else v for k, v in value.items()}
+    return {k: v for k, item in named.items() if (v := normal(item, shares)) not in (None, "", [], {})}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
