@@ -129,6 +129,46 @@ def test_status_has_writers_of_its_own(apiserver: Server) -> None:
     assert changed["metadata"]["generation"] == 1
 
 
+def test_dropped_status_of_a_wrong_type_leaves_no_owners(apiserver: Server) -> None:
+    """A status that is not written is not refused, but nothing changes owner where it does not fit its schema."""
+    status = {"type": "object", "properties": {"ready": {"type": "boolean"}}}
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC, "status": status}}}
+    define(apiserver, version(schema=schema, subresources={"status": {}}))
+    code, created = exchange(apiserver, "POST", WIDGETS, widget(spec={"size": 1}, status={"ready": "yes"}))
+    assert (code, created["metadata"].get("managedFields")) == (201, None)
+    code, created = exchange(apiserver, "POST", WIDGETS, widget("b", spec={"size": 1}, status={"ready": True}))
+    assert (code, len(created["metadata"]["managedFields"])) == (201, 1)
+
+
+def test_object_of_another_kind_gets_no_defaults(apiserver: Server) -> None:
+    """An object whose kind is refused has not been given defaults before, about which there would be errors too."""
+    resource = {"type": "object", "x-kubernetes-embedded-resource": True, "x-kubernetes-preserve-unknown-fields": True}
+    default = {"apiVersion": "v1", "kind": "odd_"}
+    spec = {
+        "type": "object",
+        "additionalProperties": {"type": "object", "properties": {"of": {**resource, "default": default}}},
+    }
+    define(apiserver, version(schema={"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}))
+    refused = exchange(apiserver, "POST", WIDGETS, {**widget(spec={"a": {}}), "kind": "Gadget"})[1]
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["kind"]
+    refused = exchange(apiserver, "POST", WIDGETS, widget(spec={"a": {}}))[1]
+    assert [cause["field"] for cause in refused["details"]["causes"]] == ["spec[a].of.kind"]
+
+
+def test_large_numbers_are_written_as_go_does(apiserver: Server) -> None:
+    """Whole numbers beyond 64 bits have all digits in JSON, an exponent in YAML, and reading them is no change."""
+    define(apiserver)
+    exchange(apiserver, "POST", WIDGETS, widget(spec={"a": 1e20, "b": 2**63, "c": 1e21}))
+    digits = [b"100000000000000000000", b"9223372036854776000", b"1e+21"]
+    for query in ("", "?pretty=true"):
+        text = send(apiserver, "GET", f"{WIDGETS}/a{query}").body
+        assert [number in text for number in digits] == [True, True, True], text
+    text = send(apiserver, "GET", f"{WIDGETS}/a", accept="application/yaml").body
+    assert text.endswith(b"spec:\n  a: 1e+20\n  b: 9223372036854776000\n  c: 1e+21\n")
+    unchanged = exchange(apiserver, "PATCH", f"{WIDGETS}/a", {"metadata": {}})[1]
+    assert unchanged["metadata"]["generation"] == 1
+
+
 def test_change_of_a_definition_ends_watches(apiserver: Server) -> None:
     """A watch ends, after the events that it still has to send, when the definition of its objects changes."""
     define(apiserver)
@@ -312,6 +352,7 @@ def test_controllers_know_custom_resources() -> None:
     [
         ("POST", {"kind": "Widget"}, 400, "the API version in the data () does not match the expected API version"),
         ("POST", {"apiVersion": "example.com/v1"}, 400, "Object 'Kind' is missing in"),
+        ("POST", {"apiVersion": "a/b/c"}, 400, "unexpected GroupVersion string: a/b/c"),
         (
             "POST",
             {**widget(), "kind": "Gadget"},
@@ -320,6 +361,7 @@ def test_controllers_know_custom_resources() -> None:
         ),
         ("PATCH", {"kind": None}, 422, "Object 'Kind' is missing in"),
         ("PATCH", {"apiVersion": None}, 500, "Object 'apiVersion' is missing in 'object has no apiVersion field'"),
+        ("PATCH", {"apiVersion": None, "metadata": {"labels": []}}, 422, "cannot unmarshal array into Go struct field"),
         ("PATCH", {"metadata": None}, 400, "name must be provided"),
     ],
 )

@@ -80,7 +80,7 @@ def _behavior(schemas: Schemas, gvk: GroupVersionKind) -> Behavior:
     rules = CustomResourceRules(gvk, schema, scale=subresources.get("scale"))
     resource = CustomResource(rules, has_status="status" in subresources)
     return Behavior(
-        defaults=lambda obj, ctx: obj.update(schema.default(obj)),
+        defaults=lambda obj, ctx: obj.update(schemas.default(obj)),
         strategy=resource.strategy(),
         status=resource.status_strategy(schemas.release),
         scale_paths=subresources.get("scale"),

@@ -50,6 +50,18 @@ class CustomObjectType:
             raise UnconvertibleError(str(error)) from None
         return obj
 
+    def fits(self, obj: Obj, fields: Set) -> bool:
+        """Report whether some fields of an object have the types of the schema."""
+        type_ = self.merge_type
+        try:
+            for field in fields:
+                name = field.removeprefix("f:")
+                if name in obj and name != "metadata":
+                    validate(type_.type_of(name), obj[name])
+        except InvalidValue:
+            return False
+        return True
+
     def differences(self, old: Obj, new: Obj) -> Set:
         """Return no fields: objects are the same if their JSON is."""
         return {}

@@ -6,6 +6,7 @@ from understudy.admission.structural_schema.schema import StructuralSchema
 from understudy.apiserver.extensions.definition import Definition
 from understudy.machinery.releases.version import Version
 from understudy.machinery.typeinfo import go_types
+from understudy.machinery.types import Obj, split_api_version
 
 
 class Schemas:
@@ -28,3 +29,9 @@ class Schemas:
                 declared, self.release, preserve_unknown_fields=definition.preserves_unknown_fields
             )
         return schema
+
+    def default(self, obj: Obj) -> Obj:
+        """Return an object with the defaults of the version that it names; an object of another kind gets none."""
+        group, version = split_api_version(obj.get("apiVersion", ""))
+        is_own = (group, obj.get("kind")) == (self.definition.group, self.definition.kind)
+        return self.of(version).default(obj) if is_own else obj

@@ -38,10 +38,10 @@ class StructuralCodec:
 
     def sent_kind(self, api_version: str, kind: str, text: Callable[[], str]) -> GroupVersionKind:
         """Return the kind that a body names, which it has to. Raises DecodeError."""
-        if not kind:
-            raise MissingKindError(f"Object 'Kind' is missing in '{text()}'")
         if api_version.count("/") > 1:
             raise DecodeError(f"unexpected GroupVersion string: {api_version}")
+        if not kind:
+            raise MissingKindError(f"Object 'Kind' is missing in '{text()}'")
         return GroupVersionKind(*split_api_version(api_version), kind)
 
     def decode(self, body: Body, sent: GroupVersionKind) -> tuple[Obj, list[str]]:
@@ -60,10 +60,11 @@ class StructuralCodec:
         an apiVersion."""
         api_version, kind = type_meta_of(document)
         sent = self.sent_kind(api_version, kind, text)
+        strict: list[str] = []
+        obj = self._coerced(document, strict)
         if not api_version:
             raise internal_error("Object 'apiVersion' is missing in 'object has no apiVersion field'")
-        strict: list[str] = []
-        return Sent(self._schemas.of(sent.version).default(self._coerced(document, strict)), sent), strict
+        return Sent(self._schemas.default(obj), sent), strict
 
     def _coerced(self, value: Obj, strict: list[str]) -> Obj:
         """Return an object as the schema of the version that it names has it, with metadata of its own. An object of

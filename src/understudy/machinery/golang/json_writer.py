@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
 from decimal import Decimal
 from typing import Any
@@ -92,7 +93,7 @@ class GoFloat(float):
 
 def go_number(value: float) -> Any:
     """Return a float64 in the Python type that `encode` writes as Go does: whole numbers without a fraction."""
-    if abs(value) >= 1e21 or 0 < abs(value) < 1e-3:
+    if abs(value) >= 2**63 or 0 < abs(value) < 1e-3:
         return GoFloat(value)
     if value != int(value):
         return value
@@ -186,10 +187,12 @@ def encode(obj: Any) -> bytes:
 
 def indent(out: bytes) -> bytes:
     """Return JSON that `encode` has written over several lines, as for `?pretty`."""
-    try:
-        return _escaped(orjson.dumps(orjson.loads(out), option=orjson.OPT_INDENT_2))
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError):  # it nests deeper than orjson goes
-        return _indent_tokens(out)
+    # orjson does not read what nests very deep, and writes large and very small numbers in another way than Go.
+    with suppress(orjson.JSONDecodeError, orjson.JSONEncodeError):
+        value = orjson.loads(out)
+        if _escaped(orjson.dumps(value)) == out:
+            return _escaped(orjson.dumps(value, option=orjson.OPT_INDENT_2))
+    return _indent_tokens(out)
 
 
 def _indent_tokens(out: bytes) -> bytes:

@@ -79,7 +79,7 @@ def parse_int(text: str, *, signed: bool = True) -> int:
 def go_float(value: float, digits: int = 21) -> str:
     """Return the shortest text of a float, with an exponent below 1e-4 and from 10**digits on.
 
-    JSON and YAML write one from 1e21 on, %v prints one from 1e6 on. Numbers that are not finite are NaN, +Inf and -Inf.
+    JSON writes one from 1e21 on, YAML and %v from 1e6 on. Numbers that are not finite are NaN, +Inf and -Inf.
     """
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else f"{value:+}".title()

@@ -10,7 +10,7 @@ import re
 from functools import cmp_to_key
 from typing import Any
 
-from understudy.machinery.golang.text import go_float
+from understudy.machinery.golang.text import go_scalar
 from understudy.machinery.golang.yaml_reader import resolve
 
 _WIDTH = 80
@@ -111,8 +111,10 @@ class _Writer:
             self.put("true" if value else "false")
         elif isinstance(value, (dict, list)):
             self.put("{}" if isinstance(value, dict) else "[]")
+        elif isinstance(value, float) or not -(2**63) <= value < 2**64:  # yaml.v2 reads no larger integers
+            self.put(go_scalar(float(value)))
         else:
-            self.put(go_float(value) if isinstance(value, float) else str(value))
+            self.put(str(value))
 
     def text(self, text: str, indent: int, *, key: bool = False) -> None:
         """Write a string, plain, quoted or as a literal block."""

@@ -91,7 +91,13 @@ class Updater:
 
     def update(self, live: Obj | None, new: Obj, before: ManagedFields, manager: Manager, now: str) -> ManagedFields:
         """Return the owners after `manager` has replaced `live` by `new` (upstream: `Updater.Update`). Raises
-        InvalidValue."""
+        InvalidValue.
+
+        Nothing changes hands if the fields that the request cannot change are of wrong types: these are dropped later,
+        and so refused by nobody.
+        """
+        if self.reset and not self.type.fits(new, self.reset):
+            return before
         old = without_managed_fields(live) if live is not None else self.type.empty(self.api_version)
         new = without_managed_fields(new)
         before = self.reconcile(old, before)
